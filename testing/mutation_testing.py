@@ -42,7 +42,9 @@ GROUPS: dict[str, dict[str, list[str]]] = {
         "goals/measuring/rates_of_predictions.py": ["tests/goals/measuring/test_rates_of_predictions.py"],
         "goals/language/linear.py": ["tests/goals/language/test_ranges.py", "tests/goals/language/test_linear.py"],
         "goals/text/parser.py": ["tests/goals/text/test_parser.py"],
-        "goals/measuring/intervals.py": ["tests/goals/measuring/test_intervals.py"],
+        "goals/measuring/intervals.py": [
+            f"tests/goals/measuring/test_{name}.py" for name in ("intervals", "bootstrap", "standard_errors")
+        ],
     },
     "water": {
         "solvers/kernel_svm/batch_perceptron/water_level.py": WATER,

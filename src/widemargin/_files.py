@@ -1,11 +1,12 @@
 """Files that are written whole or not at all; the files of a folder in their order."""
 
 import contextlib
+import itertools
 import os
 import re
 from pathlib import Path
 
-__all__ = ["PARQUET_ENDINGS", "neighbour_of", "parquet_files", "replace_file"]
+__all__ = ["PARQUET_ENDINGS", "free_name", "neighbour_of", "parquet_files", "replace_file"]
 
 PARQUET_ENDINGS = (".parquet", ".pq", ".parq")
 """Of names in any case."""
@@ -14,6 +15,13 @@ PARQUET_ENDINGS = (".parquet", ".pq", ".parq")
 def neighbour_of(path: Path) -> Path:
     """A name beside a file for what is not whole yet: nobody else has it, on this machine or on others."""
     return path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+
+
+def free_name(path: Path, word: str) -> Path:
+    """A name beside a file for an unfinished one, which no file has: `p.csv` gives `p.WORD.csv`, `p.WORD2.csv`, ..."""
+    numbers = itertools.chain([""], map(str, itertools.count(2)))
+    candidates = (path.with_name(f"{path.stem}.{word}{number}{path.suffix}") for number in numbers)
+    return next(candidate for candidate in candidates if not candidate.exists())
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -35,7 +35,7 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from any_models import GOALS, frame, linear_pipeline, onnx_bytes
 from command_line import write_csv
 from widemargin.cli.main import main
-from widemargin.cli.subjects import load_candidate
+from widemargin.cli.models_and_rows import load_candidate
 from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import ModelFileError, ModelFileWarning, WidemarginError
 from widemargin.persistence import load_plain_model, save_model

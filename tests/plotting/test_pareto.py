@@ -28,7 +28,8 @@ def test_the_curve_holds_the_finite_norms_and_lies_above_the_shade():
     display = ParetoDisplay.from_path(PATH)
     np.testing.assert_array_equal(display.line_.get_xdata(), [2.0, 5.0])
     np.testing.assert_array_equal(display.line_.get_ydata(), [0.2, 0.1])
-    x, y = display._ruled_out(1.0, 10.0)
+    outline = display.ruled_out_.get_paths()[0].vertices
+    x, y = outline[1 : (len(outline) - 3) // 2 + 1].T  # the upper edge comes first
     assert y[np.searchsorted(x, 1.9) - 1] == pytest.approx(0.1 * x[np.searchsorted(x, 1.9) - 1])
     assert y[np.searchsorted(x, 1.9)] == pytest.approx(0.02 * 1.9)
     assert y[-1] == 0.0

@@ -17,7 +17,7 @@ from widemargin.exceptions import TimeBudgetError
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+    from widemargin.goals.measuring.goal_report import GoalReport
     from widemargin.solvers.base import Progress as SolverProgress
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "warnings_reworded",
 ]  # fmt: skip
 
-WIDTH = 100
 CARD_KEYS = {
     "intended_use": "Intended use",
     "not_intended_for": "Not intended for",
@@ -68,13 +67,12 @@ class Progress:
     def __init__(self) -> None:
         from rich.console import Console
 
-        self._console = Console(stderr=True, highlight=False)
-        self._status: Status | None = None
+        console = Console(stderr=True, highlight=False)
+        self._status: Status | None = console.status("") if console.is_terminal else None
         self._text = ""
 
     def __enter__(self) -> "Progress":
-        if self._console.is_terminal:
-            self._status = self._console.status("")
+        if self._status is not None:
             self._status.start()
         return self
 
@@ -85,20 +83,20 @@ class Progress:
     def step(self, text: str) -> None:
         """Say what comes next."""
         self._text = text
-        self._show(text)
+        self._show("")
 
     def watch(self, progress: "SolverProgress") -> None:
         """Callback for estimators: the numbers of an iteration behind the name of the step."""
         self._show(
-            f"{self._text}: {progress.stage} {progress.iteration}, objective {progress.objective:.4f}, "
+            f": {progress.stage} {progress.iteration}, objective {progress.objective:.4f}, "
             f"gap {progress.gap:.0e}, {progress.seconds:.1f} s (Ctrl-C keeps it)"
         )
 
-    def _show(self, text: str) -> None:
+    def _show(self, numbers: str) -> None:
         if self._status is not None:
             from rich.text import Text
 
-            self._status.update(Text(printable(text)))
+            self._status.update(Text(printable(self._text + numbers)))
 
 
 @contextlib.contextmanager
@@ -159,21 +157,19 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
     values = (report.objective for report in reports.values())
     objectives = ("not measured" if value is None else f"{value:.4f}" for value in values)
     table.add_row(Text(printable(first.objective_text)), *objectives)
-    for number, constraint in enumerate(first.constraints):
-        cells = (_cell(report.constraints[number]) for report in reports.values())
-        name = constraint.text if constraint.label.startswith("#") else constraint.label
+    for items in zip(*(report.constraints for report in reports.values()), strict=True):
+        cells = []
+        for item in items:
+            sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
+            verdict = "met" if item.met else "NOT MET"
+            unknown = item.rate is None or item.bound is None
+            cells.append("undefined" if unknown else f"{item.rate:.4f} {sign} {item.bound:.4f} {verdict}")
+        name = items[0].text if items[0].label.startswith("#") else items[0].label
         table.add_row(Text(printable(name)), *cells)
-    console = Console(width=WIDTH, force_terminal=False, no_color=True, highlight=False)
+    console = Console(width=100, force_terminal=False, no_color=True, highlight=False)
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
-
-
-def _cell(item: "ConstraintReport") -> str:
-    if item.rate is None or item.bound is None:
-        return "undefined"
-    sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
-    return f"{item.rate:.4f} {sign} {item.bound:.4f} {'met' if item.met else 'NOT MET'}"
 
 
 class Deadline:

@@ -20,31 +20,26 @@ from widemargin.exceptions import InfeasibleGoalError, TimeBudgetError, Widemarg
 
 __all__ = ["main"]
 
-MET, NOT_MET, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    code = _run(_options(list(sys.argv[1:] if arguments is None else arguments)))
-    finish()
-    return code
-
-
-def _options(given: list[str]) -> argparse.Namespace:
-    """Parse the command line; an error of usage is told as JSON too, where that was asked for."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     told = io.StringIO()
     try:
         with contextlib.redirect_stderr(told):
-            return make_parser().parse_args(given)
-    except SystemExit as stop:
+            options = make_parser().parse_args(given)
+    except SystemExit as stop:  # an error of usage, told as JSON too, where that was asked for
         text = told.getvalue().rstrip()
         if text:
             put(text, sys.stderr)
-        if stop.code == BAD_INPUT and "--json" in given:
+        if stop.code == 2 and "--json" in given:
             command = next((item for item in given if not item.startswith("-")), None)
-            _print_json({"command": command, "exit_code": BAD_INPUT, "error": text.partition("error: ")[2]})
+            _print_json({"command": command, "exit_code": 2, "error": text.partition("error: ")[2]})
         finish()
         raise
+    code = _run(options)
+    finish()
+    return code
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -60,18 +55,18 @@ def _run(options: argparse.Namespace) -> int:
             _print_json({"command": options.command, "exit_code": code, **content})
         return int(code)
     except KeyboardInterrupt as interrupt:
-        return _failed(options, INTERRUPTED, "; ".join(["interrupted", *map(str, interrupt.args)]))
+        return _failed(options, 130, "; ".join(["interrupted", *map(str, interrupt.args)]))
     except InfeasibleGoalError as error:
         text = str(error).replace('with on_infeasible="warn"', 'by [model] on_infeasible = "warn"')
-        return _failed(options, NOT_MET, f"the goal cannot be met: {text}")
+        return _failed(options, 1, f"the goal cannot be met: {text}")
     except TimeBudgetError as error:
         facts = {"done": error.done, "total": error.total, "kept": error.kept}
-        return _failed(options, NOT_MET, str(error), facts)
+        return _failed(options, 1, str(error), facts)
     except WidemarginError as error:
-        return _failed(options, BAD_INPUT, str(error))
+        return _failed(options, 2, str(error))
     except Exception as error:
         text = f"unexpected {type(error).__name__}: {error}. This is a defect; run again with --traceback and report it"
-        return _failed(options, BAD_INPUT, text)
+        return _failed(options, 2, text)
 
 
 def _failed(options: argparse.Namespace, code: int, text: str, facts: Mapping[str, Any] | None = None) -> int:

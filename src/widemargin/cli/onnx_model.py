@@ -5,7 +5,7 @@ whole numbers, words or flags is the label; scores and probabilities are read wh
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin.cli.candidates import Answer, lacking
+from widemargin.cli.candidates import Answer, Candidate
 from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
@@ -22,18 +22,14 @@ from widemargin.preprocessing.schema import words_of
 
 __all__ = ["OnnxModel"]
 
-_DOMAINS = {"", "ai.onnx", "ai.onnx.ml"}
 _NUMBERS = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
     "tensor(bool)": np.bool_,
 }  # fmt: skip
 _STRING = "tensor(string)"
-_LABELS = {"tensor(int64)", "tensor(int32)", "tensor(bool)", _STRING}
-_SCORES = ("scores", "decision_function")
-_MAX_DEPTH = 100
 
 
-class OnnxModel:
+class OnnxModel(Candidate):
     """An ONNX classifier.
 
     Parameters
@@ -51,12 +47,12 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path, features: Sequence[str] | None) -> None:
-        self.title = str(path)
-        self.classes: list[Any] | None = None
         self._made_from = path.absolute(), features
         self._session = _session(path)
         inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
-        labels = [item.name for item in outputs if item.type in _LABELS]
+        labels = [
+            item.name for item in outputs if item.type in ("tensor(int64)", "tensor(int32)", "tensor(bool)", _STRING)
+        ]
         if not labels:
             types = ", ".join(f"{item.name} {item.type}" for item in outputs)
             raise ModelFileError(
@@ -64,26 +60,25 @@ class OnnxModel:
                 "audit a file of its predictions"
             )
         self._label = labels[0]
-        self._maps = [item.name for item in outputs if item.type == "seq(map(string,tensor(float)))"]
-        self._maps += [item.name for item in outputs if item.type == "seq(map(int64,tensor(float)))"]
-        self._scores = [item.name for item in outputs if item.name in _SCORES]
+        self._maps = [item.name for kind in ("string", "int64") for item in outputs
+                      if item.type == f"seq(map({kind},tensor(float)))"]  # fmt: skip
+        self._scores = [item.name for item in outputs if item.name in ("scores", "decision_function")]
         strange = [item for item in inputs if item.type not in (*_NUMBERS, _STRING)]
         if strange:
             raise ModelFileError(f"{path}: input {strange[0].name!r} is a {strange[0].type}. Give tensors as inputs")
         self._inputs = [(item.name, item.type) for item in inputs]
         self._missing = self._session.get_modelmeta().custom_metadata_map.get(MISSING_KEY)
         self._is_matrix = len(inputs) == 1 and (len(inputs[0].shape) != 2 or inputs[0].shape[1] != 1)
-        self.features: list[str] | None = None if features is None else list(features)
-        if not self._is_matrix:
-            self.features = [name for name, _ in self._inputs]
-        elif self.features is not None:
+        words = [name for name, kind in self._inputs if kind == _STRING and not self._is_matrix]
+        features = features if self._is_matrix else [name for name, _ in self._inputs]
+        super().__init__(str(path), None, features, words)
+        if self._is_matrix and features is not None:
             width = inputs[0].shape[1] if len(inputs[0].shape) == 2 else None
-            if isinstance(width, int) and width != len(self.features):
+            if isinstance(width, int) and width != len(features):
                 raise ModelFileError(
-                    f"{path}: the model takes {width} numbers a row, and there are {len(self.features)} features "
-                    f"({', '.join(map(repr, self.features[:10]))}). Name those it was made for by data.features"
+                    f"{path}: the model takes {width} numbers a row, and there are {len(features)} features "
+                    f"({', '.join(map(repr, features[:10]))}). Name those it was made for by data.features"
                 )
-        self.words = [name for name, kind in self._inputs if kind == _STRING and not self._is_matrix]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sessions do not travel: another process opens the file again."""
@@ -91,55 +86,36 @@ class OnnxModel:
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
         """See `Candidate`."""
-        if self.features is None:
-            raise DataError(f"{self.title} takes a matrix without names. Give the goals file, which names the columns")
-        absent = [name for name in self.features if name not in block.table.column_names]
-        if absent:
-            raise lacking(block, absent)
+        columns, table = self.columns_in(block), block.table
         wanted = [self._label, *((self._maps[:1] + self._scores[:1]) if everything else [])]
         try:
-            found = dict(zip(wanted, self._session.run(wanted, self._feed(block.table)), strict=True))
-        except DataError:
-            raise
+            if self._is_matrix:
+                ((name, kind),) = self._inputs
+                feed = {name: np.column_stack([_values(table[column], column, kind) for column in columns])}
+            else:
+                feed = {name: _values(table[name], name, kind, self._missing)[:, None] for name, kind in self._inputs}
+            outputs = dict(zip(wanted, self._session.run(wanted, feed), strict=True))
         except Exception as error:  # onnxruntime raises classes of its own
-            raise DataError(
-                f"{self.title} cannot classify these rows ({type(error).__name__}: {str(error)[:200]}). Look at the "
-                "inputs that it was exported with"
-            ) from error
-        labels = np.asarray(found[self._label])
+            raise self.failed(error, "Look at the inputs that it was exported with") from error
+        labels = np.asarray(outputs[self._label])
         if labels.size != block.table.num_rows:
             raise DataError(f"{self.title} gives {labels.size} labels for {block.table.num_rows} rows.")
         probabilities = scores = None
         if everything and self._maps:
-            rows = found[self._maps[0]]
+            rows = outputs[self._maps[0]]
             self.classes = sorted(rows[0])
             if len(self.classes) == 2:
                 probabilities = np.array([row[self.classes[1]] for row in rows], dtype=np.float64)
         if everything and self._scores:
-            scores = np.asarray(found[self._scores[0]], dtype=np.float64)
+            scores = np.asarray(outputs[self._scores[0]], dtype=np.float64)
             scores = scores.reshape(-1) if scores.size == labels.size else scores
         return Answer(labels.reshape(-1), None, scores, probabilities)
 
-    def finish(self) -> list[str]:
-        """See `Candidate`."""
-        return []
 
-    def _feed(self, table: pa.Table) -> dict[str, npt.NDArray[Any]]:
-        if not self._is_matrix:
-            return {name: self._column(table[name], name, kind)[:, None] for name, kind in self._inputs}
-        name, kind = self._inputs[0]
-        return {name: np.column_stack([_values(table[column], column, kind) for column in self.features or []])}
-
-    def _column(self, column: pa.ChunkedArray, name: str, kind: str) -> npt.NDArray[Any]:
-        """A column as the model takes it; words as our own graphs spell them, with their text for missing ones."""
-        if kind != _STRING or self._missing is None:
-            return _values(column, name, kind)
-        spelt = words_of(column, name)
-        return np.array([self._missing if word is None else word for word in spelt], dtype=object)
-
-
-def _values(column: pa.ChunkedArray, name: str, kind: str) -> npt.NDArray[Any]:
+def _values(column: pa.ChunkedArray, name: str, kind: str, missing: str | None = None) -> npt.NDArray[Any]:
     """A column as the model takes it; missing numbers become NaN where the type has one."""
+    if kind == _STRING and missing is not None:  # words as our own graphs spell them, with their text for missing ones
+        return np.array([missing if word is None else word for word in words_of(column, name)], dtype=object)
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -184,46 +160,26 @@ def _session(path: Path) -> Any:
 
 def _check(model: Any, where: str) -> None:
     """Refuse what leads out of the file: operators of other makers, numbers kept in other files."""
-    strange = {node.domain for node, _ in _nodes(model)} - _DOMAINS
-    strange |= {opset.domain for opset in model.opset_import} - _DOMAINS
-    if strange or model.functions:
-        named = ", ".join(map(repr, sorted(strange))) or "functions of its own"
-        raise ModelFileError(f"{where}: uses operators of {named}. Export it with standard operators only")
-    for tensor in _tensors(model):
-        if tensor.data_location or tensor.external_data:
-            raise ModelFileError(
-                f"{where}: keeps its numbers in other files, which are not opened. Save it as one file"
-            )
-
-
-def _graphs(model: Any) -> Iterator[tuple[Any, int]]:
-    waiting = [(model.graph, 0)]
+    most_nested = 100  # no classifier has more, and a hostile file may have any number
+    domains, tensors, waiting = {opset.domain for opset in model.opset_import}, [], [(model.graph, 0)]
     while waiting:
         graph, depth = waiting.pop()
-        if depth > _MAX_DEPTH:
-            raise ModelFileError(f"graphs are nested more than {_MAX_DEPTH} deep. Such a file is no classifier")
-        yield graph, depth
+        if depth > most_nested:
+            raise ModelFileError(f"graphs are nested more than {most_nested} deep. Such a file is no classifier")
+        sparse = [*graph.sparse_initializer]
+        tensors += graph.initializer
         for node in graph.node:
+            domains.add(node.domain)
             for attribute in node.attribute:
+                tensors += [*attribute.tensors, attribute.t]
+                sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
                 waiting += [(inner, depth + 1) for inner in attribute.graphs]
                 with contextlib.suppress(ValueError):
                     waiting += [(attribute.g, depth + 1)] if attribute.HasField("g") else []
-
-
-def _nodes(model: Any) -> Iterator[tuple[Any, int]]:
-    for graph, depth in _graphs(model):
-        for node in graph.node:
-            yield node, depth
-
-
-def _tensors(model: Any) -> Iterator[Any]:
-    for graph, _ in _graphs(model):
-        yield from graph.initializer
-        for sparse in graph.sparse_initializer:
-            yield from (sparse.values, sparse.indices)
-    for node, _ in _nodes(model):
-        for attribute in node.attribute:
-            yield from attribute.tensors
-            yield attribute.t
-            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from (sparse.values, sparse.indices)
+        tensors += [part for item in sparse for part in (item.values, item.indices)]
+    strange = domains - {"", "ai.onnx", "ai.onnx.ml"}
+    if strange or model.functions:
+        named = ", ".join(map(repr, sorted(strange))) or "functions of its own"
+        raise ModelFileError(f"{where}: uses operators of {named}. Export it with standard operators only")
+    if any(tensor.data_location or tensor.external_data for tensor in tensors):
+        raise ModelFileError(f"{where}: keeps its numbers in other files, which are not opened. Save it as one file")

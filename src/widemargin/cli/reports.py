@@ -11,28 +11,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from widemargin import __version__
+from widemargin._files import replace_file
 from widemargin._text import printable
-from widemargin.diagnostics import ConstraintReport, GoalReport
-from widemargin.exceptions import DataError, ModelFileError
-from widemargin.persistence.container import write_file
+from widemargin.diagnostics import GoalReport
+from widemargin.exceptions import DataError
 
 __all__ = [
-    "FORMAT",
-    "Case",
-    "Suite",
-    "audit_document",
-    "audit_suite",
-    "junit_xml",
-    "write_json",
-    "write_junit",
-    "write_text",
-]
+    "FORMAT", "Case", "Suite", "audit_document", "audit_suite", "junit_xml", "write_json", "write_text",
+]  # fmt: skip
 
 FORMAT = 1
 
 
 def audit_document(
-    report: GoalReport, options: argparse.Namespace, *, model: str, data: str, rows: str
+    report: GoalReport, options: argparse.Namespace, *, model: str, data: str, part: str
 ) -> dict[str, Any]:
     """What an audit found, fit for JSON."""
     return {
@@ -42,7 +34,7 @@ def audit_document(
         "goals_file": str(options.goals),
         "model": model,
         "data": data,
-        "rows": rows,
+        "rows": f"{part} rows",
         "decide": report.decide,
         "passed": report.passed,
         "exit_code": report.exit_code,
@@ -66,12 +58,9 @@ def write_text(text: str, path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text.encode("utf-8", "replace"))
-    except (OSError, ModelFileError) as error:
-        cause = error.__cause__ if isinstance(error, ModelFileError) else error
-        raise DataError(
-            f"{path}: the report cannot be written ({getattr(cause, 'strerror', cause)}). Check the folder"
-        ) from error
+        replace_file(path, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise DataError(f"{path}: the report cannot be written ({error.strerror}). Check the folder") from error
 
 
 class Case(NamedTuple):
@@ -91,7 +80,7 @@ class Suite(NamedTuple):
     part: str = ""
 
 
-def audit_suite(report: GoalReport, *, suite: str, ramp: bool = False) -> Suite:
+def audit_suite(report: GoalReport, *, suite: str, part: str = "", ramp: bool = False) -> Suite:
     """A report as test cases.
 
     A constraint that does not count as met is a failure, a dropped one is skipped.
@@ -99,18 +88,31 @@ def audit_suite(report: GoalReport, *, suite: str, ramp: bool = False) -> Suite:
     Parameters
     ----------
     report : GoalReport
-    suite : str
-        Name of the test suite.
+    suite, part : str
+        Name of the test suite, and what tells it apart.
     ramp : bool, default=False
         Whether the rates of the randomised classifier decide; else those of `report.decide`.
     """
     cases = []
     for item in report.constraints:
-        passes = item.ramp_met if ramp else item.passes(report.decide)
-        kind, message = ("not met", _ramp_failure(item)) if ramp else (item.verdict, _failure(item, report))
-        cases.append(Case(item.label, None if passes else (kind, message, item.text)))
+        kind, passes = ("not met", item.ramp_met) if ramp else (item.verdict, item.passes(report.decide))
+        rate, slack = (item.ramp_rate, item.ramp_slack) if ramp else (item.rate, item.slack)
+        if rate is None or slack is None:
+            why = f"undefined: a denominator is 0 on {item.n_rows} rows"
+        elif ramp:
+            numbers = f"ramp rate {rate:.6g} (slack {slack:+.6g}, {item.n_rows} rows)"
+            why = f"not met: {numbers}, decided by the randomised classifier"
+        else:
+            sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
+            why = f"{kind}: rate {rate:.6g} {sign} bound {item.bound:.6g} (slack {slack:+.6g}, {item.n_rows} rows)"
+            if item.interval is not None:
+                low, high = item.interval.lower, item.interval.upper
+                ends = f"{'-inf' if low is None else f'{low:+.6g}'}, {'+inf' if high is None else f'{high:+.6g}'}"
+                why += f"; {100 * item.interval.confidence:g}% of slack: [{ends}]"
+            why += f" (decided by {report.decide})"
+        cases.append(Case(item.label, None if passes else (kind, why, item.text)))
     cases += [Case(dropped.label, skipped=dropped.reason) for dropped in report.dropped]
-    return Suite(suite, cases, str(report))
+    return Suite(suite, cases, str(report), part)
 
 
 def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
@@ -122,13 +124,20 @@ def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
     command : str
         What they are the result of.
     """
+
+    def numbers(cases: Sequence[Case]) -> dict[str, str]:
+        failures, skipped = (sum(case[place] is not None for case in cases) for place in (1, 2))
+        return {"tests": str(len(cases)), "failures": str(failures), "errors": "0", "skipped": str(skipped)}
+
     every = [case for suite in suites for case in suite.cases]
-    root = ET.Element("testsuites", {"name": f"widemargin {command}", **_numbers(every)})
+    root = ET.Element("testsuites", {"name": f"widemargin {command}", **numbers(every)})
     for suite in suites:
         name = f"{suite.name}: {suite.part}" if suite.part else suite.name
-        parent = ET.SubElement(root, "testsuite", {"name": printable(name), **_numbers(suite.cases)})
+        parent = ET.SubElement(root, "testsuite", {"name": printable(name), **numbers(suite.cases)})
+        stem = printable(Path(suite.name).stem) or "goal"
+        class_name = f"{stem}.{suite.part}" if suite.part else stem
         for item in suite.cases:
-            case = ET.SubElement(parent, "testcase", {"name": printable(item.name), "classname": _class(suite)})
+            case = ET.SubElement(parent, "testcase", {"name": printable(item.name), "classname": class_name})
             if item.failure is not None:
                 kind, message, text = map(printable, item.failure)
                 ET.SubElement(case, "failure", {"message": message, "type": kind}).text = text
@@ -137,43 +146,3 @@ def junit_xml(suites: Sequence[Suite], *, command: str = "audit") -> str:
         ET.SubElement(parent, "system-out").text = "\n".join(map(printable, suite.output.split("\n")))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
-
-
-def _numbers(cases: Sequence[Case]) -> dict[str, str]:
-    return {
-        "tests": str(len(cases)),
-        "failures": str(sum(case.failure is not None for case in cases)),
-        "errors": "0",
-        "skipped": str(sum(case.skipped is not None for case in cases)),
-    }
-
-
-def write_junit(suites: Sequence[Suite], path: Path, *, command: str = "audit") -> None:
-    """Write the XML whole or not at all."""
-    write_text(junit_xml(suites, command=command), path)
-
-
-def _class(suite: Suite) -> str:
-    stem = printable(Path(suite.name).stem) or "goal"
-    return f"{stem}.{suite.part}" if suite.part else stem
-
-
-def _failure(item: ConstraintReport, report: GoalReport) -> str:
-    if item.slack is None:
-        return f"undefined: a denominator is 0 on {item.n_rows} rows"
-    sign = {">=": "<", "<=": ">"}[item.sense] if not item.met else item.sense
-    text = f"rate {item.rate:.6g} {sign} bound {item.bound:.6g} (slack {item.slack:+.6g}, {item.n_rows} rows)"
-    if item.interval is not None:
-        low, high = (
-            "-inf" if item.interval.lower is None else f"{item.interval.lower:+.6g}",
-            "+inf" if item.interval.upper is None else f"{item.interval.upper:+.6g}",
-        )
-        text += f"; {100 * item.interval.confidence:g}% of slack: [{low}, {high}]"
-    return f"{item.verdict}: {text} (decided by {report.decide})"
-
-
-def _ramp_failure(item: ConstraintReport) -> str:
-    if item.ramp_rate is None or item.ramp_slack is None:
-        return f"undefined: a denominator is 0 on {item.n_rows} rows"
-    numbers = f"ramp rate {item.ramp_rate:.6g} (slack {item.ramp_slack:+.6g}, {item.n_rows} rows)"
-    return f"not met: {numbers}, decided by the randomised classifier"

@@ -3,20 +3,22 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from widemargin.cli.tables.table_files import TableBlocks
 from widemargin.distributed.dask_map import dask_client
 from widemargin.exceptions import DataError
 
-__all__ = ["by_pieces", "connected", "in_pieces"]
+__all__ = ["by_pieces", "connected"]
 
-_PATIENCE = 20  # seconds
+Result = TypeVar("Result")
 
 
-def in_pieces(blocks: TableBlocks, workers: str | None) -> bool:
-    """Whether workers were asked for.
+def by_pieces(
+    function: Callable[[TableBlocks], Result], blocks: TableBlocks, workers: str | None
+) -> Iterator[Result] | None:
+    """What a function says of every piece of the table, in order; None where no workers were asked for.
 
     Raises
     ------
@@ -24,23 +26,29 @@ def in_pieces(blocks: TableBlocks, workers: str | None) -> bool:
         The table cannot be cut.
     """
     if workers is None or workers == "1":
-        return False
-    if not blocks.cut():
+        return None
+    pieces = blocks.cut()
+    if not pieces:
         raise DataError(f"{blocks.title}: --workers needs Parquet, whose row groups are read one by one. Convert it")
-    return True
 
+    def results() -> Iterator[Result]:
+        from widemargin.distributed.workers import side_by_side
 
-def by_pieces(function: Callable[[Any], Any], blocks: TableBlocks, workers: str) -> Iterator[Any]:
-    """What a function says of every piece of the table, in order."""
-    from widemargin.distributed.workers import side_by_side
+        with connected(workers) as given:
+            yield from side_by_side(function, pieces, given)
 
-    with connected(workers) as found:
-        yield from side_by_side(function, blocks.cut(), found)
+    return results()
 
 
 @contextmanager
-def connected(text: str) -> Iterator[Any]:
+def connected(text: str, patience: float = 20) -> Iterator[Any]:
     """What `side_by_side` takes for workers: a number, or a client that is closed in the end.
+
+    Parameters
+    ----------
+    text : str
+    patience : float, default=20
+        Seconds to wait for a scheduler.
 
     Raises
     ------
@@ -51,27 +59,21 @@ def connected(text: str) -> Iterator[Any]:
     """
     if text.isdecimal() and int(text) > 0:
         yield int(text)
-    elif "://" in text:
-        client = _client(text)
-        try:
-            yield client
-        finally:
-            client.close()
-    else:
+        return
+    if "://" not in text:
         raise DataError(f"--workers {text}: give a number of at least 1, or an address such as tcp://127.0.0.1:8786")
-
-
-def _client(address: str) -> Any:
     try:
         from distributed import Client
+
+        place = urlsplit(text)
+        if place.scheme in ("tcp", "tls") and place.hostname and place.port:  # else Dask tries for long
+            socket.create_connection((place.hostname, place.port), timeout=patience).close()
+        client = Client(text, timeout=patience, set_as_default=False)
     except ImportError:
-        return dask_client()  # which says what to install
-    try:
-        place = urlsplit(address)
-        if place.scheme in ("tcp", "tls") and place.hostname and place.port:
-            socket.create_connection((place.hostname, place.port), timeout=_PATIENCE).close()  # else it tries for long
-        return Client(address, timeout=_PATIENCE, set_as_default=False)
+        client = dask_client()  # which says what to install
     except Exception as error:  # who is no scheduler may answer anything
-        raise DataError(
-            f"--workers {address}: no Dask scheduler answers there ({error}). Correct the address"
-        ) from error
+        raise DataError(f"--workers {text}: no Dask scheduler answers there ({error}). Correct the address") from error
+    try:
+        yield client
+    finally:
+        client.close()

@@ -1,21 +1,12 @@
 """Data sets of the reproductions and benchmarks: loaders for files that you have, generators for those you lack."""
 
-from widemargin.datasets.a9a import (
-    EDUCATION,
-    FEMALE,
-    MALE,
-    N_FEATURES,
-    Adult,
-    load_a9a,
-    synthetic_a9a,
-)
-from widemargin.datasets.catalogue import CATALOGUE, DataSet
+from widemargin.datasets.a9a import EDUCATION, FEMALE, MALE, N_FEATURES, Adult, load_a9a, synthetic_a9a
 from widemargin.datasets.covtype import Forest, load_covtype, synthetic_forest
-from widemargin.datasets.files import DATA_VARIABLE, data_folder
-from widemargin.datasets.hierarchies import HIERARCHIES, Hierarchy, load_hierarchy, synthetic_hierarchy
+from widemargin.datasets.files import CATALOGUE, DATA_VARIABLE, HIERARCHIES, PEOPLE_FILES, DataSet, data_folder
+from widemargin.datasets.hierarchies import Hierarchy, load_hierarchy, synthetic_hierarchy
 from widemargin.datasets.label_sets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
-from widemargin.datasets.people import PEOPLE_FILES, load_people
+from widemargin.datasets.people import load_people
 
 __all__ = [
     "CATALOGUE",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets.files import Folder, find, get_it
+from widemargin.datasets.files import CATALOGUE, Folder
 
 __all__ = [
     "EDUCATION", "FEMALE", "MALE", "N_FEATURES", "Adult", "load_a9a", "synthetic_a9a",
@@ -18,9 +18,6 @@ __all__ = [
 N_FEATURES = 123
 EDUCATION, FEMALE, MALE = 38, 71, 72
 """Columns of a9a counted from 0: 13 or more years of education (a Bachelor's degree or more), and the sex."""
-
-SOURCE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html"
-ENDINGS = ("", ".gz", ".bz2", ".txt", ".libsvm", ".libsvm.gz")
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,11 @@ class Adult:
 
     def has(self, column: int) -> npt.NDArray[np.bool_]:
         """Training rows with a 1 in a column."""
-        return _has(self.X, column)
+        return np.asarray(self.X[:, [column]].todense()).ravel() > 0
 
     def has_test(self, column: int) -> npt.NDArray[np.bool_]:
         """Test rows with a 1 in a column."""
-        return _has(self.X_test, column)
+        return np.asarray(self.X_test[:, [column]].todense()).ravel() > 0
 
     @property
     def women(self) -> npt.NDArray[np.bool_]:
@@ -79,14 +76,11 @@ def load_a9a(folder: Folder) -> Adult:
     MissingDataError
         If the files are not there; the message says where to get them.
     """
-    cure = get_it("a9a and a9a.t", SOURCE)
     parts: list[Any] = []
-    for name in ("a9a", "a9a.t"):
-        path = find(folder, "binary", [f"{name}{ending}" for ending in ENDINGS], "a9a", cure)
+    for path in CATALOGUE["a9a"].paths(folder, "a9a"):
         X, y = load_svmlight_file(str(path), n_features=N_FEATURES)
         parts += [_narrow(X), y]
-    X, y, X_test, y_test = parts
-    return Adult(X, y, X_test, y_test, "a9a")
+    return Adult(*[*parts, "a9a"])
 
 
 def synthetic_a9a(n: int, seed: int = 0) -> Adult:
@@ -108,15 +102,10 @@ def synthetic_a9a(n: int, seed: int = 0) -> Adult:
         X = sp.csr_matrix(dense.astype(np.float64))
         score = X @ w - 0.8 * woman + rng.normal(size=n)
         parts += [_narrow(X), np.where(score > np.quantile(score, 0.76), 1.0, -1.0)]
-    X, y, X_test, y_test = parts
-    return Adult(X, y, X_test, y_test, f"synthetic rows (n={n})")
-
-
-def _has(X: sp.csr_matrix, column: int) -> npt.NDArray[np.bool_]:
-    return np.asarray(X[:, [column]].todense()).ravel() > 0
+    return Adult(*[*parts, f"synthetic rows (n={n})"])
 
 
 def _narrow(X: Any) -> sp.csr_matrix:
-    made = sp.csr_matrix(X)
-    made.indices, made.indptr = made.indices.astype(np.int32), made.indptr.astype(np.int32)
-    return made
+    rows = sp.csr_matrix(X)
+    rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+    return rows

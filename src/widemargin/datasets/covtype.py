@@ -1,7 +1,6 @@
 """Forest cover type (UCI), class 2 against the rest, and synthetic rows of its kind."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 
-from widemargin.datasets.files import Folder, find, get_it
+from widemargin.datasets.files import CATALOGUE, Folder, get_it
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Forest", "load_covtype", "read_covtype", "synthetic_forest"]
-
-SOURCE = "https://archive.ics.uci.edu/dataset/31/covertype"
-NAMES = ("covtype.data.gz", "covtype.data", "covtype.npz")
-N_FEATURES, N_TRAIN = 54, 522_910
-"""Columns; training rows of Cotter, Shalev-Shwartz and Srebro (ICML 2012), nine tenths of all 581,012."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +54,20 @@ def load_covtype(folder: Folder) -> Forest:
 
 def read_covtype(folder: Folder) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Columns, shape (581012, 54), and cover types, 1 to 7, as published; see `load_covtype` for files and errors."""
-    how = get_it("covtype.data.gz", SOURCE)
-    path = find(folder, "binary", NAMES, "covtype", how)
+    (path,) = CATALOGUE["covtype"].paths(folder, "covtype")
+    cure = get_it("it", CATALOGUE["covtype"].source)
     try:
-        X, kind = _arrays(path)
+        if path.suffix == ".npz":
+            with np.load(path) as stored:
+                X, kind = stored["X"], stored["y"]
+        else:
+            table = pa.csv.read_csv(path, read_options=pa.csv.ReadOptions(autogenerate_column_names=True))
+            values = np.column_stack([column.to_numpy() for column in table.columns])
+            X, kind = values[:, :-1], values[:, -1]
     except (OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
-        raise MissingDataError(f"{path} cannot be read ({error}). {how}") from error
-    if X.ndim != 2 or X.shape[1] != N_FEATURES or kind.shape != X.shape[:1]:
-        raise MissingDataError(f"{path} holds shapes {X.shape} and {kind.shape}, not rows of {N_FEATURES}. {how}")
+        raise MissingDataError(f"{path} cannot be read ({error}). {cure}") from error
+    if X.ndim != 2 or X.shape[1] != 54 or kind.shape != X.shape[:1]:
+        raise MissingDataError(f"{path} holds shapes {X.shape} and {kind.shape}, not rows of 54. {cure}")
     return X, kind
 
 
@@ -83,7 +83,7 @@ def synthetic_forest(n: int, seed: int = 0) -> Forest:
     rng = np.random.default_rng(seed)
     total = n + max(1, n // 9)
     place = rng.uniform(-1.0, 1.0, (total, 2))
-    X = np.zeros((total, N_FEATURES), dtype=np.float32)
+    X = np.zeros((total, 54), dtype=np.float32)
     waves = np.cos(place @ rng.normal(size=(2, 10)) + rng.uniform(0.0, 6.0, 10))
     X[:, :10] = 1000.0 * waves + 20.0 * rng.normal(size=(total, 10))
     X[np.arange(total), 10 + rng.integers(44, size=total)] = 1.0
@@ -91,18 +91,9 @@ def synthetic_forest(n: int, seed: int = 0) -> Forest:
     return _split(X, second, f"synthetic rows (n={n})", n)
 
 
-def _arrays(path: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Columns and cover types."""
-    if path.suffix == ".npz":
-        with np.load(path) as stored:
-            return stored["X"], stored["y"]
-    table = pa.csv.read_csv(path, read_options=pa.csv.ReadOptions(autogenerate_column_names=True))
-    values = np.column_stack([column.to_numpy() for column in table.columns])
-    return values[:, :-1], values[:, -1]
-
-
 def _split(X: npt.NDArray[np.float32], second: npt.NDArray[np.bool_], name: str, n: int | None = None) -> Forest:
     X -= X.mean(axis=0, dtype=np.float64).astype(np.float32)
     y = np.where(second, 1.0, -1.0)
-    n = round(N_TRAIN / 581_012 * y.shape[0]) if n is None else n
+    # Cotter, Shalev-Shwartz and Srebro (ICML 2012) train on 522,910 of all rows, nine tenths
+    n = round(522_910 / 581_012 * y.shape[0]) if n is None else n
     return Forest(X[:n], y[:n], X[n:], y[n:], name)

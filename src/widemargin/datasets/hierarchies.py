@@ -6,21 +6,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.datasets.files import Folder, find, get_it, text_of
+from widemargin.datasets.files import CATALOGUE, HIERARCHIES, Folder, text_of
 from widemargin.datasets.label_sets import LabelSets
 from widemargin.exceptions import DataError, MissingDataError
 
-__all__ = ["HIERARCHIES", "Hierarchy", "load_hierarchy", "synthetic_hierarchy"]
-
-HIERARCHIES = {
-    "Enron_corr": ("Enron_corr_trainvalid", "Enron_corr_test"),
-    "ImCLEF07A": ("ImCLEF07A_Train", "ImCLEF07A_Test"),
-    "Diatoms": ("Diatoms_train", "Diatoms_test"),
-    "cellcycle_FUN": ("cellcycle_FUN.train", "cellcycle_FUN.test"),
-}
-"""Names of the files of training and test rows."""
-
-SOURCE = "https://github.com/EGiunchiglia/C-HMCNN (HMC_data)"
+__all__ = ["Hierarchy", "load_hierarchy", "synthetic_hierarchy"]
 
 
 @dataclass(frozen=True)
@@ -57,16 +47,14 @@ def load_hierarchy(folder: Folder, name: str) -> Hierarchy:
         raise DataError(f"{name!r} is not one of the hierarchies {', '.join(HIERARCHIES)}.")
     paths: tuple[str, ...] = ()
     parts: list[Any] = []
-    for file in HIERARCHIES[name]:
-        path = find(folder, "hierarchical", [f"{file}.arff", f"{file}.arff.gz"], name, get_it("it", SOURCE))
+    for path in CATALOGUE[name].paths(folder, name):
         try:
             X, sets, nodes = _read(text_of(path))
             paths = paths or nodes
             parts += [X, _closed(sets, paths)]
         except ValueError as error:
             raise MissingDataError(f"{path} is no hierarchical ARFF file: {error}.") from None
-    X, Y, X_test, Y_test = parts
-    return Hierarchy(X, Y, X_test, Y_test, name, paths)
+    return Hierarchy(*[*parts, name, paths])
 
 
 def _read(text: str) -> tuple[npt.NDArray[np.float64], list[list[str]], tuple[str, ...]]:
@@ -118,5 +106,4 @@ def synthetic_hierarchy(n: int, seed: int = 0) -> Hierarchy:
         chosen = [rng.choice(len(kinds), size=rng.integers(1, 3), replace=False) for _ in range(n)]
         X = np.array([centre[few].sum(axis=0) for few in chosen]) + 0.8 * rng.normal(size=(n, 12))
         parts += [X, _closed([[kinds[kind] for kind in few] for few in chosen], paths)]
-    X, Y, X_test, Y_test = parts
-    return Hierarchy(X, Y, X_test, Y_test, f"synthetic rows (n={n})", paths)
+    return Hierarchy(*[*parts, f"synthetic rows (n={n})", paths])

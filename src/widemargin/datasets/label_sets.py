@@ -8,15 +8,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets.files import Folder, find, get_it, text_of
+from widemargin.datasets.files import CATALOGUE, Folder, text_of
 from widemargin.exceptions import DataError, MissingDataError
 
 __all__ = ["LabelSets", "load_rcv1", "load_yeast", "synthetic_label_sets"]
-
-YEAST_LABELS = 14
-RCV1_FEATURES, RCV1_LABELS, RCV1_TRAIN = 47236, 101, 3000
-
-SOURCE = "https://mulan.sourceforge.net/datasets-mlc.html (yeast) and LIBSVM's multi-label page (rcv1subset1)"
 
 
 @dataclass(frozen=True)
@@ -51,21 +46,19 @@ def load_yeast(folder: Folder) -> LabelSets:
         If the files are not there, or hold something else.
     """
     parts: list[Any] = []
-    for name in ("yeast-train.arff", "yeast-test.arff"):
-        path = find(folder, "multilabel", [name, f"{name}.gz"], "yeast", get_it("it", SOURCE))
+    for path in CATALOGUE["yeast"].paths(folder, "yeast"):
         lines = [line for line in text_of(path).splitlines() if line and line[0] not in "@%"]
         try:
             table = np.array([line.split(",") for line in lines], dtype=np.float64)
         except ValueError as error:
             raise MissingDataError(f"{path} is no file of yeast: {error}.") from None
-        if table.ndim != 2 or table.shape[1] <= YEAST_LABELS:
+        if table.ndim != 2 or table.shape[1] <= 14:
             raise MissingDataError(f"{path} is no file of yeast: its table has the shape {table.shape}.")
-        parts += [table[:, :-YEAST_LABELS], table[:, -YEAST_LABELS:].astype(np.int64)]
-    X, Y, X_test, Y_test = parts
-    return LabelSets(X, Y, X_test, Y_test, "yeast")
+        parts += [table[:, :-14], table[:, -14:].astype(np.int64)]
+    return LabelSets(*[*parts, "yeast"])
 
 
-def load_rcv1(folder: Folder, n_labels: int = RCV1_LABELS) -> LabelSets:
+def load_rcv1(folder: Folder, n_labels: int = 101) -> LabelSets:
     """RCV1's first subset: 3000 and 3000 articles, 47236 tf-idf features, 101 topics.
 
     Parameters
@@ -82,17 +75,15 @@ def load_rcv1(folder: Folder, n_labels: int = RCV1_LABELS) -> LabelSets:
     MissingDataError
         If the file is not there.
     """
-    if not 1 <= n_labels <= RCV1_LABELS:
-        raise DataError(f"n_labels is {n_labels}; rcv1subset1 has {RCV1_LABELS} labels.")
-    name = "rcv1subset1.libsvm"
-    path = find(folder, "multilabel", [name, f"{name}.gz"], "rcv1subset1", get_it("it", SOURCE))
-    X, topics = load_svmlight_file(str(path), n_features=RCV1_FEATURES, multilabel=True)
-    Y = np.zeros((X.shape[0], RCV1_LABELS), dtype=np.int64)
+    if not 1 <= n_labels <= 101:
+        raise DataError(f"n_labels is {n_labels}; rcv1subset1 has 101 labels.")
+    (path,) = CATALOGUE["rcv1subset1"].paths(folder, "rcv1subset1")
+    X, topics = load_svmlight_file(str(path), n_features=47236, multilabel=True)
+    Y = np.zeros((X.shape[0], 101), dtype=np.int64)
     for row, labels in enumerate(topics):
         Y[row, np.array(labels, dtype=np.intp)] = 1
     Y = Y[:, np.argsort(-Y.sum(axis=0), kind="stable")[:n_labels]]
-    first, second = slice(0, RCV1_TRAIN), slice(RCV1_TRAIN, None)
-    return LabelSets(X[first], Y[first], X[second], Y[second], f"rcv1subset1, {n_labels} labels")
+    return LabelSets(X[:3000], Y[:3000], X[3000:], Y[3000:], f"rcv1subset1, {n_labels} labels")
 
 
 def synthetic_label_sets(n: int, k: int, seed: int = 0, d: int = 20) -> LabelSets:
@@ -117,8 +108,7 @@ def synthetic_label_sets(n: int, k: int, seed: int = 0, d: int = 20) -> LabelSet
         for _ in range(3):
             Y = (score + Y @ (pull + pull.T) + 0.5 * rng.normal(size=score.shape) > 0.0).astype(np.float64)
         parts += [X, Y.astype(np.int64)]
-    X, Y, X_test, Y_test = parts
-    return LabelSets(X, Y, X_test, Y_test, f"synthetic rows (n={n})")
+    return LabelSets(*[*parts, f"synthetic rows (n={n})"])
 
 
 def stacked(data: LabelSets) -> tuple[Any, npt.NDArray[np.int64]]:

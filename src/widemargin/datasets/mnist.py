@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin.datasets.files import Folder, find, get_it
+from widemargin.datasets.files import CATALOGUE, Folder, get_it
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Digits", "load_mnist", "synthetic_digits"]
-
-SOURCE = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 @dataclass(frozen=True)
@@ -49,19 +46,19 @@ def load_mnist(folder: Folder) -> Digits:
     MissingDataError
         If a file is not there, or is none of MNIST's.
     """
-    how = get_it("the four files of MNIST", SOURCE)
+    cure = get_it("it", CATALOGUE["mnist"].source)
     parts: list[Any] = []
-    for name in FILES:
-        path = find(folder, "mnist", [name, f"{name}.gz"], "MNIST", how)
+    for path in CATALOGUE["mnist"].paths(folder, "MNIST"):
+        is_images = "images" in path.name
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        skip = 16 if "images" in name else 8
+        skip = 16 if is_images else 8
         values = np.frombuffer(content, dtype=np.uint8, offset=min(skip, len(content)))
-        if values.size == 0 or ("images" in name and values.size % 784):
-            raise MissingDataError(f"{path} holds {len(content)} bytes, which is no file of MNIST. {how}")
-        parts.append(values.reshape(-1, 784).astype(np.float32) / np.float32(255) if "images" in name else values)
+        if values.size == 0 or (is_images and values.size % 784):
+            raise MissingDataError(f"{path} holds {len(content)} bytes, which is no file of MNIST. {cure}")
+        parts.append(values.reshape(-1, 784).astype(np.float32) / np.float32(255) if is_images else values)
     X, digit, X_test, digit_test = parts
     if X.shape[0] != digit.shape[0] or X_test.shape[0] != digit_test.shape[0]:
-        raise MissingDataError(f"{folder} holds {X.shape[0]} images and {digit.shape[0]} labels. {how}")
+        raise MissingDataError(f"{folder} holds {X.shape[0]} images and {digit.shape[0]} labels. {cure}")
     return Digits(X, digit, X_test, digit_test, "MNIST")
 
 
@@ -80,5 +77,4 @@ def synthetic_digits(n: int, seed: int = 0) -> Digits:
         digit = rng.integers(10, size=n).astype(np.uint8)
         ink = prototype[digit] * rng.uniform(0.3, 1.0, (n, 1)) + 0.25 * rng.normal(size=(n, 784))
         parts += [np.clip(ink, 0.0, 1.0).astype(np.float32), digit]
-    X, digit, X_test, digit_test = parts
-    return Digits(X, digit, X_test, digit_test, f"synthetic rows (n={n})")
+    return Digits(*[*parts, f"synthetic rows (n={n})"])

@@ -16,36 +16,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
-from widemargin.datasets.files import Folder, find, get_it, text_of
+from widemargin.datasets.files import CATALOGUE, PEOPLE_FILES, Folder, text_of
 from widemargin.exceptions import DataError, MissingDataError
 
-__all__ = ["PEOPLE_FILES", "PEOPLE_SOURCES", "load_people"]
-
-PEOPLE_FILES = {
-    "adult": ("adult.data", "adult.test"),
-    "credit-card": ("credit-card-clients.csv",),
-    "compas": ("compas-scores-two-years.csv",),
-    "german": ("german.data",),
-}
-"""Names of the tables, and of the files they are made from."""
-
-PEOPLE_SOURCES = {
-    "adult": "https://archive.ics.uci.edu/dataset/2/adult",
-    "credit-card": "https://archive.ics.uci.edu/dataset/350/default+of+credit+card+clients (saved as CSV)",
-    "compas": "https://github.com/propublica/compas-analysis",
-    "german": "https://archive.ics.uci.edu/dataset/144/statlog+german+credit+data",
-}
+__all__ = ["load_people"]
 
 _ADULT = (
     "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship", "race",
     "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",
 )  # fmt: skip
-_ADULT_NUMBERS = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
-_ADULT_WORDS = (
-    "workclass", "education", "marital_status", "occupation", "relationship", "race", "native_country",
-)  # fmt: skip
-_DEPLOYED_ROWS = 1000
-
 _COMPAS = (
     "sex", "age", "race", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count", "c_charge_degree",
     "two_year_recid",
@@ -57,9 +36,6 @@ _GERMAN = (
     "other_installments", "housing", "existing_credits", "job", "dependents", "telephone", "foreign_worker",
     "credit_risk",
 )  # fmt: skip
-_GERMAN_WOMEN = ("A92", "A95")
-
-_TEST_SHARE = 0.3
 
 
 def load_people(folder: Folder, name: str) -> Any:
@@ -84,13 +60,12 @@ def load_people(folder: Folder, name: str) -> Any:
     """
     if name not in PEOPLE_FILES:
         raise DataError(f"{name!r} is not one of the tables {', '.join(PEOPLE_FILES)}.")
-    source = PEOPLE_SOURCES[name]
-    paths = [find(folder, "fairness", [file, f"{file}.gz"], name, get_it("it", source)) for file in PEOPLE_FILES[name]]
+    paths = CATALOGUE[name].paths(folder, name)
     try:
         return _MAKERS[name](*map(text_of, paths))
     except (ValueError, IndexError, KeyError, EOFError, OSError) as error:
         raise MissingDataError(
-            f"{paths[0]} is no file of {name} ({type(error).__name__}: {error}). Get it from {source}."
+            f"{paths[0]} is no file of {name} ({type(error).__name__}: {error}). Get it from {CATALOGUE[name].source}."
         ) from error
 
 
@@ -98,12 +73,21 @@ def _adult(train_text: str, test_text: str) -> Any:
     """Both parts, as UCI publishes them, and the decisions of an earlier model."""
     train, test = _adult_rows(train_text), _adult_rows(test_text)
     rows = [*train, *test]
-    numbers = (*_ADULT_NUMBERS, "fnlwgt")
+    seen = ("age", "education_num", "capital_gain", "capital_loss", "hours_per_week")
     columns: dict[str, list[Any]] = {
-        name: [int(row[j]) if name in numbers else row[j] or None for row in rows] for j, name in enumerate(_ADULT)
+        name: [int(row[j]) if name in (*seen, "fnlwgt") else row[j] or None for row in rows]
+        for j, name in enumerate(_ADULT)
     }
     columns["split"] = ["train"] * len(train) + ["test"] * len(test)
-    columns["deployed"] = _adult_deployed(rows, len(train))
+    # decisions of a linear SVM that has seen 1000 training rows (they come first), and never `sex`
+    chosen = np.random.default_rng(0).choice(len(train), min(1000, len(train)), replace=False)
+    numbers = [_ADULT.index(name) for name in seen]
+    words = [j for j, name in enumerate(_ADULT) if name not in (*seen, "fnlwgt", "sex", "income")]
+    encode = make_column_transformer((StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), words))
+    model = make_pipeline(encode, LinearSVC(C=0.1, random_state=0))
+    table = np.array(rows, dtype=object)
+    model.fit(table[chosen], table[chosen, -1])
+    columns["deployed"] = [str(decision) for decision in model.predict(table)]
     return pa.table(columns)
 
 
@@ -120,45 +104,31 @@ def _adult_rows(text: str) -> list[list[str]]:
     return rows
 
 
-def _adult_deployed(rows: list[list[str]], n_train: int) -> list[str]:
-    """Decisions of a linear SVM that has seen 1000 training rows, and never `sex`."""
-    chosen = np.random.default_rng(0).choice(n_train, min(_DEPLOYED_ROWS, n_train), replace=False)
-    numbers, words = [_ADULT.index(name) for name in _ADULT_NUMBERS], [_ADULT.index(name) for name in _ADULT_WORDS]
-    encode = make_column_transformer((StandardScaler(), numbers), (OneHotEncoder(handle_unknown="ignore"), words))
-    model = make_pipeline(encode, LinearSVC(C=0.1, random_state=0))
-    table = np.array(rows, dtype=object)
-    model.fit(table[chosen], table[chosen, -1])  # the training rows come first
-    return [str(decision) for decision in model.predict(table)]
-
-
 def _credit_card(text: str) -> Any:
     """All columns but a running number; the target is called `default`."""
     names, rows = _csv(text)
     target = next((name for name in reversed(names) if name.casefold().startswith("default")), None)
     if target is None:
         raise ValueError("no column is called default...")
-    kept = [name for name in names if name.casefold() != "id"]
-    columns = {name: [int(float(row[name])) for row in rows] for name in kept}
+    columns = {name: [int(float(row[name])) for row in rows] for name in names if name.casefold() != "id"}
     columns["default"] = columns.pop(target)
     return _with_split(columns)
 
 
 def _compas(text: str) -> Any:
     """The 6172 rows that ProPublica's analysis keeps; `deployed` is a COMPAS score above low."""
-    _, rows = _csv(text)
-    kept = [row for row in rows if _is_used(row)]
+    rows = []
+    for row in _csv(text)[1]:
+        days = row["days_b_screening_arrest"]
+        in_time = days != "" and abs(int(float(days))) <= 30
+        if in_time and row["is_recid"] != "-1" and row["c_charge_degree"] != "O" and row["score_text"] != "N/A":
+            rows.append(row)
     numbers = {name for name in _COMPAS if name.endswith("count")} | {"age", "two_year_recid"}
     columns: dict[str, list[Any]] = {
-        name: [int(row[name]) if name in numbers else row[name] for row in kept] for name in _COMPAS
+        name: [int(row[name]) if name in numbers else row[name] for row in rows] for name in _COMPAS
     }
-    columns["deployed"] = [int(row["score_text"] != "Low") for row in kept]
+    columns["deployed"] = [int(row["score_text"] != "Low") for row in rows]
     return _with_split(columns)
-
-
-def _is_used(row: dict[str, str]) -> bool:
-    days = row["days_b_screening_arrest"]
-    in_time = days != "" and abs(int(float(days))) <= 30
-    return in_time and row["is_recid"] != "-1" and row["c_charge_degree"] != "O" and row["score_text"] != "N/A"
 
 
 def _german(text: str) -> Any:
@@ -170,7 +140,7 @@ def _german(text: str) -> Any:
     for j, name in enumerate(_GERMAN):
         values = [row[j] for row in rows]
         columns[name] = list(map(int, values)) if all(value.isdigit() for value in values) else values
-    columns["sex"] = ["female" if status in _GERMAN_WOMEN else "male" for status in columns["personal_status"]]
+    columns["sex"] = ["female" if status in ("A92", "A95") else "male" for status in columns["personal_status"]]
     columns["credit_risk"] = [{1: "good", 2: "bad"}[value] for value in columns.pop("credit_risk")]
     return _with_split(columns)
 
@@ -189,7 +159,7 @@ def _with_split(columns: dict[str, list[Any]]) -> Any:
     if n < 2:
         raise ValueError(f"{n} rows")
     split = np.full(n, "train", dtype=object)
-    split[np.random.default_rng(0).permutation(n)[: round(_TEST_SHARE * n)]] = "test"
+    split[np.random.default_rng(0).permutation(n)[: round(0.3 * n)]] = "test"
     return pa.table({**columns, "split": split.tolist()})
 
 

@@ -1,9 +1,8 @@
 """Numbers about a fitted classifier, whatever trained it."""
 
 from widemargin.diagnostics.audit import audit
-from widemargin.diagnostics.compare import compare_models, comparison_report
-from widemargin.diagnostics.comparison_counts import ComparisonCounts, PopulationComparison
-from widemargin.diagnostics.comparison_report import ComparisonReport
+from widemargin.diagnostics.compare import ComparisonCounts, compare_models, comparison_report
+from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
 from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
 from widemargin.diagnostics.margins import Margins, margins_of

@@ -6,18 +6,23 @@ added up first.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
-from widemargin.diagnostics.block_parts import named_parts, opened_blocks
-from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, report_of
-from widemargin.distributed.blocks import Block, BlockMap
+from widemargin.diagnostics.streaming import (
+    AuditBlock,
+    AuditCounts,
+    encode_block,
+    named_parts,
+    opened_blocks,
+    report_of,
+)
+from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of
 from widemargin.distributed.tables import is_collection
@@ -117,37 +122,53 @@ def audit(
     goal = Goal.parse(goal) if isinstance(goal, str) else goal
     if not isinstance(goal, Goal):
         raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
-    _check_candidate(model_or_predictions)
-    names = sorted(name for name in baselines_used(goal) if name is not None)
+    candidate: object = model_or_predictions
+    called = getattr(candidate, "__name__", type(candidate).__name__)
+    if isinstance(candidate, type):
+        raise DataError(
+            f"{called} is a class; give a fitted classifier, such as {called}().fit(X, y), or its predictions."
+        )
+    if callable(candidate) and not hasattr(candidate, "predict") and not hasattr(candidate, "__len__"):
+        raise DataError(
+            f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
+            "predictions themselves."
+        )
+    names = [None, *sorted(name for name in baselines_used(goal) if name is not None)]
     model = model_or_predictions if is_asked(model_or_predictions) else None
-    said = {} if is_asked(model_or_predictions) else _by_source(model_or_predictions, names)
+    given = {} if is_asked(model_or_predictions) else _predictions_by_source(model_or_predictions, names)
     models = {name: value for name, value in (baselines or {}).items() if is_asked(value)}
-    arrays = {f"{_BASELINE}{name}": value for name, value in (baselines or {}).items() if name not in models}
-    main = {"X": X, "y": y, "sample_weight": sample_weight, "populations": populations, **arrays}
-    sets = [_RowSet.of(_Asked(model, models), said, main)]
+    sets = []
     for name in names:
-        data = external_data(name, external or {})
-        parts = {part: getattr(data, part) for part in ("X", "y", "sample_weight", "populations")}
-        parts |= {f"{_BASELINE}{key}": value for key, value in data.baselines.items()}
-        sets.append(_RowSet.of(_Asked(model, models, name), said, parts))
+        parts: dict[str, Any] = {"X": X, "y": y, "sample_weight": sample_weight, "populations": populations}
+        others: Mapping[str, Any] = {key: value for key, value in (baselines or {}).items() if key not in models}
+        if name is not None:
+            data = external_data(name, external or {})
+            parts, others = {part: getattr(data, part) for part in parts}, data.baselines
+        parts |= {f"{_BASELINE}{key}": value for key, value in others.items()}
+        if name in given:
+            parts["predictions"] = given[name]
+        elif parts["X"] is None:
+            what = "X" if name is None else f"External(X) for {name!r}"
+            raise DataError(f"a classifier needs rows to classify; give {what}.")
+        sets.append(_RowSet(model, models, name, {key: value for key, value in parts.items() if value is not None}))
     positive = own_pos_label(model) if pos_label is None else pos_label
     if any(rows.in_blocks for rows in sets):
-        counts = _counted(goal, sets, _own_classes(model), positive, workers)
+        counts = _count_blocks(goal, sets, positive, workers)
         return counts.report(confidence=confidence, decide=decide, random_state=random_state, data_name=data_name)
     # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
     for rows in sets:
-        rows.parts.setdefault("predictions", rows.asked.answer("predict", rows.parts))
+        rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
     pair = positive_class(_own_classes(model) or find_classes(_label_vectors(sets), pos_label), positive)
-    counts = AuditCounts(goal, classes=pair, pos_label=pair[1])
+    used = baselines_used(goal)
     return report_of(
-        goal, [counts.encoded(rows.asked.block(rows.parts, pair[1])) for rows in sets], pair[1],
+        goal, [encode_block(rows.block(rows.parts, pair[1]), used[rows.source], pair) for rows in sets], pair[1],
         confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """Who is asked about rows, and whose they are; travels to the blocks.
+class _RowSet:
+    """Rows of one source, in memory or somewhere in blocks, and who is asked about them.
 
     Attributes
     ----------
@@ -157,31 +178,39 @@ class _Asked:
         Baselines.
     source : str or None
         As in `AuditBlock`.
-    columns : mapping of str to str
-        Parts of the rows that are columns of X, in blocks.
+    parts : dict of str to array or table
+        Beside rows in blocks, texts name columns of X.
     """
 
     model: Classifier | None
     models: Mapping[str, Classifier]
-    source: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
+    source: str | None
+    parts: dict[str, Any]
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether the rows lie in files or are Dask collections."""
+        return isinstance(self.parts.get("X"), (str, Path)) or any(map(is_collection, self.parts.values()))
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Parts that are columns of X, where the rows are in blocks."""
+        return {name: value for name, value in self.parts.items() if isinstance(value, str) and name != "X"}
+
+    @property
+    def where(self) -> str:
+        """Whose rows they are, in messages."""
+        return "" if self.source is None else f" for external {self.source!r}"
 
     def answer(self, method: str, parts: Mapping[str, Any]) -> Column | None:
         """What a method of the model says of rows; None where there is no such method."""
-        asked = getattr(self.model, method, None)
-        return None if asked is None else ask_model(asked, parts["X"], parts.get("populations"))
-
-    def read(self, data: Mapping[str, object]) -> dict[str, Any]:
-        """The parts of a block that was read, with the predictions for it."""
-        parts = named_parts(data, self.columns)
-        if self.model is not None:
-            parts["predictions"] = self.answer("predict", {**parts, "X": fitted_columns(self.model, parts["X"])})
-        return parts
+        ask = getattr(self.model, method, None)
+        return None if ask is None else ask_model(ask, parts["X"], parts.get("populations"))
 
     def block(self, parts: Mapping[str, Any], positive: Label, features: Features | None = None) -> AuditBlock:
         """The rows as `AuditCounts` takes them; the model gets `features`, by default X."""
-        said = self.answer("randomized_proba", parts if features is None else {**parts, "X": features})
-        ramp = None if said is None else np.asarray(said, dtype=np.float64)
+        answer = self.answer("randomized_proba", parts if features is None else {**parts, "X": features})
+        ramp = None if answer is None else np.asarray(answer, dtype=np.float64)
         if ramp is not None and ramp.ndim == 2:
             ramp = ramp[:, (_own_classes(self.model) or []).index(positive)]
         baselines = {name.removeprefix(_BASELINE): value for name, value in parts.items() if name.startswith(_BASELINE)}
@@ -191,98 +220,96 @@ class _Asked:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _RowSet:
-    """Rows of one source: in memory, or somewhere in blocks."""
-
-    asked: _Asked
-    parts: dict[str, Any]
-    in_blocks: bool
-
-    @classmethod
-    def of(cls, asked: _Asked, said: Mapping[str | None, Column], given: Mapping[str, Any]) -> "_RowSet":
-        """The parts that are given; beside rows in blocks, texts name columns of X.
-
-        Raises
-        ------
-        DataError
-            If a classifier has no rows to classify.
-        """
-        parts = {name: value for name, value in given.items() if value is not None}
-        if asked.source in said:
-            parts["predictions"] = said[asked.source]
-        elif "X" not in parts:
-            what = "X" if asked.source is None else f"External(X) for {asked.source!r}"
-            raise DataError(f"a classifier needs rows to classify; give {what}.")
-        if not (isinstance(parts.get("X"), (str, Path)) or any(map(is_collection, parts.values()))):
-            return cls(asked, parts, False)
-        columns = {name: value for name, value in parts.items() if isinstance(value, str) and name != "X"}
-        parts = {name: value for name, value in parts.items() if name not in columns}
-        return cls(replace(asked, columns=columns), parts, True)
-
-    def opened(self, goal: Goal, workers: object, *, hold: bool) -> AbstractContextManager[BlockMap]:
-        """The blocks of these rows."""
-        return opened_blocks(
-            self.parts, self.asked.columns, workers, model=self.asked.model, goal=goal, hold=hold,
-            more=sorted(baselines_used(goal).get(None, ())), read_all=bool(self.asked.models),
-        )  # fmt: skip
-
-
-_Message: TypeAlias = tuple[Goal, Sequence[Label] | None, Label, _Asked]
-"""What every block is told: the goal, the classes where they are known, the positive one, and who is asked."""
-
-
-def _counted(
-    goal: Goal, sets: Sequence[_RowSet], classes: Sequence[Label] | None, positive: Label, workers: object
-) -> AuditCounts:
+def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, workers: object) -> AuditCounts:
     """Counts of all rows: in one pass, or in two where the classes must be found first."""
-    main, *others = sets
-    with main.opened(goal, workers, hold=classes is None and positive is None) as blocks:
-        if classes is None and positive is None:
-            seen: dict[str, dict[Label, None]] = {}
-            for labels in blocks.map(_labels_of_block, main.asked):
-                for name, values in labels.items():
-                    seen.setdefault(name, {}).update(dict.fromkeys(values))
-            vectors: dict[str, Column] = {name: list(values) for name, values in seen.items()}
-            classes = find_classes({"y": vectors["y"]} if len(seen.get("y", ())) >= 2 else vectors)
-        counts: AuditCounts = blocks.sum(_count, (goal, classes, positive, main.asked))
-    for rows in others:
-        if rows.in_blocks:
-            with rows.opened(goal, workers, hold=False) as blocks:
-                counts.merge(blocks.sum(_count, (goal, classes, positive, rows.asked)))
-        else:
-            rows.parts.setdefault("predictions", rows.asked.answer("predict", rows.parts))
-            part = AuditCounts(goal, classes=classes, pos_label=positive)
-            part.add(rows.asked.block(rows.parts, part.positive))
-            counts.merge(part)
-    return counts
+    classes = _own_classes(sets[0].model)
+    total: AuditCounts | None = None
+    for rows in sets:
+        if total is not None and not rows.in_blocks:
+            rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
+            total.add(rows.block(rows.parts, total.positive))
+            continue
+        columns = rows.columns
+        is_unknown = total is None and classes is None and positive is None
+        with opened_blocks(
+            {name: value for name, value in rows.parts.items() if name not in columns}, columns, workers,
+            model=rows.model, goal=goal, hold=is_unknown, more=sorted(baselines_used(goal).get(None, ())),
+            read_all=bool(rows.models),
+        ) as blocks:  # fmt: skip
+            if is_unknown:
+                seen: dict[str, list[Label]] = {}
+                for labels in blocks.map(_labels_of_block, columns):
+                    for name, values in labels.items():
+                        seen[name] = list(dict.fromkeys([*seen.get(name, ()), *values]))
+                classes = list(find_classes({"y": seen["y"]} if len(seen.get("y", ())) >= 2 else seen))
+            message = goal, classes, positive, replace(rows, parts={}), columns
+            counts: AuditCounts = blocks.sum(_count, message)
+        total = counts if total is None else total.merge(counts)
+    assert total is not None  # there is always a main source
+    return total
 
 
-def _count(block: Block, message: _Message) -> AuditCounts:
-    goal, classes, positive, asked = message
+def _count(
+    block: Block, message: tuple[Goal, Sequence[Label] | None, Label, _RowSet, Mapping[str, str]]
+) -> AuditCounts:
+    goal, classes, positive, rows, columns = message
     counts = AuditCounts(goal, classes=classes, pos_label=positive)
     if rows_of(block.data):  # a model refuses to predict none
-        parts = asked.read(block.data)
-        counts.add(asked.block(parts, counts.positive, fitted_columns(asked.model, parts.get("X"))))
+        parts = named_parts(block.data, columns)
+        features = fitted_columns(rows.model, parts.get("X"))
+        if rows.model is not None:
+            parts["predictions"] = rows.answer("predict", {**parts, "X": features})
+        counts.add(rows.block(parts, counts.positive, features))
     return counts
 
 
-def _labels_of_block(block: Block, asked: _Asked) -> dict[str, list[Scalar]]:
+def _labels_of_block(block: Block, columns: Mapping[str, str]) -> dict[str, list[Scalar]]:
     """The different labels in a block, by where they stand."""
-    parts = named_parts(block.data, asked.columns)
-    held = {name: value for name, value in parts.items() if name in ("y", "predictions") or name.startswith(_BASELINE)}
-    return {name: column_of(name, value).distinct() for name, value in held.items() if len(value)}
+    return {
+        name: column_of(name, value).distinct()
+        for name, value in named_parts(block.data, columns).items()
+        if (name in ("y", "predictions") or name.startswith(_BASELINE)) and len(value)
+    }
 
 
 def _label_vectors(sets: Sequence[_RowSet]) -> dict[str, Column]:
     """The vector y if it shows both classes, else everything in memory that holds labels."""
     main = sets[0].parts
-    y: dict[str, Column] = {"y": main["y"]} if "y" in main else {}
-    if y and len(column_of("y", main["y"]).distinct()) >= 2:
-        return y
-    vectors = y | {_called("predictions", rows.asked.source): rows.parts["predictions"] for rows in sets}
+    if "y" in main and len(column_of("y", main["y"]).distinct()) >= 2:
+        return {"y": main["y"]}
+    vectors: dict[str, Column] = {"y": main["y"]} if "y" in main else {}
+    vectors |= {f"predictions{rows.where}": rows.parts["predictions"] for rows in sets}
     vectors |= {f"baseline {name.removeprefix(_BASELINE)!r}": main[name] for name in main if name.startswith(_BASELINE)}
-    return vectors | {_called("y", rows.asked.source): rows.parts["y"] for rows in sets[1:] if "y" in rows.parts}
+    return vectors | {f"y{rows.where}": rows.parts["y"] for rows in sets[1:] if "y" in rows.parts}
+
+
+def _predictions_by_source(
+    predictions: Column | Mapping[str | None, Column], names: Sequence[str | None]
+) -> dict[str | None, Column]:
+    """Predictions for the main rows (None) and for each external data set that the goal uses.
+
+    Raises
+    ------
+    DataError
+        If some are missing, or belong to no data set of the goal.
+    """
+    given: dict[str | None, Column] = {}
+    if isinstance(predictions, Mapping):
+        given = {None if name == "" else name: values for name, values in predictions.items()}
+    else:
+        given[None] = predictions
+    external = listing([name for name in names if name is not None])
+    strange = sorted(str(name) for name in given if name is not None and name not in names)
+    if strange:
+        raise DataError(f"predictions for {listing(strange)}, and the goal uses the external data sets {external}.")
+    for name in names:
+        if given.get(name) is None:
+            where = "" if name is None else f" for external {name!r}"
+            raise DataError(
+                f"there are no predictions{where} among those given; give the model, or a dict with the keys None (the "
+                f"main rows) and {external}."
+            )
+    return given
 
 
 def _own_classes(model: Classifier | None) -> list[Label] | None:
@@ -291,53 +318,10 @@ def _own_classes(model: Classifier | None) -> list[Label] | None:
     return None if classes is None else [plain_value(value) for value in classes]
 
 
-def _check_candidate(candidate: object) -> None:
-    """Refuse a class and a function, which say nothing about rows."""
-    name = getattr(candidate, "__name__", type(candidate).__name__)
-    if isinstance(candidate, type):
-        raise DataError(f"{name} is a class; give a fitted classifier, such as {name}().fit(X, y), or its predictions.")
-    if callable(candidate) and not hasattr(candidate, "predict") and not hasattr(candidate, "__len__"):
-        raise DataError(
-            f"{name} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
-            "predictions themselves."
-        )
-
-
-def _called(what: str, source: str | None) -> str:
-    return what if source is None else f"{what} for external {source!r}"
-
-
 def ask_model(method: Callable[..., Column], X: Features, populations: Table | None) -> Column:
     """Call `predict` (or `randomized_proba`) on rows, with their table where it is a parameter."""
     takes = populations is not None and "populations" in inspect.signature(method).parameters
     return method(X, populations=populations) if takes else method(X)
-
-
-def _by_source(predictions: Column | Mapping[str | None, Column], names: Sequence[str]) -> dict[str | None, Column]:
-    """Predictions for the main rows (None) and for each external data set that the goal uses.
-
-    Raises
-    ------
-    DataError
-        If some are missing, or belong to no data set of the goal.
-    """
-    said: dict[str | None, Column] = {}
-    if isinstance(predictions, Mapping):
-        said = {None if name == "" else name: values for name, values in predictions.items()}
-    else:
-        said[None] = predictions
-    strange = sorted(str(name) for name in said if name is not None and name not in names)
-    if strange:
-        raise DataError(
-            f"predictions for {listing(strange)}, and the goal uses the external data sets {listing(names)}."
-        )
-    for name in (None, *names):
-        if said.get(name) is None:
-            raise DataError(
-                f"there are no {_called('predictions', name)} among those given; give the model, or a dict with "
-                f"the keys None (the main rows) and {listing(names)}."
-            )
-    return said
 
 
 def own_pos_label(model: object) -> Label:

@@ -1,22 +1,44 @@
 """Two classifiers against one goal: who meets it, what one gains and loses over the other, and what proves it."""
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Self
 
-from widemargin._typing import Classifier, Column, Features, Label, Table
+import numpy as np
+
+from widemargin._text import listing
+from widemargin._typing import Bools, Classifier, Column, Features, Label, Table
 from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
-from widemargin.diagnostics.comparison_counts import ComparisonCounts
-from widemargin.diagnostics.comparison_report import ComparisonReport
+from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
+from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import External, find_classes, rows_of_source
+from widemargin.goals.binding.cells import members
+from widemargin.goals.binding.sources import (
+    ClassPair,
+    External,
+    Source,
+    encode_labels,
+    find_classes,
+    make_source,
+    rows_of_source,
+)
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import METRICS
+from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import Compare
+from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.rows import Rows, is_asked
+from widemargin.goals.measuring.intervals import clopper_pearson
+from widemargin.rows import Rows, is_asked, length_of
 
-__all__ = ["compare_models", "comparison_report", "needs_labels"]
+__all__ = ["ComparisonCounts", "compare_models", "comparison_report", "needs_labels"]
+
+_FIRST = "the first classifier"
+_Estimate = tuple[float | None, float | None, float | None]
 
 
 def compare_models(
@@ -92,30 +114,35 @@ def compare_models(
     classes = None
     for name in (None, *goal.sources):
         rows = rows_of_source(main, name)
-        both_say = [_said(model, rows) for model in (model_a, model_b)]
+        both = [_predictions(model, rows) for model in (model_a, model_b)]
         if classes is None:
-            classes = _classes((model_a, model_b), both_say, y, pos_label)
+            # those that a model was fitted to, else those that occur in the predictions and labels
+            fitted = [own for model in (model_a, model_b) if (own := getattr(model, "classes_", None)) is not None]
+            vectors = {"the predictions of A": both[0], "the predictions of B": both[1]}
+            if y is not None and len(column_of("y", y).distinct()) > 0:
+                vectors["y"] = y
+            classes = list(fitted[0]) if fitted else find_classes(vectors, pos_label)
             own = own_pos_label(model_b) if pos_label is None else pos_label
             counts = ComparisonCounts(goal, classes=classes, pos_label=own)
-        counts.add(rows, both_say[0], both_say[1])
+        counts.add(rows, *both)
     reports = None
     if counts.is_labelled or not needs_labels(goal):
-        both = [
+        a, b = (
             audit(
                 model, goal, X, y if counts.is_labelled else None, populations=populations, external=external,
                 baselines=baselines, sample_weight=sample_weight, pos_label=counts.positive, confidence=confidence,
                 decide=decide, data_name=data_name,
             )
             for model in (model_a, model_b)
-        ]  # fmt: skip
-        reports = both[0], both[1]
+        )  # fmt: skip
+        reports = a, b
     return comparison_report(
         counts, reports, names=names, confidence=confidence, power=power, gain=gain, data_name=data_name
     )
 
 
 def comparison_report(
-    counts: ComparisonCounts,
+    counts: "ComparisonCounts",
     reports: tuple[GoalReport, GoalReport] | None,
     *,
     names: Sequence[str] = ("A", "B"),
@@ -139,6 +166,25 @@ def comparison_report(
     )  # fmt: skip
 
 
+def _predictions(model: Classifier | Column | Mapping[str | None, Column], rows: Rows) -> Column:
+    """Predictions for the main rows, or those of an external data set."""
+    where = "" if rows.source is None else f" for external {rows.source!r}"
+    if is_asked(model):
+        if rows.X is None:
+            raise DataError(f"a classifier needs rows to classify; give X{where}.")
+        return ask_model(model.predict, rows.X, rows.populations)
+    predictions: Column | None = None
+    if isinstance(model, Mapping):
+        predictions = model.get(rows.source, model.get("") if rows.source is None else None)
+    elif rows.source is None:
+        predictions = model
+    if predictions is None:
+        raise DataError(
+            f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
+        )
+    return predictions
+
+
 def needs_labels(goal: Goal) -> bool:
     """Whether a constraint of a goal (not its objective) looks at the labels of the main rows."""
     for entry in goal.constraints:
@@ -155,31 +201,211 @@ def needs_labels(goal: Goal) -> bool:
     return False
 
 
-def _said(model: Classifier | Column | Mapping[str | None, Column], rows: Rows) -> Column:
-    """Predictions for the main rows, or those of an external data set."""
-    where = "" if rows.source is None else f" for external {rows.source!r}"
-    if is_asked(model):
-        if rows.X is None:
-            raise DataError(f"a classifier needs rows to classify; give X{where}.")
-        return ask_model(model.predict, rows.X, rows.populations)
-    if not isinstance(model, Mapping):
-        said = model if rows.source is None else None
-    else:
-        said = model.get(None, model.get("")) if rows.source is None else model.get(rows.source)
-    if said is None:
-        raise DataError(
-            f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
-        )
-    return said
+class ComparisonCounts:
+    """What a comparison needs of the rows seen so far; can be pickled, and merged in any order.
+
+    Parameters
+    ----------
+    goal : Goal
+        Its populations are compared one by one, and the rows of each of its external data sets.
+    classes, pos_label
+        As in `AuditCounts`.
+
+    Attributes
+    ----------
+    n_rows, n_labelled : int
+        Of the main rows.
+    """
+
+    def __init__(self, goal: Goal, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
+        self.goal = goal
+        self.n_rows = self.n_labelled = 0
+        self._pair = ClassPair(classes, pos_label)
+        columns = columns_used(goal)
+        self._named: dict[str | None, dict[str, Population]] = {name: {} for name in (None, *goal.sources)}
+        for entry in goal.constraints:  # each population once, by its name or condition
+            mentioned: list[Population] = []
+            if isinstance(entry, Constraint):
+                mentioned = [*entry.lhs.populations, *entry.rhs.populations]
+            elif isinstance(entry, Bundle) and entry.population is not None:
+                mentioned = [entry.population]
+            for population in mentioned:
+                named = self._named[population.source]
+                if population.where is not None and population.rows not in {item.rows for item in named.values()}:
+                    named[population.name or str(population.where)] = population
+        self._baselines: dict[str | None, tuple[str, ...]] = {}
+        self._parts: dict[str | None, CountedRows] = {}
+        for name, named in self._named.items():
+            baselines = tuple(dict.fromkeys(item for population in named.values() for item in population.baselines))
+            self._baselines[name] = baselines
+            self._parts[name] = CountedRows(name, columns.get(name, {}), (*baselines, _FIRST))
+
+    @property
+    def positive(self) -> Label:
+        """The positive class."""
+        return self._pair.positive
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether every row seen has a label."""
+        return 0 < self.n_rows == self.n_labelled
+
+    def update(
+        self,
+        predictions_a: Column,
+        predictions_b: Column,
+        y: Column | None = None,
+        *,
+        X: Features | None = None,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        baselines: Mapping[str, Column | Classifier] | None = None,
+        source: str | None = None,
+    ) -> None:
+        """Count a block of rows, the main ones or those of an external data set (`source`); labels may be missing.
+
+        Raises
+        ------
+        DataError
+            The goal has no such external data set, or the rows do not fit together.
+        """
+        rows = Rows(X, y, sample_weight, populations, baselines=baselines or {}, source=source)
+        self.add(rows, predictions_a, predictions_b)
+
+    def add(self, rows: Rows, predictions_a: Column, predictions_b: Column) -> None:
+        """Count a block of rows; errors as in `update`."""
+        if rows.source not in self._parts:
+            raise DataError(f"rows of {rows.source!r} were given, and the goal uses {listing(self.goal.sources)}.")
+        n_rows = length_of(predictions_b)
+        where = "" if rows.source is None else f" for external {rows.source!r}"
+        vectors = {f"the predictions of A{where}": predictions_a, f"the predictions of B{where}": predictions_b}
+        pair = self._pair.learn(vectors if rows.y is None else {**vectors, "y": rows.y})
+        # Labels may be missing here, in the main rows, too, so they are encoded apart.
+        source = make_source(rows.replaced(y=None), self._baselines[rows.source], classes=pair, n_rows=n_rows)
+        labels = np.zeros(n_rows, np.int8)
+        if rows.y is not None:
+            labels = encode_labels(rows.y, pair, pair[1], allow_missing=True)
+        first, second = (encode_labels(values, pair, pair[1], what=what) for what, values in vectors.items())
+        signs = {**source.baselines, _FIRST: first}
+        counted = dataclasses.replace(source, labels=labels, baselines=signs)
+        self._parts[rows.source].add(counted, second > 0, None)
+        if rows.source is None:
+            self.n_rows += n_rows
+            self.n_labelled += int(np.count_nonzero(labels))
+
+    def merge(self, other: "ComparisonCounts") -> Self:
+        """Take in the counts of other rows; returns self."""
+        if other.goal != self.goal:
+            raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
+        self._pair.join(other._pair)
+        for name, part in self._parts.items():
+            part.join(other._parts[name])
+        self.n_rows += other.n_rows
+        self.n_labelled += other.n_labelled
+        return self
+
+    def compared(
+        self, names: Sequence[str], *, confidence: float, power: float, gain: float
+    ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
+        """The populations, all rows first, those of external data sets last, and what is to be said about them."""
+        lines, notes = [], list[str]()
+        for part_name, part in self._parts.items():
+            if part_name is not None and not part.n_rows:
+                notes.append(f"external data set {part_name}: no rows were given.")
+                continue
+            counted = part.counted()
+            source = counted.source
+            labels = source.labels if source.labels is not None else np.zeros(source.n_rows, np.int8)
+            # Only rows on which the two differ tell which one is better; B is right there if it says the label.
+            differ = counted.positive != (source.baselines[_FIRST] > 0)
+            right = differ & ((labels > 0) == counted.positive) & (labels != 0)
+            wrong = differ & ~right & (labels != 0)
+            everyone = np.ones(source.n_rows, bool)
+            prefix = "" if part_name is None else f"{part_name}: "
+            named = self._named[part_name]
+            inside = {part_name or "all rows": everyone}
+            for name, population in named.items():
+                if population.uses_label and not labels.any():
+                    notes.append(f"population {name} needs labels, and there are none.")
+                else:
+                    inside[f"{prefix}{name}"] = members(population, source).true
+            bundles = [entry for entry in self.goal.constraints if isinstance(entry, Bundle)]
+            for entry in bundles:
+                if (None if entry.population is None else entry.population.source) != part_name:
+                    continue
+                values = [] if source.table is None else source.table.column(entry.column).distinct()
+                if len(values) > 50:  # more lines would bury the others
+                    notes.append(f"column {entry.column} has {len(values)} values; they are not compared one by one.")
+                    continue
+                for value in values:
+                    group = Population(None, part_name, Compare(entry.column, "==", value))
+                    if group.rows not in {item.rows for item in named.values()}:
+                        inside[f"{prefix}{entry.column} == {value!r}"] = members(group, source).true
+            for name, rows in inside.items():
+                tallies = [_Tally.of(source, rows & some) for some in (everyone, differ, right, wrong)]
+                lines.append(_compared(name, tallies, names, confidence, power, gain))
+            if source.weight is not None:
+                tally = _Tally.of(source, everyone)
+                where = "rows" if part_name is None else f"the rows of {part_name}"
+                notes.append(
+                    f"{where} have weights: shares are weighted, and intervals, tests and numbers of labels go by "
+                    f"effective numbers of rows (Kish), {tally.effective:.6g} of all {tally.rows}."
+                )
+        return tuple(lines), list(dict.fromkeys(notes))
 
 
-def _classes(models: Sequence[object], said: Sequence[Column], y: Column | None, pos_label: Label) -> Sequence[Label]:
-    """The classes that a model was fitted to, else those that occur in the predictions and labels."""
-    for model in models:
-        own = getattr(model, "classes_", None)
-        if own is not None:
-            return list(own)
-    vectors = {"the predictions of A": said[0], "the predictions of B": said[1]}
-    if y is not None and len(column_of("y", y).distinct()) > 0:
-        vectors["y"] = y
-    return find_classes(vectors, pos_label)
+class _Tally(NamedTuple):
+    """Rows of positive weight, their weight and the sum of its squares."""
+
+    rows: int
+    weight: float
+    squares: float
+
+    @classmethod
+    def of(cls, source: Source, inside: Bools) -> Self:
+        """Of some entries of a source."""
+        count = source.repeats.count[inside] if source.repeats is not None else np.ones(int(inside.sum()), np.int64)
+        weight = np.ones(len(count)) if source.weight is None else source.weight[inside]
+        return cls(int(count[weight > 0.0].sum()), float(count @ weight), float(count @ weight**2))
+
+    @property
+    def effective(self) -> float:
+        """Effective number of rows, `(sum w)^2 / sum w^2` (Kish, *Survey Sampling*, 1965); all if weights are equal."""
+        if self.weight == self.squares == self.rows:
+            return float(self.rows)
+        return self.weight**2 / self.squares
+
+
+def _compared(
+    name: str, tallies: Sequence[_Tally], names: Sequence[str], confidence: float, power: float, gain: float
+) -> PopulationComparison:
+    """One line; with weights intervals and tests take effective numbers of rows (Korn and Graubard 1998)."""
+    everyone, changed, won, lost = tallies
+    told, size = _Tally(*np.add(won, lost).tolist()), everyone.effective
+    churn: _Estimate = (None, None, None)
+    share = better = churn
+    if everyone.rows:
+        rate = changed.weight / everyone.weight
+        churn = (rate, *clopper_pearson(rate * size, size, confidence))
+    if told.rows:
+        part = won.weight / told.weight
+        share = (part, *clopper_pearson(part * told.effective, told.effective, confidence))
+    p_value = needed = None
+    verdict = "equal" if everyone.rows and not changed.rows else "no labels"
+    if told.rows and churn[0] is not None and share[0] is not None:
+        wins, losses = share[0] * told.effective, (1.0 - share[0]) * told.effective
+        ends = gain_interval(wins, losses, churn[0] * size, size, confidence)
+        better = (churn[0] * (2.0 * share[0] - 1.0), *ends)
+        p_value = mcnemar_p(wins, losses)
+        verdict = "undecided"
+        if p_value <= 1.0 - confidence:
+            verdict = f"{names[1] if wins > losses else names[0]} better"
+        needed = labels_needed(share[0], power=power, alpha=1.0 - confidence)
+        needed = None if needed is None else math.ceil(needed * (told.rows / told.effective))
+    elif churn[0] and gain <= churn[0]:
+        needed = labels_needed(0.5 + gain / (2.0 * churn[0]), power=power, alpha=1.0 - confidence)
+        needed = None if needed is None else math.ceil(needed * (changed.rows / changed.effective))
+    return PopulationComparison(
+        name, everyone.rows, changed.rows, won.rows, lost.rows, *churn, *share, *better, p_value, verdict, needed,
+        None if needed is None else int(np.ceil(needed * everyone.rows / changed.rows)),
+    )  # fmt: skip

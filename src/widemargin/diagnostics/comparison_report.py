@@ -7,15 +7,61 @@ from collections.abc import Sequence
 from typing import Any
 
 from widemargin._text import html_table, pandas_for_frames, printable
-from widemargin.diagnostics.comparison_counts import PopulationComparison
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport
 
-__all__ = ["ComparisonReport"]
+__all__ = ["ComparisonReport", "PopulationComparison"]
 
 FORMAT = 1
-_WIDTH = 100
-_LONGEST_NAME = 44
+
+
+@dataclasses.dataclass(frozen=True)
+class PopulationComparison:
+    """Classifier B against classifier A on the rows of one population.
+
+    Attributes
+    ----------
+    name : str
+    n_rows, changes : int
+        Rows, and those on which the two differ.
+    wins, losses : int
+        Of these, labelled ones on which B is right, and on which A is.
+    churn, churn_lower, churn_upper : float or None
+        Share of rows on which they differ (None: no rows), with the interval of Clopper and Pearson.
+    win_share, win_share_lower, win_share_upper : float or None
+        Share of wins among the labelled rows on which they differ, with the interval; None without such rows.
+    gain, gain_lower, gain_upper : float or None
+        Accuracy of B minus that of A, with an interval (`gain_interval`).
+    p_value : float or None
+        Of the exact two-sided test of McNemar.
+    verdict : str
+        `"B better"` or `"A better"` (by their names) where the test decides at level 1 - confidence, else
+        `"undecided"`; `"no labels"` without any; `"equal"` where they never differ.
+    labels_needed : int or None
+        Labelled rows on which the two differ that prove the difference with the asked power: the estimated difference,
+        or without labels the assumed one. None: no number does.
+    rows_needed : int or None
+        Rows to draw until so many are found.
+    """
+
+    name: str
+    n_rows: int
+    changes: int
+    wins: int
+    losses: int
+    churn: float | None
+    churn_lower: float | None
+    churn_upper: float | None
+    win_share: float | None
+    win_share_lower: float | None
+    win_share_upper: float | None
+    gain: float | None
+    gain_lower: float | None
+    gain_upper: float | None
+    p_value: float | None
+    verdict: str
+    labels_needed: int | None
+    rows_needed: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,12 +116,18 @@ class ComparisonReport:
         return 0 if self.reports is None else self.reports[1].exit_code
 
     def __str__(self) -> str:
-        return _text(self)
+        lines = _wrapped(_headline(self))
+        for table in _tables(self):
+            lines += ["", *_aligned(table)]
+        return "\n".join([*lines, "", *(line for text in _legend(self) for line in _wrapped(text))])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        parts = [f"<div><p><strong>{html.escape(_headline(self))}</strong></p>"]
+        parts += [html_table(table[0], table[1:]) for table in _tables(self)]
+        parts += [f"<p>{html.escape(line)}</p>" for line in _legend(self)]
+        return "".join([*parts, "</div>"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
@@ -122,77 +174,48 @@ class ComparisonReport:
         return pd.DataFrame([dataclasses.asdict(item) for item in self.populations]).set_index("name")
 
 
-def _text(report: ComparisonReport) -> str:
-    """The comparison as text: verdicts of the goal, then the rows on which the two differ."""
-    lines = _wrapped(_headline(report))
-    for table in (_goal_table(report), _population_table(report), _needs_table(report)):
-        if table:
-            lines += ["", *_aligned(table)]
-    lines += ["", *(line for text in _legend(report) for line in _wrapped(text))]
-    return "\n".join(lines)
-
-
-def _html(report: ComparisonReport) -> str:
-    """The comparison as a self-contained HTML fragment."""
-    parts = [f"<div><p><strong>{html.escape(_headline(report))}</strong></p>"]
-    tables = (_goal_table(report), _population_table(report), _needs_table(report))
-    parts += [html_table(table[0], table[1:]) for table in tables if table]
-    parts += [f"<p>{html.escape(line)}</p>" for line in _legend(report)]
-    return "".join([*parts, "</div>"])
-
-
 def _headline(report: ComparisonReport) -> str:
     labelled = "all labelled" if report.n_labelled == report.n_rows else f"{report.n_labelled} labelled"
     first, second = report.names
     return f"{second} against {first} on {report.data_name} ({report.n_rows} rows, {labelled})."
 
 
-def _goal_table(report: ComparisonReport) -> list[list[str]]:
-    if report.reports is None:
-        return []
-    one, other = report.reports
-    rows = [["goal", "bound", report.names[0], "", report.names[1], ""]]
-    if one.objective is not None and other.objective is not None:
-        rows.append([one.objective_text, "", f"{one.objective:.4f}", "", f"{other.objective:.4f}", ""])
-    for a, b in zip(one.constraints, other.constraints, strict=True):
-        name = a.text if a.label.startswith("#") else a.label
-        bound = "-" if b.bound is None else f"{b.sense} {b.bound:.4f}"
-        rows.append([name, bound, *_cells(a, one), *_cells(b, other)])
-    return rows
-
-
-def _cells(item: ConstraintReport, report: GoalReport) -> list[str]:
-    verdict: str = "NOT MET" if item.verdict == "not met" else item.verdict
-    if report.decide == "estimate" and item.verdict == "undecided":
-        verdict = "met (undecided)" if item.met else "NOT MET (undecided)"
-    return ["-" if item.rate is None else f"{item.rate:.4f}", verdict]
-
-
-def _population_table(report: ComparisonReport) -> list[list[str]]:
+def _tables(report: ComparisonReport) -> list[list[list[str]]]:
+    """The goal's verdicts, the rows on which the two differ, and the labels that would prove a difference."""
     level = f"{100 * report.confidence:g}%"
+    goal = [["goal", "bound", report.names[0], "", report.names[1], ""]]
+    if report.reports is not None:
+        one, other = report.reports
+        if one.objective is not None and other.objective is not None:
+            goal.append([one.objective_text, "", f"{one.objective:.4f}", "", f"{other.objective:.4f}", ""])
+        for a, b in zip(one.constraints, other.constraints, strict=True):
+            row = [a.text if a.label.startswith("#") else a.label]
+            row.append("-" if b.bound is None else f"{b.sense} {b.bound:.4f}")
+            for constraint, decide in ((a, one.decide), (b, other.decide)):
+                verdict: str = "NOT MET" if constraint.verdict == "not met" else constraint.verdict
+                if decide == "estimate" and constraint.verdict == "undecided":
+                    verdict = "met (undecided)" if constraint.met else "NOT MET (undecided)"
+                row += [_number(constraint.rate), verdict]
+            goal.append(row)
     labelled = any(item.p_value is not None for item in report.populations)
-    more = ["wins", "losses", "gain", level, "p", "verdict"] if labelled else []
-    rows = [["population", "rows", "differ", "churn", level, *more]]
+    rows = [["population", "rows", "differ", "churn", level]]
+    rows[0] += ["wins", "losses", "gain", level, "p", "verdict"] if labelled else []
+    needs = [["labels to prove it", "have", "need, where they differ", "rows to draw"]]
     for item in report.populations:
         row = [item.name, str(item.n_rows), str(item.changes), _number(item.churn)]
         row.append(_range(item.churn_lower, item.churn_upper))
         if labelled:
-            row += [str(item.wins), str(item.losses), _signed(item.gain), _range(item.gain_lower, item.gain_upper, "+")]
+            row += [str(item.wins), str(item.losses), _number(item.gain, "+")]
+            row += [_range(item.gain_lower, item.gain_upper, "+")]
             row += ["-" if item.p_value is None else f"{item.p_value:.2g}", item.verdict]
         rows.append(row)
-    return rows
-
-
-def _needs_table(report: ComparisonReport) -> list[list[str]]:
-    rows = [["labels to prove it", "have", "need, where they differ", "rows to draw"]]
-    for item in report.populations:
         if item.changes:
             needed = "none: as many wins as losses" if item.p_value is not None else "none: they differ on fewer rows"
             if item.labels_needed is not None:
                 needed = str(item.labels_needed)
             drawn = "-" if item.rows_needed is None else str(item.rows_needed)
-            rows.append([item.name, str(item.wins + item.losses), needed, drawn])
-    return rows if len(rows) > 1 else []
+            needs.append([item.name, str(item.wins + item.losses), needed, drawn])
+    return [table for table in (goal, rows, needs) if len(table) > 1 or (table is goal and report.reports is not None)]
 
 
 def _legend(report: ComparisonReport) -> list[str]:
@@ -208,49 +231,36 @@ def _legend(report: ComparisonReport) -> list[str]:
     each = f"{level}: of each interval by itself."
     if number > 1 and together:
         each = f"{level}: each by itself; all {number} lines hold together with {100 * together:.3g}% (Bonferroni)."
+    estimated = sum(item.p_value is not None for item in report.populations)
+    difference = f"a difference of {100 * report.assumed_gain:g} points of accuracy"
+    if estimated:
+        difference = "the measured difference" + (f" (without labels: {difference})" if estimated < number else "")
     labels = (
         "labels to prove it: labelled rows among those on which the two differ that find "
-        f"{_assumed(report)} with probability {100 * report.power:g}%; rows to draw until so many are found."
+        f"{difference} with probability {100 * report.power:g}%; rows to draw until so many are found."
     )
     return [what, each, labels, *(f"Note: {note}" for note in report.notes)]
 
 
-def _assumed(report: ComparisonReport) -> str:
-    estimated = [item for item in report.populations if item.p_value is not None]
-    if len(estimated) == len(report.populations):
-        return "the measured difference"
-    assumed = f"a difference of {100 * report.assumed_gain:g} points of accuracy"
-    return assumed if not estimated else f"the measured difference (without labels: {assumed})"
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> list[str]:
-    clean = [[_short(printable(row[0])), *map(printable, row[1:])] for row in table]
-    widths = [max(len(row[j]) for row in clean) for j in range(len(clean[0]))]
+def _aligned(table: Sequence[Sequence[str]], *, longest: int = 44) -> list[str]:
+    """Lines of a table: words begin in one column, numbers end in one; long names are cut off."""
+    clean = [list(map(printable, row)) for row in table]
+    for row in clean:
+        row[0] = row[0] if len(row[0]) <= longest else row[0][: longest - 3] + "..."
+    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
+    words = ("met", "NOT", "un", ">=", "<=", "bound", "verdict", "none")
     lines = []
     for row in clean:
-        fields = [row[0].ljust(widths[0])]
-        fields += [
-            text.ljust(width) if _is_word(text) else text.rjust(width)
-            for text, width in zip(row[1:], widths[1:], strict=True)
+        cells = [
+            text.ljust(width) if j == 0 or text.startswith(words) or text.endswith("better") else text.rjust(width)
+            for j, (text, width) in enumerate(zip(row, widths, strict=True))
         ]
-        lines.append("  ".join(fields).rstrip())
+        lines.append("  ".join(cells).rstrip())
     return lines
 
 
-def _is_word(text: str) -> bool:
-    return text.startswith(("met", "NOT", "un", ">=", "<=", "bound", "verdict", "none")) or text.endswith("better")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 3] + "..."
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
+def _number(value: float | None, sign: str = "") -> str:
+    return "-" if value is None else f"{value:{sign}.4f}"
 
 
 def _range(low: float | None, high: float | None, sign: str = "") -> str:
@@ -258,4 +268,4 @@ def _range(low: float | None, high: float | None, sign: str = "") -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(printable(text), _WIDTH, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    return textwrap.wrap(printable(text), 100, subsequent_indent="  ", break_on_hyphens=False) or [""]

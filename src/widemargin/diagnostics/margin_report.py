@@ -3,7 +3,6 @@
 import dataclasses
 import html
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 
 from widemargin._text import aligned, html_table, pandas_for_frames, printable
 from widemargin._typing import Classifier, Column, Features, Label
-from widemargin.diagnostics.block_parts import named_parts, opened_blocks
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
+from widemargin.diagnostics.streaming import named_parts, opened_blocks
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.tables import is_collection, is_table_in_blocks
@@ -21,9 +20,6 @@ from widemargin.exceptions import DataError
 from widemargin.rows import is_asked, length_of
 
 __all__ = ["MarginReport", "MarginSummary", "margin_report"]
-
-
-FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,14 +118,11 @@ class MarginReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-        plain = dataclasses.asdict(self)
-        for item in (plain["overall"], *plain["groups"]):
-            item["quantiles"] = list(item["quantiles"])
-        return plain | {
-            "quantile_levels": list(self.quantile_levels),
-            "groups": list(plain["groups"]),
-            "format": FORMAT,
-        }
+
+        def with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
+            return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+
+        return dataclasses.asdict(self, dict_factory=with_lists) | {"format": 1}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "MarginReport":
@@ -142,8 +135,8 @@ class MarginReport:
         """
         values = dict(plain)
         version = values.pop("format", None)
-        if not isinstance(version, int) or version > FORMAT:
-            raise DataError(f"a report of format {version!r} cannot be read; this version reads format {FORMAT}.")
+        if not isinstance(version, int) or version > 1:
+            raise DataError(f"a report of format {version!r} cannot be read; this version reads format 1.")
         try:
             values["quantile_levels"] = tuple(values["quantile_levels"])
             values["overall"] = _summary_from(values["overall"])
@@ -245,25 +238,40 @@ def margin_report(
     if y is None and not isinstance(clf, Margins):
         raise DataError("margins need labels; give y.")
     levels = tuple(float(q) for q in np.ravel(quantiles))
-    if not _is_finite(level):
+    if not (isinstance(level, (int, float, np.number)) and np.isfinite(level)):
         raise DataError(f"level is {level!r}; give a finite number.")
     if not all(0.0 <= q <= 1.0 for q in levels):
         raise DataError(f"quantiles are {list(levels)}; each must lie between 0 and 1.")
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
     name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
-    counts = MarginCounts(float(level))
-    late = None
+    size = 1.0
     if is_collection(clf) or is_table_in_blocks(X) or is_collection(y):
-        late = normalize if normalize in ("median", "max") else None
+        # The median and the largest of all margins are known after the pass; the sketch is divided by them then.
+        is_late = normalize in ("median", "max")
+        if is_late and level != 0.0:
+            raise DataError(
+                f"level={level:g} with normalize={normalize!r} needs the size of all margins before they are counted. "
+                "Give normalize a number: run the report once with level=0."
+            )
         rows = {"X": X, "y": y, "groups": groups, "sample_weight": sample_weight}
-        counts = _count_blocks(clf, rows, normalize, late, classes, counts.level, workers)
+        counts = _count_blocks(clf, rows, None if is_late else normalize, classes, float(level), workers)
+        sketch, unit = counts.overall, counts.unit
+        if sketch is not None and is_late:
+            values, weights = sketch.buckets
+            size = sketch.largest
+            if normalize == "median":
+                size = float(weighted_quantiles(np.abs(values), weights, [0.5])[0])
+            if not size > 0.0:
+                raise DataError(f"normalize={normalize!r} divides by 0: all margins are 0. Use normalize=None.")
+            unit = f"multiples of the {'largest' if normalize == 'max' else 'median'} size"
     else:
+        counts = MarginCounts(float(level))
         n = len(clf.values) if isinstance(clf, Margins) else length_of(y)
         weight = row_weights(sample_weight, n)
         margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
         counts.add(margins, weight, *group_rows(groups, margins.values.shape[0]), in_buckets=False)
-    size, unit = (1.0, counts.unit) if late is None else _late_size(counts.overall, late)
+        unit = counts.unit
     parts = [("all rows", counts.overall), *counts.groups.items()]
     overall, *summaries = (_summary(part, sketch, levels, delta, size) for part, sketch in parts)
     return MarginReport(
@@ -272,91 +280,49 @@ def margin_report(
     )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class _Asked:
-    """What every block is asked; `columns` are parts of the rows that are columns of X."""
-
-    model: Classifier | None
-    columns: Mapping[str, str]
-    normalize: str | float | None
-    classes: Sequence[Label] | None
-    level: float
-
-
 def _count_blocks(
     clf: Classifier | Column | Margins,
     rows: Mapping[str, Any],
     normalize: str | float | None,
-    late: str | float | None,
     classes: Sequence[Label] | None,
     level: float,
     workers: object,
 ) -> MarginCounts:
-    """Margins of all blocks in one pass; with `late` as they are, to be divided by a size of them all.
-
-    Raises
-    ------
-    DataError
-        Where the size of all margins would be needed before the pass, or the classes of scores are not said.
-    """
+    """Margins of all blocks in one pass; texts among the parts of the rows name columns of X."""
     model = clf if is_asked(clf) else None
-    if late and level != 0.0:
-        raise DataError(
-            f"level={level:g} with normalize={normalize!r} needs the size of all margins before they are counted. "
-            "Give normalize a number: run the report once with level=0."
-        )
     if model is None and classes is None:
         raise DataError("scores in blocks do not say which classes there are; give classes=, in order of the columns.")
     columns = {part: value for part, value in rows.items() if isinstance(value, str) and part != "X"}
     parts = {part: value for part, value in rows.items() if part not in columns}
     if model is None:
         parts["predictions"] = clf
-    asked = _Asked(model, columns, None if late else normalize, classes, level)
     with opened_blocks(parts, columns, workers, model=model) as blocks:
-        counts: MarginCounts = blocks.sum(_count, asked)
+        counts: MarginCounts = blocks.sum(_count, (model, columns, normalize, classes, level))
     if counts.overall is None:
         raise DataError("the data have no rows. Give some.")
-    counts.groups = dict(sorted(counts.groups.items(), key=_in_order))
+
+    def in_order(group: tuple[str, object]) -> tuple[float, str]:  # groups of numbers by number, others by name
+        try:
+            return float(group[0]), group[0]
+        except ValueError:
+            return 0.0, group[0]
+
+    counts.groups = dict(sorted(counts.groups.items(), key=in_order))
     return counts
 
 
-def _count(block: Block, asked: _Asked) -> MarginCounts:
-    counts = MarginCounts(asked.level)
-    parts = named_parts(block.data, asked.columns)
+def _count(block: Block, message: tuple[Any, Mapping[str, str], Any, Sequence[Label] | None, float]) -> MarginCounts:
+    model, columns, normalize, classes, level = message
+    counts = MarginCounts(level)
+    parts = named_parts(block.data, columns)
     y = np.asarray(parts["y"])
-    if not y.shape[0]:
-        return counts
-    X = None if parts.get("X") is None else fitted_columns(asked.model, parts["X"])
-    weight = row_weights(parts.get("sample_weight"), y.shape[0])
-    clf = np.asarray(parts["predictions"]) if asked.model is None else asked.model
-    margins = margins_of(clf, X, y, normalize=asked.normalize, classes=asked.classes, sample_weight=weight)
-    counts.add(margins, weight, *group_rows(parts.get("groups"), y.shape[0]))
+    if y.shape[0]:
+        X = None if parts.get("X") is None else fitted_columns(model, parts["X"])
+        weight = row_weights(parts.get("sample_weight"), y.shape[0])
+        clf = np.asarray(parts["predictions"]) if model is None else model
+        margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
+        counts.add(margins, weight, *group_rows(parts.get("groups"), y.shape[0]))
     return counts
-
-
-def _late_size(sketch: MarginSketch | None, normalize: str | float) -> tuple[float, str]:
-    """What counted margins are still to be divided by, and the unit."""
-    assert sketch is not None
-    if normalize == "max":
-        size, unit = sketch.largest, "multiples of the largest size"
-    else:
-        values, weight = sketch.buckets
-        size, unit = float(weighted_quantiles(np.abs(values), weight, [0.5])[0]), "multiples of the median size"
-    if not size > 0.0:
-        raise DataError(f"normalize={normalize!r} divides by 0: all margins are 0. Use normalize=None.")
-    return size, unit
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, Real) and bool(np.isfinite(float(value)))
-
-
-def _in_order(group: tuple[str, object]) -> tuple[float, str]:
-    """Groups of numbers by number, others by name."""
-    try:
-        return float(group[0]), group[0]
-    except ValueError:
-        return 0.0, group[0]
 
 
 def _summary(

@@ -1,7 +1,6 @@
 """The margins of any classifier on labelled rows: how far each row is on the right side."""
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -74,39 +73,33 @@ def margins_of(
     DataError
         If the classifier gives no scores, they do not fit y, or the normalizer does not fit the classifier.
     """
-    if normalize is not None and normalize not in ("norm", "median", "max") and not _is_positive(normalize):
+    is_number = isinstance(normalize, (int, float, np.number)) and not isinstance(normalize, bool)
+    if (
+        normalize is not None
+        and normalize not in ("norm", "median", "max")
+        and not (is_number and 0.0 < float(normalize) < np.inf)
+    ):
         raise DataError(f"normalize is {normalize!r}; give None, 'norm', 'median', 'max' or a positive number.")
-    if isinstance(clf, Margins):
-        if normalize is not None:
-            raise DataError(f"normalize is {normalize!r} and margins were given; normalize where they are made.")
-        if not np.isfinite(clf.values).all():
-            raise _not_finite(clf.values)
-        return clf
-    own = getattr(clf, "margins", None)
+    if isinstance(clf, Margins) and normalize is not None:
+        raise DataError(f"normalize is {normalize!r} and margins were given; normalize where they are made.")
     rival = None
-    if callable(own):
+    if isinstance(clf, Margins):
+        values, source, _ = clf
+    elif callable(own := getattr(clf, "margins", None)):
         values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
-        scores, source, known = _scores(clf, X, y, classes)
-        values, rival = _of_scores(scores, _codes(y, known, scores.shape[0]))
+        scores, source, labels = _scores(clf, X, y, classes)
+        values, rival = _against_rivals(scores, y, labels)
     if not np.isfinite(values).all():
-        raise _not_finite(values)
+        raise DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
+    if isinstance(clf, Margins):
+        return clf
     if normalize is None:
         return Margins(values, source, "scores" if source != "predict_proba" else "differences of probabilities")
     size, unit = _size(clf, values, normalize, rival, sample_weight)
     if not np.min(size) > 0.0:
         raise DataError(f"normalize={normalize!r} divides by 0: all margins or weights are 0. Use normalize=None.")
     return Margins(np.asarray(values / size), source, unit)
-
-
-def _not_finite(values: Floats) -> DataError:
-    return DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
-
-
-def _is_positive(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    return bool(0.0 < float(value) < np.inf)
 
 
 def _scores(
@@ -117,7 +110,12 @@ def _scores(
         raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
     if not hasattr(clf, "predict"):
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
-        labels = _distinct(y) if classes is None else np.asarray(classes)
+        labels = np.asarray(y if classes is None else classes)
+        if classes is None:
+            missing = [label for label in labels.ravel().tolist() if label is None or label != label]
+            if missing:
+                raise DataError(f"{len(missing)} of {labels.size} labels are missing; leave those rows out.")
+            labels = np.unique(labels)
     else:
         if isinstance(clf, BaseEstimator):
             check_is_fitted(clf)
@@ -131,7 +129,15 @@ def _scores(
         if X is None:
             raise DataError("margins of a classifier need its rows; give X.")
         source, labels, cure = methods[0], np.asarray(classes), "give the scores themselves"
-        _refuse_pairs(clf, labels)
+        inner: Any = clf  # the classifier inside searches and pipelines, whose scores they give
+        while hasattr(inner, "best_estimator_") or hasattr(inner, "steps"):
+            inner = inner.best_estimator_ if hasattr(inner, "best_estimator_") else inner.steps[-1][1]
+        # Scores of pairs of classes are no scores of classes, though of three classes there are three pairs.
+        if len(labels) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
+            raise DataError(
+                f"{type(inner).__name__} gives scores of pairs of classes; margins need one score for each class: "
+                "set_params(decision_function_shape='ovr'), no new fit is needed."
+            )
         scores = getattr(clf, source)(X)
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim == 2 and scores.shape[1] == 2 and len(labels) == 2:
@@ -147,56 +153,19 @@ def _scores(
     return scores, source, labels
 
 
-def _distinct(y: Column | None) -> npt.NDArray[Any]:
-    """The sorted labels of y."""
-    labels = np.asarray(y)
-    missing = [label for label in labels.ravel().tolist() if label is None or label != label]
-    if missing:
-        raise DataError(f"{len(missing)} of {labels.size} labels are missing; leave those rows out.")
-    return np.unique(labels)
-
-
-def _innermost(clf: object) -> object:
-    """The classifier inside searches and pipelines, whose scores they give."""
-    for _ in range(100):
-        inner, steps = getattr(clf, "best_estimator_", None), getattr(clf, "steps", None)
-        if inner is None and steps and callable(getattr(clf, "__getitem__", None)):
-            inner = steps[-1][1]
-        if inner is None:
-            return clf
-        clf = inner
-    return clf
-
-
-def _refuse_pairs(clf: object, classes: npt.NDArray[Any]) -> None:
-    """Scores of pairs of classes are no scores of classes, though of three classes there are three pairs."""
-    inner = _innermost(clf)
-    if len(classes) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
-        raise DataError(
-            f"{type(inner).__name__} gives scores of pairs of classes; margins need one score for each class: "
-            "set_params(decision_function_shape='ovr'), no new fit is needed."
-        )
-
-
-def _codes(y: Column | None, classes: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
-    """Numbers of the labels among the classes."""
-    labels = np.asarray(y)
+def _against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Margins, and for each row the numbers of its label and of the closest other class, shape (n, 2)."""
+    labels, n = np.asarray(y), scores.shape[0]
     if labels.shape != (n,):
         raise DataError(f"y has the shape {labels.shape} and there are {n} rows of scores.")
     table = {label: number for number, label in enumerate(classes.tolist())}
-    codes = np.array([table.get(label, -1) for label in labels.tolist()], dtype=np.intp)
-    if (codes < 0).any():
-        strange = sorted({str(label) for label, code in zip(labels.tolist(), codes, strict=True) if code < 0})
+    strange = sorted({str(label) for label in labels.tolist() if label not in table})
+    if strange:
         raise DataError(f"y holds {listing(strange)}, and the classifier knows {listing(classes.tolist())}.")
-    return codes
-
-
-def _of_scores(scores: Floats, codes: npt.NDArray[np.intp]) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """Margins, and for each row the pair (label, closest other class), shape (n, 2)."""
+    codes = np.array([table[label] for label in labels.tolist()], dtype=np.intp)
     if scores.ndim == 1:
         return np.where(codes == 1, scores, -scores), np.column_stack([codes, 1 - codes])
-    rows = np.arange(scores.shape[0])
-    others = scores.copy()
+    rows, others = np.arange(n), scores.copy()
     others[rows, codes] = -np.inf
     rival = others.argmax(axis=1)
     return scores[rows, codes] - others[rows, rival], np.column_stack([codes, rival])

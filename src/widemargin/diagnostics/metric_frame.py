@@ -14,7 +14,6 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.sources import Source, encode_labels, find_classes, positive_class
 from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
-from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, Ratio
@@ -52,39 +51,22 @@ class GroupRates:
 
     def group_min(self) -> dict[str, Value]:
         """Smallest value over the groups, by rate (groups without a value are left out)."""
-        return {rate: min(self._known(rate), default=None) for rate in self.rates}
+        return {rate: min(self._values(rate), default=None) for rate in self.rates}
 
     def group_max(self) -> dict[str, Value]:
         """Largest value over the groups, by rate."""
-        return {rate: max(self._known(rate), default=None) for rate in self.rates}
+        return {rate: max(self._values(rate), default=None) for rate in self.rates}
 
     def difference(self, method: Method = "between_groups") -> dict[str, Value]:
         """Largest difference between two groups, or between a group and all rows."""
-        self._check(method)
-        differences: dict[str, Value] = {}
-        for rate in self.rates:
-            values, whole = self._known(rate), self.overall[rate]
-            if method == "between_groups":
-                differences[rate] = max(values) - min(values) if values else None
-            else:
-                differences[rate] = (
-                    max(abs(value - whole) for value in values) if values and whole is not None else None
-                )
-        return differences
+        return {rate: max((high - low for low, high in self._pairs(rate, method)), default=None) for rate in self.rates}
 
     def ratio(self, method: Method = "between_groups") -> dict[str, Value]:
         """Smallest ratio of two groups' values, or of a group's and that of all rows (or its inverse): at most 1."""
-        self._check(method)
-        ratios: dict[str, Value] = {}
-        for rate in self.rates:
-            values, whole = self._known(rate), self.overall[rate]
-            if method == "between_groups":
-                ratios[rate] = _quotient(min(values), max(values)) if values else None
-            else:
-                pairs = [] if whole is None else [(min(value, whole), max(value, whole)) for value in values]
-                shares = [share for low, high in pairs if (share := _quotient(low, high)) is not None]
-                ratios[rate] = min(shares, default=None)
-        return ratios
+        return {
+            rate: min((low / high for low, high in self._pairs(rate, method) if high > 0.0), default=None)
+            for rate in self.rates
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, strings and numbers, fit for JSON."""
@@ -125,12 +107,17 @@ class GroupRates:
             lines.append([name, str(rows), *shown])
         return lines
 
-    def _known(self, rate: str) -> list[float]:
+    def _values(self, rate: str) -> list[float]:
         return [value for values in self.by_group.values() if (value := values[rate]) is not None]
 
-    def _check(self, method: str) -> None:
+    def _pairs(self, rate: str, method: str) -> list[tuple[float, float]]:
+        """Lower and higher value of what is compared."""
         if method not in ("between_groups", "to_overall"):
             raise DataError(f'method is {method!r}; it must be "between_groups" or "to_overall".')
+        values, whole = self._values(rate), self.overall[rate]
+        if method == "between_groups":
+            return [(min(values), max(values))] if values else []
+        return [] if whole is None else [(min(value, whole), max(value, whole)) for value in values]
 
 
 def metric_frame(
@@ -186,10 +173,15 @@ def metric_frame(
     source = Source(None, coded.get("y_true"), weight, None, {name: coded[name] for name in baselines or {}}, n)
     keys, numbers = _groups(groups, n)
     positive = coded["y_pred"] > 0
-    by_group = {
-        key: _measured(forms, _part(source, numbers == j), positive[numbers == j]) for j, key in enumerate(keys)
-    }
-    counts = {key: int(np.count_nonzero(numbers == j)) for j, key in enumerate(keys)}
+    by_group, counts = {}, {}
+    for j, key in enumerate(keys):
+        inside = numbers == j
+        counts[key] = int(np.count_nonzero(inside))
+        part = Source(
+            None, None if source.labels is None else source.labels[inside], None if weight is None else weight[inside],
+            None, {name: values[inside] for name, values in source.baselines.items()}, counts[key],
+        )  # fmt: skip
+        by_group[key] = _measured(forms, part, positive[inside])
     whole = _measured(forms, source, positive)
     return GroupRates(tuple(forms), whole, by_group, counts, int(np.count_nonzero(numbers < 0)))
 
@@ -227,15 +219,12 @@ def as_metric(rate: str | Expression, *, pos_label: Label = None) -> Callable[..
     return metric
 
 
-def _quotient(low: float, high: float) -> Value:
-    return low / high if high > 0.0 else None
-
-
 def _forms(rates: Goal | str | Expression | Sequence[str | Expression]) -> dict[str, Linear]:
     """The expressions by their text."""
     if isinstance(rates, Goal):
-        atoms = [atom for entry in rates.constraints for side in _sides(entry) for _, atom in side.terms]
-        plain = dict.fromkeys(_everywhere(atom) for atom in atoms)
+        entries = [entry for entry in rates.constraints if isinstance(entry, Constraint)]
+        terms = [term for entry in entries for term in (*entry.lhs.terms, *entry.rhs.terms)]
+        plain = dict.fromkeys(_everywhere(atom) for _, atom in terms)
         if not plain:
             raise DataError("the goal has no constraint with a rate of its own; name the rates.")
         return {str(atom): Linear(((1.0, atom),)) for atom in plain}
@@ -244,22 +233,18 @@ def _forms(rates: Goal | str | Expression | Sequence[str | Expression]) -> dict[
         raise DataError("no rate is named; give one, such as 'recall()'.")
     forms = {}
     for rate in listed:
-        form = _parsed(rate) if isinstance(rate, str) else rate.form
+        if isinstance(rate, Expression):
+            form = rate.form
+        elif "/" in rate or rate.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio")):
+            # the left-hand side of a constraint, for an objective may not be a ratio
+            (entry,) = Goal.parse(f"subject to {rate} >= 0.5").constraints
+            form = entry.lhs if isinstance(entry, Constraint) else Linear(())
+        else:
+            form = Goal.parse(f"minimize {rate}").objective
         if any(atom.population != EVERYONE for atom in form.rates):
             raise DataError(f"{form}: rates by group are on all rows of the group; leave its population out.")
         forms[str(form)] = form
     return forms
-
-
-def _sides(entry: Constraint | Bundle) -> tuple[Linear, ...]:
-    return (entry.lhs, entry.rhs) if isinstance(entry, Constraint) else ()
-
-
-def _parsed(text: str) -> Linear:
-    """Read an expression: the left-hand side of a constraint that is always true to its form."""
-    if "/" in text or text.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio")):
-        return _sides(Goal.parse(f"subject to {text} >= 0.5").constraints[0])[0]
-    return Goal.parse(f"minimize {text}").objective
 
 
 def _everywhere(atom: Rate | Ratio) -> Rate | Ratio:
@@ -293,17 +278,6 @@ def _groups(groups: Column | Table, n: int) -> tuple[list[Group], Ints]:
     place = {key: j for j, key in enumerate(keys)}
     numbers = np.array([-1 if gone else place[row] for row, gone in zip(rows, absent, strict=True)], dtype=np.int64)
     return [key[0] if len(columns) == 1 else key for key in keys], numbers
-
-
-def _part(source: Source, rows: Bools) -> Source:
-    return Source(
-        None,
-        None if source.labels is None else source.labels[rows],
-        None if source.weight is None else source.weight[rows],
-        None,
-        {name: values[rows] for name, values in source.baselines.items()},
-        int(np.count_nonzero(rows)),
-    )
 
 
 def _measured(forms: Mapping[str, Linear], source: Source, positive: Bools) -> dict[str, Value]:

@@ -4,14 +4,18 @@ Rates are sums over kinds of rows, so the kinds are counted (`goals/measuring/co
 rows, made in other processes perhaps, merge in any order.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Self
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
+from widemargin.distributed.blocks import BlockMap
+from widemargin.distributed.tables import as_frame, part_recipes
+from widemargin.distributed.workers import block_map
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import ClassPair, encode_labels, make_source
@@ -21,7 +25,9 @@ from widemargin.goals.measuring.counting import Counted, CountedRows, columns_us
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
 from widemargin.rows import Rows, is_asked
 
-__all__ = ["AuditBlock", "AuditCounts", "audit_stream", "report_of"]
+__all__ = [
+    "AuditBlock", "AuditCounts", "audit_stream", "encode_block", "named_parts", "opened_blocks", "report_of",
+]  # fmt: skip
 
 
 class AuditBlock(Rows):
@@ -113,18 +119,13 @@ class AuditCounts:
     """
 
     def __init__(self, goal: Goal | str, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
-        found = Goal.parse(goal) if isinstance(goal, str) else goal
-        if not isinstance(found, Goal):
+        self.goal = Goal.parse(goal) if isinstance(goal, str) else goal
+        if not isinstance(self.goal, Goal):
             raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
-        self.goal = found
         self._pair = ClassPair(classes, pos_label)
         self._uses = baselines_used(self.goal)
-
-    @cached_property
-    def _parts(self) -> dict[str | None, CountedRows]:
-        """Kinds of rows of every source; rows that are measured as they are need none."""
-        looked_at = columns_used(self.goal)
-        return {name: CountedRows(name, looked_at.get(name, {}), used) for name, used in self._uses.items()}
+        columns = columns_used(self.goal)
+        self._parts = {name: CountedRows(name, columns.get(name, {}), used) for name, used in self._uses.items()}
 
     @property
     def positive(self) -> Label:
@@ -166,31 +167,26 @@ class AuditCounts:
         """Count a block of rows."""
         name = block.source
         if name not in self._parts:
-            known = [other for other in self._parts if other is not None]
-            raise DataError(f"rows of {name!r} were given, and the goal uses the external data sets {listing(known)}.")
-        if block.n_rows:
-            rows = self.encoded(block)
-            self._parts[name].add(rows.source, rows.positive, rows.ramp)
-
-    def encoded(self, block: AuditBlock) -> Counted:
-        """The rows of a block checked and encoded, each of them an entry of its own; nothing is counted.
-
-        Raises
-        ------
-        DataError
-            As `update`.
-        """
-        name, used = block.source, self._uses[block.source]
-        pair = self._classes(block)
-        source = make_source(block, used, classes=pair)
-        what = "predictions" if name is None else f"predictions for external {name!r}"
-        positive = encode_labels(block.predictions, pair, pair[1], what=what) > 0
-        if block.ramp is None:
-            return Counted(source, positive, None)
-        ramp = np.asarray(block.ramp, dtype=np.float64)
-        if ramp.shape != (block.n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():
-            raise DataError(f"ramp has shape {ramp.shape}; give {block.n_rows} probabilities, from 0 to 1.")
-        return Counted(source, positive, ramp)
+            external = [other for other in self._parts if other is not None]
+            raise DataError(
+                f"rows of {name!r} were given, and the goal uses the external data sets {listing(external)}."
+            )
+        if not block.n_rows:
+            return
+        pair = self.negative, self.positive
+        if self.negative is None:  # it is learned from the first vector that shows it
+            vectors: dict[str, Column] = {"predictions": block.predictions}
+            if block.y is not None:
+                vectors["y"] = block.y
+            table = PopulationTable.build(block.populations)
+            for baseline in self._uses[name]:
+                column = None if table is None else table.own_column(baseline)
+                given = block.baselines.get(baseline) if column is None else column.to_values()
+                if given is not None and not is_asked(given):
+                    vectors[f"baseline {baseline!r}"] = given
+            pair = self._pair.learn(vectors)
+        rows = encode_block(block, self._uses[name], pair)
+        self._parts[name].add(rows.source, rows.positive, rows.ramp)
 
     def merge(self, other: "AuditCounts") -> Self:
         """Take in the counts of other rows for the same goal; returns self.
@@ -226,20 +222,30 @@ class AuditCounts:
             decide=decide, random_state=random_state, data_name=data_name,
         )  # fmt: skip
 
-    def _classes(self, block: AuditBlock) -> tuple[Label, Label]:
-        """The pair (negative, positive); a negative class is learned from the first vector that shows it."""
-        if self.negative is not None:
-            return self.negative, self.positive
-        vectors: dict[str, Column] = {"predictions": block.predictions}
-        if block.y is not None:
-            vectors["y"] = block.y
-        table = PopulationTable.build(block.populations)
-        for name in self._uses[block.source]:
-            column = None if table is None else table.own_column(name)
-            given = block.baselines.get(name) if column is None else column.to_values()
-            if given is not None and not is_asked(given):
-                vectors[f"baseline {name!r}"] = given
-        return self._pair.learn(vectors)
+
+def encode_block(block: AuditBlock, baselines: Collection[str], classes: tuple[Label, Label]) -> Counted:
+    """The rows of a block checked and encoded, each of them an entry of its own; nothing is counted.
+
+    Parameters
+    ----------
+    block : AuditBlock
+    baselines : names of those that the goal uses
+    classes : (negative, positive)
+
+    Raises
+    ------
+    DataError
+        As `AuditCounts.update`.
+    """
+    source = make_source(block, baselines, classes=classes)
+    what = "predictions" if block.source is None else f"predictions for external {block.source!r}"
+    positive = encode_labels(block.predictions, classes, classes[1], what=what) > 0
+    if block.ramp is None:
+        return Counted(source, positive, None)
+    ramp = np.asarray(block.ramp, dtype=np.float64)
+    if ramp.shape != (block.n_rows,) or not ((ramp >= 0.0) & (ramp <= 1.0)).all():
+        raise DataError(f"ramp has shape {ramp.shape}; give {block.n_rows} probabilities, from 0 to 1.")
+    return Counted(source, positive, ramp)
 
 
 def report_of(
@@ -307,3 +313,65 @@ def audit_stream(
     for block in blocks:
         counts.add(block)
     return counts.report(confidence=confidence, decide=decide, random_state=random_state, data_name=data_name)
+
+
+def named_parts(data: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, Any]:
+    """The parts of a block by name: X without the columns that are other parts, these, and all of it as populations.
+
+    Parameters
+    ----------
+    data : mapping of str to array or table
+        What was read.
+    columns : mapping of str to str
+        Parts that are columns of X: `{"y": "income"}`.
+
+    Raises
+    ------
+    DataError
+        If a column is missing.
+    """
+    parts = {name: as_frame(value) for name, value in data.items()}
+    frame = parts.get("X")
+    for part, column in columns.items():
+        have = [str(name) for name in getattr(frame, "columns", ())]
+        if frame is None or column not in have:
+            raise DataError(f"X has no column {column!r} ({part}); it has {listing(have[:20])}.")
+        parts[part] = frame[column]
+    if columns and frame is not None:
+        parts.setdefault("populations", frame)
+        parts["X"] = frame.drop(columns=list(columns.values()))
+    return parts
+
+
+@contextmanager
+def opened_blocks(
+    parts: Mapping[str, Any],
+    named: Mapping[str, str],
+    workers: object,
+    *,
+    model: Classifier | None,
+    goal: Goal | None = None,
+    more: Sequence[str] = (),
+    read_all: bool = False,
+    hold: bool = False,
+) -> Iterator[BlockMap]:
+    """Blocks of the rows, which are closed in the end; `named` are parts that are columns of X.
+
+    Of files only those columns are read that the model, the goal and the names ask for, and `more` where they are
+    there; all of them if the model does not say what it was fitted to, or with `read_all`.
+    """
+    X, columns = parts.get("X"), None
+    features = getattr(model, "feature_names_in_", None)
+    if isinstance(X, (str, Path)) and not read_all and (model is None or features is not None):
+        from widemargin.distributed.recipes import parquet_columns
+
+        looked_at = [] if goal is None else [str(name) for name in columns_used(goal).get(None, {})]
+        wanted = [*map(str, () if features is None else features), *named.values(), *looked_at, *more]
+        there = set(parquet_columns(X))
+        # A column that the file lacks may stand elsewhere (a baseline given as an array); if not, it is missed later.
+        columns = [name for name in dict.fromkeys(wanted) if name in there]
+    blocks = block_map(part_recipes(parts, columns=columns), workers, hold=hold)
+    try:
+        yield blocks
+    finally:
+        blocks.close()

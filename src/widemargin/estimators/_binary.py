@@ -1,4 +1,4 @@
-"""What every estimator with a goal shares: two classes, one of them positive."""
+"""What estimators check of their data: features and classes; with a goal two classes, one of them positive."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,20 +32,20 @@ def refuse_one_class(classes: npt.NDArray[Any]) -> None:
         raise DataError(f"y holds one class only, {classes.tolist()[0]!r}; a classifier needs rows of at least two.")
 
 
-def binary_classes(y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-    """The two classes of y, ascending; with `known` those of a fitted model, which must hold the ones in y."""
+def binary_classes(y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+    """The two classes of y, ascending; with `fitted_classes` those of a fitted model, which must hold the ones in y."""
     check_classification_targets(y)
     target = type_of_target(y, input_name="y", raise_unknown=True)
     if target != "binary":
         raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
     classes: npt.NDArray[Any] = np.unique(y)
-    if known is not None:
-        if len(known) != 2 or not np.isin(classes, known).all():
+    if fitted_classes is not None:
+        if len(fitted_classes) != 2 or not np.isin(classes, fitted_classes).all():
             raise DataError(
-                f"y holds the classes {classes.tolist()} and the fitted estimator knows {known.tolist()}; "
+                f"y holds the classes {classes.tolist()} and the fitted estimator knows {fitted_classes.tolist()}; "
                 "both must be the same two."
             )
-        classes = known
+        classes = fitted_classes
     refuse_one_class(classes)
     return classes
 
@@ -79,9 +79,9 @@ class BinaryGoalMixin:
     classes_: npt.NDArray[Any]
     positive_class_: Any
 
-    def _set_classes(self, y: npt.NDArray[Any], known: npt.NDArray[Any] | None = None) -> None:
+    def _set_classes(self, y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> None:
         """Check that there are two classes, those of a fitted model if given, and settle which is positive."""
-        self.classes_ = binary_classes(y, known)
+        self.classes_ = binary_classes(y, fitted_classes)
         self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
 
     def _direction(self) -> float:
@@ -91,12 +91,10 @@ class BinaryGoalMixin:
     def _labels(self, positive: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
         """Labels of rows that are, or are not, called positive."""
         second = positive if self._direction() > 0 else ~positive
-        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return labels
+        return np.asarray(self.classes_[second.astype(np.intp)])
 
     def _drawn(self, probability: Floats, random_state: Seed) -> npt.NDArray[Any]:
         """Labels drawn by the probabilities of both classes, shape (n, 2)."""
         rng = check_random_state(self.random_state if random_state is None else random_state)
         second = rng.random_sample(probability.shape[0]) < probability[:, 1]
-        drawn: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return drawn
+        return np.asarray(self.classes_[second.astype(np.intp)])

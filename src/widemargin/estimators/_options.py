@@ -7,24 +7,13 @@ change.
 
 import functools
 import logging
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    Self,
-    TypeVar,
-    Union,
-    dataclass_transform,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Generic, Self, TypeVar
 
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 
@@ -33,20 +22,23 @@ from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Callback, Progress, Status
 
-__all__ = ["CURES", "SolverOptions", "bar", "budget_of", "cause_of", "interrupted", "parameters", "worst"]
+__all__ = ["CURES", "Checked", "SolverOptions", "bar", "budget_of", "cause_of", "interrupted", "parameters", "worst"]
 
 T = TypeVar("T")
+Options = TypeVar("Options", bound="SolverOptions")
 
 CURES = {"time_limit": "the time budget is spent: raise time_budget", "stopped": "by a callback"}
 """What a warning says of a status, where that is the same for all."""
 
 
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
+@typing.dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(field,))
 def parameters(cls: type[T]) -> type[T]:
     """Make a class's fields the parameters of its constructor, and what scikit-learn checks of them."""
     decorated: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     decorated._parameter_constraints = _checks_of(decorated)
-    decorated.__init__.__annotations__ = get_type_hints(decorated.__init__)  # plain types, for help() and the docs
+    decorated.__init__.__annotations__ = typing.get_type_hints(
+        decorated.__init__
+    )  # plain types, for help() and the docs
     return cls
 
 
@@ -57,15 +49,15 @@ def _checks_of(record: Any) -> dict[str, list[object] | str]:
 
 
 def _checks_of_type(kind: Any) -> list[object] | str:
-    origin = get_origin(kind)
+    origin = typing.get_origin(kind)
     if kind is Any:
         return "no_validation"
-    if origin in (Union, UnionType):
-        return [check for part in get_args(kind) for check in _checks_of_type(part)]
-    if origin is Annotated:
+    if origin in (typing.Union, UnionType):
+        return [check for part in typing.get_args(kind) for check in _checks_of_type(part)]
+    if origin is typing.Annotated:
         return list(kind.__metadata__)
-    if origin is Literal:
-        return [StrOptions(set(get_args(kind)))]
+    if origin is typing.Literal:
+        return [StrOptions(set(typing.get_args(kind)))]
     named = {NoneType: None, bool: "boolean", int: Integral, float: Real, Callable: callable}
     return [named.get(origin or kind, origin or kind)]
 
@@ -108,6 +100,16 @@ class SolverOptions:
         return cls(**entries)
 
 
+class Checked(Generic[Options]):
+    """`_options` of an estimator: the record of its kind that `solver_options` stands for."""
+
+    def __init__(self, record: type[Options]) -> None:
+        self._record = record
+
+    def __get__(self, estimator: Any, owner: type) -> Options:
+        return self._record.of(estimator.solver_options)
+
+
 def budget_of(time_budget: float | None, callbacks: kinds.Callbacks, verbose: int = 0, *others: Callback) -> Budget:
     """The time and the callbacks of a run; with `verbose` one that logs every step under "widemargin"."""
     return Budget(time_budget, (*(callbacks or ()), *((_log_progress,) if verbose else ()), *others))
@@ -138,7 +140,7 @@ def worst(statuses: Iterable[Status], budget: Budget) -> Status:
     return Status.CONVERGED
 
 
-class MayRaise(Protocol):
+class MayRaise(typing.Protocol):
     """What says how a fit ends after Ctrl-C: an estimator, or its options."""
 
     @property

@@ -6,7 +6,7 @@ on, and turns the weights that they find into fitted attributes. Scores of new r
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,8 +27,6 @@ __all__ = [
     "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_space",
     "model_scores", "stacked",
 ]  # fmt: skip
-
-_MAPPED = 4096  # rows that are mapped at a time in prediction: their features take 10 MB with 300 components
 
 _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "support_vectors_")
 
@@ -60,7 +58,7 @@ class SpaceParameters:
     @classmethod
     def of(cls, *holders: object) -> "SpaceParameters":
         """Of an estimator, or of an estimator and its options."""
-        names = [item.name for item in fields(cls)]
+        names = cls.__dataclass_fields__
         return cls(**{name: getattr(holder, name) for holder in holders for name in names if hasattr(holder, name)})
 
 
@@ -222,7 +220,7 @@ class GramSpace(_KernelSpace):
 
 
 def make_space(
-    asked: SpaceParameters,
+    wanted: SpaceParameters,
     X: Matrix,
     sample_weight: Floats | None,
     *,
@@ -248,78 +246,71 @@ def make_space(
     KernelError
         If the kernel cannot be used.
     """
-    if asked.kernel is None:
-        if asked.feature_map is not None:
-            raise CapabilityError(f"feature_map={asked.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
+    if wanted.kernel is None:
+        if wanted.feature_map is not None:
+            raise CapabilityError(f"feature_map={wanted.feature_map!r} needs a kernel to approximate: kernel='rbf'.")
         return ColumnSpace()
     kernel = resolve_kernel(
-        asked.kernel, X, sample_weight=sample_weight, gamma=asked.gamma, degree=asked.degree, coef0=asked.coef0
+        wanted.kernel, X, sample_weight=sample_weight, gamma=wanted.gamma, degree=wanted.degree, coef0=wanted.coef0
     )
-    if asked.feature_map is None:
-        return (FactorSpace if by_factor else GramSpace)(kernel, float(asked.cache_size))
+    if wanted.feature_map is None:
+        return (FactorSpace if by_factor else GramSpace)(kernel, float(wanted.cache_size))
     # landmarks of a margin estimator are rows of positive weight: a row without weight is as good as absent
     used = np.flatnonzero(sample_weight > 0.0) if by_factor and sample_weight is not None else None
     n = X.shape[0] if used is None else used.shape[0]
-    if known_map is not None and _is_asked_for(known_map, asked, X.shape[1], n):
+    if known_map is not None and _is_asked_for(known_map, wanted, X.shape[1], n):
         return MappedSpace(known_map, fitted=True)
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-    feature_map = make_feature_map(asked.feature_map, kernel, asked.n_components, seed=seed, n_rows=n)
+    feature_map = make_feature_map(wanted.feature_map, kernel, wanted.n_components, seed=seed, n_rows=n)
     return MappedSpace(feature_map, used if n < X.shape[0] else None)
 
 
-def _is_asked_for(known: FeatureMap, asked: SpaceParameters, n_features: int, n: int) -> bool:
+def _is_asked_for(earlier: FeatureMap, wanted: SpaceParameters, n_features: int, n: int) -> bool:
     """Whether a map of an earlier fit is one that the parameters ask for now. A gamma found from data is kept."""
-    assert isinstance(known, RBFSampler | Nystroem)
-    same = {
-        "gamma": isinstance(asked.gamma, str) or asked.gamma == known.gamma,
-        "n_features_in_": known.n_features_in_ == n_features,
-        "n_components": min(asked.n_components, n) <= known.n_components <= asked.n_components,
-    }
-    if isinstance(known, RBFSampler):
-        return asked.feature_map == "fourier" and asked.kernel == "rbf" and all(same.values())
-    same["kernel"] = (asked.feature_map, asked.kernel) == ("nystroem", known.kernel)
-    same["degree"] = asked.kernel != "poly" or asked.degree == known.degree
-    same["coef0"] = asked.kernel not in ("poly", "sigmoid") or asked.coef0 == known.coef0
-    same["gamma"] |= asked.kernel == "linear"
-    return all(same.values())
+    assert isinstance(earlier, RBFSampler | Nystroem)
+    fourier = isinstance(earlier, RBFSampler)
+    return bool(
+        (wanted.feature_map, wanted.kernel) == (("fourier", "rbf") if fourier else ("nystroem", earlier.kernel))
+        and earlier.n_features_in_ == n_features
+        and min(wanted.n_components, n) <= earlier.n_components <= wanted.n_components
+        and (isinstance(wanted.gamma, str) or wanted.kernel == "linear" or wanted.gamma == earlier.gamma)
+        and (wanted.kernel != "poly" or wanted.degree == earlier.degree)
+        and (wanted.kernel not in ("poly", "sigmoid") or wanted.coef0 == earlier.coef0)
+    )
 
 
-def model_scores(model: Any, X: Matrix, asked: SpaceParameters | None = None) -> Floats:
+def model_scores(model: Any, X: Matrix, wanted: SpaceParameters | None = None) -> Floats:
     """Scores of checked rows by a fitted model, shape (n, n_problems), in double precision and bounded memory.
 
     Parameters
     ----------
     model : estimator
         With the attributes of its space and `intercept_`.
-    asked : SpaceParameters, optional
+    wanted : SpaceParameters, optional
         Where kernel, degree and coef0 stand; None: at the model itself.
     """
-    fitted = vars(model)
+    fitted, n = vars(model), X.shape[0]
     if "dual_coef_" in fitted:
-        scores: Floats = _kernel_scores(model, X, asked or model) + model.intercept_
-        return scores
-    if "feature_map_" not in fitted:
-        return _linear_scores(model, X)
-    starts = range(0, X.shape[0], _MAPPED)
-    mapped = (np.ascontiguousarray(model.feature_map_.transform(X[low : low + _MAPPED])) for low in starts)
-    parts = [_linear_scores(model, part) for part in mapped]
-    return np.concatenate(parts) if parts else np.zeros((0, model.coef_.shape[0]))
-
-
-def _linear_scores(model: Any, X: Matrix) -> Floats:
-    rows = RowBlocks([(X, None)])  # `X @ w` would copy the whole of a float32 X
-    return np.asarray(np.column_stack([rows.dot(w) for w in model.coef_]) + model.intercept_)
-
-
-def _kernel_scores(model: Any, X: Matrix, asked: Any) -> Floats:
-    coefficients = np.ascontiguousarray(model.dual_coef_.T)
-    if not coefficients.shape[0]:
-        return np.zeros((X.shape[0], coefficients.shape[1]))
-    if asked.kernel == "precomputed":
-        return np.asarray(X[:, model.support_] @ coefficients, dtype=np.float64)
-    kernel = settled_kernel(asked.kernel, gamma=model.gamma_, degree=asked.degree, coef0=asked.coef0)
-    products: Floats = KernelRows(kernel, model.support_vectors_, dtype=np.float64).products(X, coefficients)
-    return products
+        settled: Any = wanted or model
+        coefficients = np.ascontiguousarray(model.dual_coef_.T)
+        if not coefficients.shape[0]:
+            scores = np.zeros((n, coefficients.shape[1]))
+        elif settled.kernel == "precomputed":
+            scores = np.asarray(X[:, model.support_] @ coefficients, dtype=np.float64)
+        else:
+            kernel = settled_kernel(settled.kernel, gamma=model.gamma_, degree=settled.degree, coef0=settled.coef0)
+            scores = KernelRows(kernel, model.support_vectors_, dtype=np.float64).products(X, coefficients)
+    else:
+        # 4096 rows are mapped at a time: their features take 10 MB with 300 components
+        is_mapped, scores = "feature_map_" in fitted, np.empty((n, model.coef_.shape[0]))
+        step = 4096 if is_mapped else max(1, n)
+        for low in range(0, n, step):
+            part = np.ascontiguousarray(model.feature_map_.transform(X[low : low + step])) if is_mapped else X
+            rows = RowBlocks([(part, None)])  # `X @ w` would copy the whole of a float32 X
+            for k, w in enumerate(model.coef_):
+                scores[low : low + step, k] = rows.dot(w)
+    scores += model.intercept_
+    return scores
 
 
 def _rows_of(blocks: RowBlocks, chosen: Ints) -> Matrix:

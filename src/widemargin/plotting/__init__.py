@@ -2,7 +2,6 @@
 
 from widemargin.plotting.convergence import ConvergenceDisplay
 from widemargin.plotting.margins import MarginDistributionDisplay
-from widemargin.plotting.pareto import ParetoDisplay
-from widemargin.plotting.tradeoff import TradeoffDisplay
+from widemargin.plotting.tradeoff import ParetoDisplay, TradeoffDisplay
 
 __all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "ParetoDisplay", "TradeoffDisplay"]

@@ -5,19 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from widemargin.exceptions import MissingLibraryError
+from widemargin.exceptions import DataError, MissingLibraryError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "band", "legend", "new_figure", "require_matplotlib", "tidy"]
+__all__ = ["COLOURS", "axes_for", "band", "legend", "new_figure", "require_matplotlib", "tidy"]
 
 COLOURS = {"blue": "#0072B2", "red": "#D55E00", "green": "#009E73", "violet": "#7A4E9F", "black": "#222222"}
 """Distinct also without red-green vision (Okabe and Ito); methods differ by their lines and markers as well."""
-
-
-_MOST, _LONG, _LONGEST = 6, 26, 48
-"""Lines and letters of a name that fit beside the curves; letters that are shown at all."""
 
 
 def require_matplotlib() -> None:
@@ -34,21 +30,44 @@ def require_matplotlib() -> None:
         raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
 
 
-def legend(axes: "Axes", *, outside: bool) -> Any:
+def axes_for(axes: "Axes | Sequence[Axes] | None", count: int = 1, **options: Any) -> "list[Axes]":
+    """So many axes: those that are given, else those of a new figure, with options of pyplot's `subplots`.
+
+    Raises
+    ------
+    MissingLibraryError
+        If matplotlib is not installed.
+    DataError
+        If others are given than are needed.
+    """
+    if axes is None:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
+        return list(plt.subplots(1, count, layout="constrained", squeeze=False, **options)[1][0])
+    given = list(np.ravel(np.array(axes, dtype=object)))
+    if len(given) != count:
+        raise DataError(f"{len(given)} axes were given and {count} are needed; choose kind, or leave axes out.")
+    return given
+
+
+def legend(axes: "Axes", *, outside: bool, longest: int = 48) -> Any:
     """The legend of the lines of `axes`; one that is long lies below the figure, if that may be changed.
 
     Parameters
     ----------
     axes : matplotlib Axes
-        Names of its lines are cut off after `_LONGEST` characters.
     outside : bool
         Whether the figure is ours, with a layout that makes room.
+    longest : int, default=48
+        Names of its lines are cut off after so many characters.
     """
     handles, names = axes.get_legend_handles_labels()
-    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
+    shown = [name if len(name) <= longest else f"{name[: longest - 1]}\u2026" for name in names]
     style = {"fontsize": 8, "frameon": False}
     widest = max(map(len, shown), default=0)
-    if not outside or (len(shown) <= _MOST and widest <= _LONG):
+    if not outside or (len(shown) <= 6 and widest <= 26):  # so much fits beside the curves
         return axes.legend(handles, shown, **style)
     across = int(axes.figure.bbox.width / axes.figure.dpi * 15) // (widest + 8)  # about 15 small letters an inch
     columns = max(1, min(len(shown), across))
@@ -103,7 +122,8 @@ def band(
     scale : float, default=1.0
         Factor of mean and sd (100 for percent).
     """
-    table = np.array([[np.nan if value is None else value for value in row] for row in (x, *_pair(content))], float)
+    rows = (x, content["mean"], content["sd"])
+    table = np.array([[np.nan if value is None else value for value in row] for row in rows], float)
     table = table[:, ~np.isnan(table).any(axis=0)]
     order = np.argsort(table[0], kind="stable")
     place, mean, spread = table[:, order]
@@ -111,7 +131,3 @@ def band(
     axes.fill_between(
         place, scale * (mean - spread), scale * (mean + spread), color=style.get("color"), alpha=0.12, linewidth=0
     )
-
-
-def _pair(content: Mapping[str, Sequence[float | None]]) -> tuple[Sequence[float | None], Sequence[float | None]]:
-    return content["mean"], content["sd"]

@@ -1,13 +1,14 @@
 """How fast training gets close to the best value known: `ConvergenceDisplay`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.plotting._canvas import COLOURS, legend, require_matplotlib, tidy
+from widemargin.plotting._canvas import COLOURS, axes_for, legend, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,15 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ConvergenceDisplay"]
 
 
-_VALUES = ("value", "primal", "objective")
-_LABELS = {
-    "seconds": "time (s)",
-    "gradients": "gradients of single rows",
-    "evaluations": "kernel evaluations",
-    "iteration": "iterations",
-}
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """Objective above the best one known, relative to it, against time or work.
 
@@ -48,10 +41,9 @@ class ConvergenceDisplay:
     >>> ConvergenceDisplay.from_estimators({"lbfgs": one, "gd": other}, cost="gradients")  # doctest: +SKIP
     """
 
-    def __init__(self, *, cost: Mapping[str, Floats], excess: Mapping[str, Floats], cost_name: str) -> None:
-        self.cost = cost
-        self.excess = excess
-        self.cost_name = cost_name
+    cost: Mapping[str, Floats]
+    excess: Mapping[str, Floats]
+    cost_name: str
 
     @classmethod
     def from_estimators(
@@ -107,13 +99,15 @@ class ConvergenceDisplay:
             If a history is empty, lacks what is asked for, or is of several classes, or the scales of several differ.
         """
         histories = _of_one_objective(histories)
-        values = {name: _read(name, history, _VALUES) for name, history in histories.items()}
+        labels = {"seconds": "time (s)", "gradients": "gradients of single rows", "evaluations": "kernel evaluations"}
+        labels["iteration"] = "iterations"
+        values = {name: _read(name, history, ("value", "primal", "objective")) for name, history in histories.items()}
         costs = {name: _read(name, history, (cost,)) for name, history in histories.items()}
         if not values:
             raise DataError("there is no history to draw; give at least one.")
-        least = min(float(found.min()) for found in values.values()) if best is None else float(best)
-        excess = {name: (found - least) / max(abs(least), 1e-300) for name, found in values.items()}
-        return cls(cost=costs, excess=excess, cost_name=_LABELS.get(cost, cost)).plot(ax=ax)
+        least = min(float(column.min()) for column in values.values()) if best is None else float(best)
+        excess = {name: (column - least) / max(abs(least), 1e-300) for name, column in values.items()}
+        return cls(cost=costs, excess=excess, cost_name=labels.get(cost, cost)).plot(ax=ax)
 
     def plot(self, ax: "Axes | None" = None) -> "ConvergenceDisplay":
         """Draw the curves on a logarithmic axis.
@@ -131,26 +125,21 @@ class ConvergenceDisplay:
         MissingLibraryError
             If matplotlib is not installed.
         """
-        require_matplotlib()
-        ours = ax is None
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        (axes,) = axes_for(ax, figsize=(5.6, 3.8))
+        self.ax_, self.figure_ = axes, axes.figure
         self.lines_: dict[str, Any] = {}
         for number, (name, excess) in enumerate(self.excess.items()):
             shown = excess > 0.0
             color, marker = list(COLOURS.values())[number % len(COLOURS)], "osD^v"[number % 5]
-            (self.lines_[name],) = ax.plot(
+            (self.lines_[name],) = axes.plot(
                 self.cost[name][shown], excess[shown], markersize=3, markevery=max(1, int(shown.sum()) // 20),
                 linewidth=1.3, label=name, color=color, marker=marker,
             )  # fmt: skip
-        ax.set_yscale("log")
+        axes.set_yscale("log")
         if all((cost > 0.0).all() for cost in self.cost.values()):
-            ax.set_xscale("log")
-        tidy(ax, x=self.cost_name, y="objective above the best (relative)")
-        legend(ax, outside=ours)
+            axes.set_xscale("log")
+        tidy(axes, x=self.cost_name, y="objective above the best (relative)")
+        legend(axes, outside=ax is None)
         return self
 
 
@@ -158,7 +147,7 @@ def _of_one_objective(
     histories: Mapping[str, Sequence[Mapping[str, float]]],
 ) -> dict[str, Sequence[Mapping[str, float]]]:
     """The entries at the last scale of each, which must be the same; of one class."""
-    found: dict[str, Sequence[Mapping[str, float]]] = {}
+    last: dict[str, Sequence[Mapping[str, float]]] = {}
     scales = {}
     for name, history in histories.items():
         classes = {entry["class"] for entry in history if "class" in entry}
@@ -170,11 +159,11 @@ def _of_one_objective(
         if len(history) and "scale" in history[-1]:
             scales[name] = history[-1]["scale"]
             history = [entry for entry in history if entry.get("scale") == scales[name]]
-        found[name] = history
+        last[name] = history
     if scales and max(scales.values()) > (1.0 + 1e-9) * min(scales.values()):
         shown = ", ".join(f"{name!r}: {scale:.6g}" for name, scale in scales.items())
         raise DataError(f"objectives of different scales cannot be compared ({shown}); train with scale=a number.")
-    return found
+    return last
 
 
 def _read(name: str, history: Sequence[Mapping[str, float]], keys: Sequence[str]) -> Floats:

@@ -1,5 +1,6 @@
-"""The plot of a trade-off path: `TradeoffDisplay`."""
+"""The plots of paths: of a trade-off over bounds, `TradeoffDisplay`, and over nu, `ParetoDisplay`."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy.typing as npt
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
+from widemargin.plotting._canvas import axes_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.lines import Line2D
 
-__all__ = ["TradeoffDisplay"]
+__all__ = ["ParetoDisplay", "TradeoffDisplay"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TradeoffDisplay:
     """Objective against the bound that is swept, with error bars on held-out rows.
 
@@ -53,28 +56,15 @@ class TradeoffDisplay:
     >>> display.figure_.savefig("frontier.png")  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        values: Floats,
-        training: Floats,
-        met: npt.NDArray[np.bool_],
-        held_out_values: Floats | None = None,
-        held_out: Floats | None = None,
-        held_out_error: Floats | None = None,
-        held_out_values_error: Floats | None = None,
-        x_name: str = "bound",
-        y_name: str = "objective",
-    ) -> None:
-        self.values = values
-        self.training = training
-        self.met = met
-        self.held_out_values = held_out_values
-        self.held_out = held_out
-        self.held_out_error = held_out_error
-        self.held_out_values_error = held_out_values_error
-        self.x_name = x_name
-        self.y_name = y_name
+    values: Floats
+    training: Floats
+    met: npt.NDArray[np.bool_]
+    held_out_values: Floats | None = None
+    held_out: Floats | None = None
+    held_out_error: Floats | None = None
+    held_out_values_error: Floats | None = None
+    x_name: str = "bound"
+    y_name: str = "objective"
 
     @classmethod
     def from_path(
@@ -149,51 +139,127 @@ class TradeoffDisplay:
 
         Raises
         ------
-        ImportError
+        MissingLibraryError
             If matplotlib is not installed.
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError("plots need matplotlib: pip install 'widemargin[plot]'.") from None
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-        color = f"C{len(ax.get_legend_handles_labels()[1]) // 2}" if color is None else color
+        (axes,) = axes_for(ax)
+        self.ax_, self.figure_ = axes, axes.figure
+        color = f"C{len(axes.get_legend_handles_labels()[1]) // 2}" if color is None else color
         prefix = "" if name is None else f"{name}, "
         self.training_line_: Line2D | None = None
         self.held_out_bars_: ErrorbarContainer | None = None
         self.missed_: PathCollection | None = None
         if training or self.held_out is None:
             order = np.argsort(self.values, kind="stable")
-            (self.training_line_,) = ax.plot(
+            (self.training_line_,) = axes.plot(
                 self.values[order], self.training[order], color=color, linestyle="--", linewidth=1.0, alpha=0.7,
                 label=f"{prefix}training rows",
             )  # fmt: skip
         if self.held_out is not None and self.held_out_values is not None:
             order = np.argsort(self.held_out_values, kind="stable")
             style: dict[str, Any] = {"fmt": "o-", "markersize": 4, "linewidth": 1.2, "elinewidth": 0.8, "capsize": 2}
-            error = self.held_out_values_error
-            self.held_out_bars_ = ax.errorbar(
-                self.held_out_values[order], self.held_out[order], yerr=_taken(self.held_out_error, order),
-                xerr=_taken(error, order), color=color, label=f"{prefix}held-out rows", **(style | kwargs),
+            y_error, x_error = (
+                None if error is None else error[order] for error in (self.held_out_error, self.held_out_values_error)
+            )
+            self.held_out_bars_ = axes.errorbar(
+                self.held_out_values[order], self.held_out[order], yerr=y_error, xerr=x_error,
+                color=color, label=f"{prefix}held-out rows", **(style | kwargs),
             )  # fmt: skip
-        self._draw_missed(ax, color, prefix)
-        ax.set(xlabel=self.x_name, ylabel=self.y_name)
-        ax.legend()
+        missed = ~self.met
+        if missed.any():  # hollow marks where the goal is not met on the training rows
+            x = self.values if self.held_out_values is None else self.held_out_values
+            y = self.training if self.held_out is None else self.held_out
+            style = {"s": 45, "facecolors": "white", "edgecolors": color, "zorder": 3}
+            self.missed_ = axes.scatter(x[missed], y[missed], label=f"{prefix}goal not met", **style)
+        axes.set(xlabel=self.x_name, ylabel=self.y_name)
+        axes.legend()
         return self
 
-    def _draw_missed(self, ax: "Axes", color: str | None, prefix: str) -> None:
-        """Hollow marks where the goal is not met on the training rows."""
-        missed = ~self.met
-        if not missed.any():
-            return
-        x = self.values if self.held_out_values is None else self.held_out_values
-        y = self.training if self.held_out is None else self.held_out
-        self.missed_ = ax.scatter(
-            x[missed], y[missed], s=45, facecolors="white", edgecolors=color, zorder=3, label=f"{prefix}goal not met"
-        )
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class ParetoDisplay:
+    """Mean hinge loss against norm, with the part of the plane that the certificates rule out.
 
-def _taken(values: Floats | None, order: npt.NDArray[np.intp]) -> Floats | None:
-    return None if values is None else values[order]
+    Made by `from_path`; the constructor takes the computed arrays.
+
+    Parameters
+    ----------
+    norm, mean_hinge : ndarray of shape (K,)
+        Of the classifiers; those of infinite norm are left out.
+    nu, least_norm : ndarray of shape (K,)
+        No classifier with `mean_hinge <= nu norm` has a norm below `least_norm`.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+    ruled_out_ : matplotlib PolyCollection
+        Below and left of the front: no classifier is there.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from widemargin.plotting import ParetoDisplay
+    >>> display = ParetoDisplay.from_path(path)  # doctest: +SKIP
+    >>> display.figure_.savefig("front.png")  # doctest: +SKIP
+    """
+
+    norm: Floats
+    mean_hinge: Floats
+    nu: Floats
+    least_norm: Floats
+
+    @classmethod
+    def from_path(cls, path: Any, *, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
+        """Plot what `widemargin.pareto_path` gives.
+
+        Parameters
+        ----------
+        path : ParetoPath
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        **kwargs
+            Given to matplotlib's `plot`.
+
+        Returns
+        -------
+        ParetoDisplay
+        """
+        display = cls(norm=path.norm, mean_hinge=path.mean_hinge, nu=path.nu, least_norm=path.least_norm)
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
+        """Draw the front, on a logarithmic axis of the norm.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **kwargs
+            Given to matplotlib's `plot`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        MissingLibraryError
+            If matplotlib is not installed.
+        """
+        (axes,) = axes_for(ax)
+        self.ax_, self.figure_ = axes, axes.figure
+        finite = np.isfinite(self.norm)
+        order = np.argsort(self.norm[finite], kind="stable")
+        norm, hinge = self.norm[finite][order], self.mean_hinge[finite][order]
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"}
+        self.line_: Line2D = axes.plot(norm, hinge, **(style | kwargs))[0]
+        left = 0.8 * min(float(self.least_norm.min()), float(norm.min(initial=np.inf)))
+        right = 1.1 * max(float(self.least_norm.max()), float(norm.max(initial=0.0)))
+        # A curve below which no classifier lies: of norm r it has a hinge loss above `nu r` if `r < least_norm`.
+        x = np.union1d(np.geomspace(left, right, 400), self.least_norm)
+        y = np.where(x[:, None] < self.least_norm, self.nu * x[:, None], 0.0).max(axis=1)
+        gray: dict[str, Any] = {"alpha": 0.15, "color": "gray", "linewidth": 0.0}
+        self.ruled_out_ = axes.fill_between(x, y, label="no classifier is here", **gray)
+        axes.set(xscale="log", xlabel="norm of w", ylabel="mean hinge loss", xlim=(left, x[-1]))
+        axes.legend()
+        return self

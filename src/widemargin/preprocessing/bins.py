@@ -1,28 +1,57 @@
-"""Numbers as bins: one 0/1 column for each interval between quantiles.
+"""Numbers as bins or thermometers: a 0/1 column for each interval between quantiles, or for each one reached.
 
 A linear model on scaled numbers can only weigh a number; on bins it can follow any shape. scikit-learn's
 `KBinsDiscretizer` takes the quantiles of all rows, so a column that is zero in nine rows of ten (capital gains in the
 Adult data) keeps hardly any bin for the rest. Here a value that holds more than half of the rows gets a bin of its own
 and the quantiles are those of the other rows: a linear SVM on the Adult data errs on 13.3 % of the test rows with 30
 such bins a column, 14.3 % with `KBinsDiscretizer`'s, 14.8 % with scaled numbers (C = 0.2).
+
+Thermometers have the same thresholds, but cumulative: the weight of a column is the *step* of the shape at its
+threshold. A regularised linear model then prefers shapes with few steps, where bins make it learn every level by
+itself.
 """
 
 import itertools
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from widemargin._typing import Floats
+from widemargin._typing import Features, Floats
 
-__all__ = ["QuantileBins", "dense_for_frames", "quantile_edges"]
+__all__ = ["QuantileBins", "ThermometerEncoder", "dense_for_frames"]
 
 
-class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class _QuantileEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What encoders of numbers by quantiles share."""
+
+    has_missing_: npt.NDArray[np.bool_]
+    n_features_in_: int
+
+    def _learn_edges(self, X: Features, n_bins: int) -> list[Floats]:
+        values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        self.has_missing_ = np.asarray(np.isnan(values).any(axis=0))
+        return [quantile_edges(column[~np.isnan(column)], n_bins) for column in values.T]
+
+    def _checked(self, X: Features) -> Floats:
+        check_is_fitted(self)
+        values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        return values
+
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn's tags: NaN is allowed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class QuantileBins(_QuantileEncoder):
     """One-hot bins between quantiles; a value shared by most rows has its own bin, and so have missing values.
 
     Parameters
@@ -51,13 +80,11 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     edges_: list[Floats]
-    has_missing_: npt.NDArray[np.bool_]
-    n_features_in_: int
 
     def __init__(self, n_bins: int = 30) -> None:
         self.n_bins = n_bins
 
-    def fit(self, X: npt.ArrayLike, y: object = None) -> Self:
+    def fit(self, X: Features, y: object = None) -> Self:
         """Find the edges.
 
         Parameters
@@ -73,25 +100,19 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.n_bins < 2:
             raise ValueError(f"n_bins must be at least 2. Got {self.n_bins} instead.")
-        values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
-        self.has_missing_ = np.asarray(np.isnan(values).any(axis=0))
-        self.edges_ = [quantile_edges(column[~np.isnan(column)], self.n_bins) for column in values.T]
+        self.edges_ = self._learn_edges(X, self.n_bins)
         return self
 
-    def transform(self, X: npt.ArrayLike) -> Any:
+    def transform(self, X: Features) -> Any:
         """0/1 matrix of the bins, CSR, at most one 1 for each column of X in a row. A frame where `set_output` asks."""
-        check_is_fitted(self)
-        values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        blocks, n_rows = [], values.shape[0]
-        for column, edges, has_missing in zip(values.T, self.edges_, self.has_missing_, strict=True):
-            missing = np.isnan(column)
-            bins = np.where(missing, len(edges) + 1, np.searchsorted(edges, column, side="right")).astype(np.int32)
-            held = np.ones(n_rows, dtype=bool) if has_missing else ~missing
-            start = np.zeros(n_rows + 1, dtype=np.int32)  # 32-bit indices: most of scikit-learn takes no other
-            np.cumsum(held, out=start[1:])
-            shape = (n_rows, len(edges) + 1 + int(has_missing))
-            blocks.append(sparse.csr_array((np.ones(start[-1]), bins[held], start), shape=shape))
-        return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
+        values = self._checked(X)
+        missing = np.isnan(values)
+        first, width = np.empty(values.shape, dtype=np.int64), 0
+        for j, edges in enumerate(self.edges_):
+            bins = np.searchsorted(edges, values[:, j], side="right")
+            first[:, j] = width + np.where(missing[:, j], len(edges) + 1, bins)
+            width += len(edges) + 1 + int(self.has_missing_[j])
+        return dense_for_frames(self, _runs_of_ones((~missing | self.has_missing_).astype(np.int64), first, width))
 
     def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the bins, such as `age in [30, 35)`."""
@@ -99,23 +120,106 @@ class QuantileBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = _check_feature_names_in(self, input_features)
         result: list[str] = []
         for name, edges, has_missing in zip(names, self.edges_, self.has_missing_, strict=True):
-            bounds = ["", *(f"{edge:g}" for edge in edges), ""]
-            result += [f"{name} {_interval(low, high)}" for low, high in itertools.pairwise(bounds)]
-            if has_missing:
-                result.append(f"{name} missing")
+            marks = [f"{edge:g}" for edge in edges]
+            between = [f"in [{low}, {high})" for low, high in itertools.pairwise(marks)]
+            bins = [f"< {marks[0]}", *between, f">= {marks[-1]}"] if marks else ["known"]
+            result += [f"{name} {text}" for text in (*bins, *(["missing"] if has_missing else []))]
         return np.array(result, dtype=object)
 
-    def __sklearn_tags__(self) -> Any:
-        """scikit-learn's tags: NaN is allowed."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
+class ThermometerEncoder(_QuantileEncoder):
+    """Cumulative 0/1 columns `x >= threshold` at quantiles; a value shared by most rows does not use them up.
 
-def _interval(low: str, high: str) -> str:
-    if low and high:
-        return f"in [{low}, {high})"
-    return f"< {high}" if high else f">= {low}" if low else "known"
+    The thresholds of a column are quantiles of its values. Where one value holds more than half of the rows (capital
+    gains: mostly 0), they are quantiles of the other values, and two thresholds fence that value in.
+
+    Parameters
+    ----------
+    n_thresholds : int, default=30
+        Thresholds a column; ties make fewer, a dominant value adds up to two. More follow finer shapes and need more
+        rows.
+
+    Attributes
+    ----------
+    thresholds_ : list of ndarray
+        Increasing thresholds of each column; none for a constant column.
+    has_missing_ : ndarray of bool, shape (n_features,)
+        Whether the column has an indicator of missing values (NaN). A missing value reaches no threshold.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    QuantileBins : One column for each interval instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import ThermometerEncoder
+    >>> X = np.array([[18.0], [30.0], [45.0], [60.0]])
+    >>> encoder = ThermometerEncoder(n_thresholds=3).fit(X)
+    >>> encoder.get_feature_names_out(["age"]).tolist()
+    ['age >= 30', 'age >= 45', 'age >= 60']
+    >>> encoder.transform([[17.0], [50.0]]).toarray()
+    array([[0., 0., 0.],
+           [1., 1., 0.]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_thresholds": [Interval(Integral, 1, None, closed="left")]
+    }
+
+    thresholds_: list[Floats]
+
+    def __init__(self, n_thresholds: int = 30) -> None:
+        self.n_thresholds = n_thresholds
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Features, y: object = None) -> Self:
+        """Find the thresholds.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            NaN where missing.
+        y : ignored
+
+        Raises
+        ------
+        ValueError
+            `n_thresholds` below 1, or an infinite number.
+        """
+        self.thresholds_ = self._learn_edges(X, self.n_thresholds + 1)
+        return self
+
+    def transform(self, X: Features) -> Any:
+        """0/1 matrix, CSR: in each column's block as many ones as thresholds are reached.
+
+        A data frame where `set_output` asks for one.
+        """
+        values = self._checked(X)
+        reached = np.zeros((values.shape[0], 2 * values.shape[1]), dtype=np.int64)
+        first = np.zeros(2 * values.shape[1], dtype=np.int64)
+        width = 0
+        for j, (column, thresholds) in enumerate(zip(values.T, self.thresholds_, strict=True)):
+            missing = np.isnan(column)
+            # Two blocks a column: the thresholds, and one 0/1 column for missing values where training had some.
+            reached[:, 2 * j] = np.where(missing, 0, np.searchsorted(thresholds, column, side="right"))
+            reached[:, 2 * j + 1] = missing & self.has_missing_[j]
+            first[2 * j], first[2 * j + 1] = width, width + len(thresholds)
+            width += len(thresholds) + int(self.has_missing_[j])
+        return dense_for_frames(self, _runs_of_ones(reached, first, width))
+
+    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
+        """Names of the columns, such as `age >= 30`."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        result: list[str] = []
+        for name, thresholds, has_missing in zip(names, self.thresholds_, self.has_missing_, strict=True):
+            result += [f"{name} >= {threshold:g}" for threshold in thresholds]
+            result += [f"{name} missing"] if has_missing else []
+        return np.array(result, dtype=object)
 
 
 def quantile_edges(values: Floats, n_bins: int) -> Floats:
@@ -141,3 +245,16 @@ def quantile_edges(values: Floats, n_bins: int) -> Floats:
 def dense_for_frames(transformer: BaseEstimator, matrix: sparse.csr_array) -> Any:
     """The matrix, dense where the user asked for a pandas or polars frame, which cannot take sparse rows."""
     return matrix if _get_output_config("transform", transformer)["dense"] == "default" else matrix.toarray()
+
+
+def _runs_of_ones(length: npt.NDArray[np.int64], first: npt.NDArray[np.int64], width: int) -> sparse.csr_array:
+    """CSR matrix of `width` columns whose row i has, for each block k, ones at `first[i, k] ... + length[i, k]`."""
+    run = length.ravel()
+    ends = np.cumsum(run)
+    inside = np.arange(ends[-1]) - np.repeat(ends - run, run)
+    columns = np.repeat(np.broadcast_to(first, length.shape).ravel(), run) + inside
+    starts = np.zeros(length.shape[0] + 1, dtype=np.int64)
+    np.cumsum(length.sum(axis=1), out=starts[1:])
+    index = np.int32 if ends[-1] < 2**31 else np.int64  # most of scikit-learn takes 32-bit indices only
+    parts = (np.ones(len(columns)), columns.astype(index), starts.astype(index))
+    return sparse.csr_array(parts, shape=(length.shape[0], width))

@@ -180,13 +180,10 @@ def _refuse_absent(wanted: Iterable[str], present: Sequence[str]) -> None:
 def _learn(column: Column, is_words: bool, max_words: int) -> ColumnSchema:
     kind = "word" if is_words else _kind(column)
     name = column.name
-    if kind is None or bool(column.is_null().all()):
+    missing = np.isnan(_finite(column)) if kind == "number" else np.asarray(column.is_null().to_list())
+    if kind is None or missing.all():
         raise DataError(f"column {name!r} holds no value at all. Leave it out of the features")
     if kind == "number":
-        numbers = _finite(column)
-        missing = np.isnan(numbers)
-        if missing.all():
-            raise DataError(f"column {name!r} holds no value at all. Leave it out of the features")
         return ColumnSchema(name, kind, bool(missing.any()))
     words = _words(column)
     values = {word for word in words if word is not None}
@@ -195,14 +192,8 @@ def _learn(column: Column, is_words: bool, max_words: int) -> ColumnSchema:
             f"column {name!r} has {len(values)} distinct words, more than {max_words}; it looks like an identifier. "
             "Leave it out of the features, or group its values"
         )
-    if not is_words:
-        _warn_of_spoilt_numbers(name, values)
-    return ColumnSchema(name, kind, None in words, tuple(sorted(values)))
-
-
-def _warn_of_spoilt_numbers(name: str, values: set[str]) -> None:
-    """A column of numbers with a few other texts in it is read as words: that is seldom meant."""
-    others = sorted(value for value in values if not _is_number(value))
+    # A column of numbers with a few other texts in it is read as words: that is seldom meant.
+    others = [] if is_words else sorted(value for value in values if not _is_number(value))
     if 0 < len(others) <= len(values) / 4:
         warnings.warn(
             f"column {name!r} is read as words, but {len(values) - len(others)} of its {len(values)} distinct values "
@@ -210,6 +201,7 @@ def _warn_of_spoilt_numbers(name: str, values: set[str]) -> None:
             TableWarning,
             stacklevel=2,
         )
+    return ColumnSchema(name, kind, None in words, tuple(sorted(values)))
 
 
 def _is_number(text: str) -> bool:
@@ -221,7 +213,7 @@ def _is_number(text: str) -> bool:
 
 
 def _kind(column: Column) -> Kind | None:
-    """Kind of a column by its type; None for a column without any value."""
+    """Kind of a column by its type, or that of its values; None for a column without any value."""
     dtype = column.dtype
     if dtype.is_numeric():
         return "number"
@@ -229,47 +221,33 @@ def _kind(column: Column) -> Kind | None:
         return "flag"
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return "word"
+    is_bytes = str(dtype) == "Binary"
     if dtype in (nw.Object, nw.Unknown):  # pandas' object columns, and pyarrow's and polars' columns of nulls
-        return _kind_of_objects(column)
-    if str(dtype) == "Binary":
-        raise _bytes_found(column)
+        values = column.drop_nulls().to_list()
+        kinds: set[Kind | None] = set()
+        for type_ in {type(value) for value in values}:
+            is_number = issubclass(type_, int | float | Decimal | np.number)
+            word_or_other: Kind | None = "word" if issubclass(type_, str) else None
+            kinds.add("flag" if issubclass(type_, bool | np.bool_) else "number" if is_number else word_or_other)
+        if not kinds:
+            return None
+        if len(kinds) == 1 and None not in kinds:
+            return kinds.pop()
+        is_bytes = isinstance(values[0], bytes)  # columns of bytes, where narwhals knows no such type
+        if not is_bytes:
+            raise DataError(
+                f"column {column.name!r} mixes types or holds something else than numbers, words and true/false "
+                f"(first value: {_shown(values[0])}). Give it one type, or leave it out of the features"
+            )
+    if is_bytes:
+        raise DataError(
+            f"column {column.name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8, or leave the column "
+            "out of the features"
+        )
     raise DataError(
         f"column {column.name!r} has type {dtype}, which is neither number, word nor true/false. "
         "Turn it into numbers or words, or leave it out of the features"
     )
-
-
-def _kind_of_objects(column: Column) -> Kind | None:
-    found: set[Kind | None] = set()
-    for value, null in zip(column.to_list(), column.is_null().to_list(), strict=True):
-        if not null:
-            found.add(_kind_of_value(value))
-    if not found:
-        return None
-    if len(found) > 1 or None in found:
-        example = column.drop_nulls().to_list()[0]
-        if isinstance(example, bytes):  # columns of bytes, where narwhals knows no such type
-            raise _bytes_found(column)
-        raise DataError(
-            f"column {column.name!r} mixes types or holds something else than numbers, words and true/false "
-            f"(first value: {_shown(example)}). Give it one type, or leave it out of the features"
-        )
-    return found.pop()
-
-
-def _bytes_found(column: Column) -> DataError:
-    return DataError(
-        f"column {column.name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8, or leave the column "
-        "out of the features"
-    )
-
-
-def _kind_of_value(value: object) -> Kind | None:
-    if isinstance(value, bool | np.bool_):
-        return "flag"
-    if isinstance(value, int | float | Decimal | np.number):
-        return "number"
-    return "word" if isinstance(value, str) else None
 
 
 def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.float64]:
@@ -285,7 +263,9 @@ def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviati
         )
     else:
         numbers = _finite(column)
-    _note_missing(int(np.isnan(numbers).sum()), schema, deviations)
+    missing = int(np.isnan(numbers).sum())
+    if missing and not schema.has_missing:
+        deviations.append(Deviation(schema.name, missing, "missing"))
     return numbers
 
 
@@ -307,15 +287,12 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
                 f"{', '.join(_shown(word) for word in schema.values[:3])}, ...). Correct the column or its values"
             )
         deviations.append(Deviation(schema.name, len(unknown), "unknown", examples))
-    _note_missing(sum(word is None for word in words), schema, deviations)
+    missing = sum(word is None for word in words)
+    if missing and not schema.has_missing:
+        deviations.append(Deviation(schema.name, missing, "missing"))
     result = np.empty(len(words), dtype=object)
     result[:] = words
     return result
-
-
-def _note_missing(n_missing: int, schema: ColumnSchema, deviations: list[Deviation]) -> None:
-    if n_missing and not schema.has_missing:
-        deviations.append(Deviation(schema.name, n_missing, "missing"))
 
 
 def _finite(column: Column) -> npt.NDArray[np.float64]:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._typing import Features
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing.bins import QuantileBins, dense_for_frames
-from widemargin.preprocessing.schema import ColumnSchema, Deviation, TableContents, TableSchema
+from widemargin.preprocessing.schema import TableSchema
 
 __all__ = ["TablePreprocessor", "make_preprocessor"]
 
@@ -114,12 +114,22 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
         self.n_features_in_ = len(self.schema_.names)
         contents = self.schema_.read(X)
-        number_columns, word_columns = self.schema_.of_kind("number"), self.schema_.of_kind("word", "flag")
+        number_step: Any = QuantileBins(self.n_bins)
+        if self.numbers == "scale":
+            # Scaling first leaves the 0/1 columns of missing values as they are.
+            impute = SimpleImputer(strategy="median", add_indicator=True)
+            number_step = Pipeline([("scale", StandardScaler()), ("impute", impute)])
+        categories = [
+            np.array([*column.values, *([None] if column.has_missing else [])], dtype=object)
+            for column in self.schema_.of_kind("word", "flag")
+        ]
+        options: dict[str, Any] = {"handle_unknown": "ignore"}
+        if self.rare_words > 1:
+            options = {"handle_unknown": "infrequent_if_exist", "min_frequency": int(self.rare_words)}
+        word_step = OneHotEncoder(categories=categories, dtype=np.float64, **options)
         with config_context(transform_output="default"):
-            self.number_step_ = self._number_step().fit(contents.numbers) if number_columns else None
-            self.word_step_ = (
-                _word_step(word_columns, int(self.rare_words)).fit(contents.words) if word_columns else None
-            )
+            self.number_step_ = number_step.fit(contents.numbers) if self.schema_.of_kind("number") else None
+            self.word_step_ = word_step.fit(contents.words) if categories else None
         return self
 
     def transform(self, X: Features) -> Any:
@@ -138,7 +148,20 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         contents = self.schema_.read(X)
         if contents.deviations:
-            warnings.warn(_deviations_text(contents), TableWarning, stacklevel=2)
+            texts = []
+            for column, n_rows, what, examples in contents.deviations:
+                share = f"{n_rows} of {len(contents.numbers)} rows"
+                if what == "missing":
+                    texts.append(f"{column!r} is missing in {share} (never in training)")
+                else:
+                    texts.append(f"{column!r} holds unknown words in {share} ({', '.join(examples)})")
+            warnings.warn(
+                f"the table differs from the training table, and the model falls back: {'; '.join(texts)}. Unknown "
+                "words count as rare ones, or set none of their column's features; missing numbers count as the "
+                "median. Retrain if this matters",
+                TableWarning,
+                stacklevel=2,
+            )
         blocks = []
         with config_context(transform_output="default"):  # the steps inside give arrays, whatever is asked for outside
             if self.number_step_ is not None:
@@ -163,12 +186,6 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names += [f"{column.name} missing"] * (column.has_missing and None not in rare)
             names += [f"{column.name} rare"] * bool(rare)
         return np.array(names, dtype=object)
-
-    def _number_step(self) -> Any:
-        if self.numbers == "bins":
-            return QuantileBins(self.n_bins)
-        # Scaling first leaves the 0/1 columns of missing values as they are.
-        return Pipeline([("scale", StandardScaler()), ("impute", SimpleImputer(strategy="median", add_indicator=True))])
 
     def __sklearn_tags__(self) -> Any:
         """scikit-learn's tags: words and missing values are welcome, the output is sparse."""
@@ -205,38 +222,7 @@ def make_preprocessor(
     return TablePreprocessor(columns, words=words, numbers=numbers, n_bins=n_bins, rare_words=rare_words)
 
 
-def _word_step(columns: Sequence[ColumnSchema], rare_words: int) -> OneHotEncoder:
-    categories = []
-    for column in columns:
-        known = [*column.values, None] if column.has_missing else [*column.values]
-        values = np.empty(len(known), dtype=object)
-        values[:] = known
-        categories.append(values)
-    options: dict[str, Any] = {"handle_unknown": "ignore"}
-    if rare_words > 1:
-        options = {"handle_unknown": "infrequent_if_exist", "min_frequency": rare_words}
-    return OneHotEncoder(categories=categories, dtype=np.float64, **options)
-
-
 def _rare(step: OneHotEncoder, column: int) -> list[str | None]:
     """Words of a column that share a feature, None for missing ones among them."""
-    found = None if step.min_frequency is None else step.infrequent_categories_[column]
-    return [] if found is None else list(found)
-
-
-def _deviations_text(contents: TableContents) -> str:
-    n_rows = len(contents.numbers)
-    return (
-        f"the table differs from the training table, and the model falls back: "
-        f"{'; '.join(_deviation_text(deviation, n_rows) for deviation in contents.deviations)}. "
-        "Unknown words count as rare ones, or set none of their column's features; missing numbers count as the "
-        "median. "
-        "Retrain if this matters"
-    )
-
-
-def _deviation_text(deviation: Deviation, n_rows: int) -> str:
-    share = f"{deviation.n_rows} of {n_rows} rows"
-    if deviation.what == "missing":
-        return f"{deviation.column!r} is missing in {share} (never in training)"
-    return f"{deviation.column!r} holds unknown words in {share} ({', '.join(deviation.examples)})"
+    rare = None if step.min_frequency is None else step.infrequent_categories_[column]
+    return [] if rare is None else list(rare)

@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin._typing import Classifier, Column, Floats, Label
 from widemargin.diagnostics import MarginReport, audit, margin_report
@@ -14,7 +12,7 @@ from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, churn, error_rate, loss_rate, win_rate
 from widemargin.goals.binding.cells import members
-from widemargin.goals.binding.sources import External, Source, make_source, positive_class
+from widemargin.goals.binding.sources import Source, make_source, positive_class
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.populations import EVERYONE, Population
@@ -22,15 +20,11 @@ from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.rows import Rows
 
-__all__ = ["Change", "Content", "Margins", "Model", "Record", "gather"]
+__all__ = ["Change", "Content", "Margins", "Model", "Record", "changes_against", "margins_by_population"]
 
 Record: TypeAlias = Mapping[str, Mapping[str, object]]
 Model: TypeAlias = Classifier | Column | Mapping[str | None, Column]
 """A fitted classifier, or its predictions: of the rows, or by data set as `audit` takes them."""
-
-MODEL = "this model"
-MAX_POPULATIONS = 12
-"""Distributions of margins that are drawn; the largest populations, where there are more."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +97,11 @@ class Content:
     record: Record = field(default_factory=dict)
     card: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def asked_entries(self) -> list[Constraint | Bundle]:
+        """The constraints that training enforced, then those of the goal."""
+        return [entry for goal in (self.trained_goal, self.goal) if goal is not None for entry in goal.constraints]
+
     def entry_of(self, item: ConstraintReport) -> Constraint | Bundle | None:
         """What the user wrote that a line of the report is about."""
         for entry in self.goal.constraints:
@@ -114,153 +113,87 @@ class Content:
         return None
 
 
-def gather(
-    model: Model,
-    goal: Goal,
-    rows: Rows,
-    *,
-    external: Mapping[str, External],
-    pos_label: Label | None,
-    data_name: str,
-    others: Mapping[str, Model],
-    confidence: float | None,
-    decide: str,
-    **shown: Any,
-) -> Content:
-    """Measure the model, the others, the changes between them and the margins.
-
-    Parameters
-    ----------
-    model : fitted classifier or predictions
-    goal : Goal
-    rows : Rows
-    others : mapping of str to fitted classifier or predictions
-    confidence, decide
-        As in `audit`.
-    **shown
-        The rest of `Content`.
-    """
-    measure = partial(
-        audit, goal=goal, X=rows.X, y=rows.y, sample_weight=rows.sample_weight, populations=rows.populations,
-        external=external, baselines=rows.baselines, data_name=data_name, confidence=confidence, decide=decide,
-    )  # fmt: skip
-    report = measure(model, pos_label=pos_label)
-    rest = {name: measure(other, pos_label=report.positive_class) for name, other in others.items()}
-    return Content(
-        goal=goal,
-        report=report,
-        others=rest,
-        changes=_changes(model, goal, rows, others, report, confidence),
-        margins=_margins(model, goal, rows, report),
-        **shown,
-    )
-
-
-def _changes(
-    model: Model, goal: Goal, rows: Rows, others: Mapping[str, Model], report: GoalReport, confidence: float | None
+def changes_against(
+    model: Model, goal: Goal, rows: Rows, others: Mapping[str, Model], positive: Label, confidence: float | None
 ) -> tuple[Change, ...]:
     """Against every baseline that the goal names or that is given, and against the other classifiers."""
+    changes = []
     own = [name for name in (*goal.baselines, *rows.baselines) if name not in others]
-    found = []
     for name in dict.fromkeys((*own, *others)):
         beside = name in others
-        said = {name: _of_main_rows(others[name])} if beside else rows.baselines
         rates = [churn(name)] if rows.y is None else [churn(name), win_rate(name), loss_rate(name)]
-        asked = Goal(churn(name) if rows.y is None else error_rate(), [rate <= 1.0 for rate in rates])
         measured = audit(
-            _of_main_rows(model), asked, rows.X, rows.y, populations=None if beside else rows.populations,
-            baselines=said, sample_weight=rows.sample_weight, pos_label=report.positive_class, confidence=confidence,
+            of_main_rows(model),
+            Goal(churn(name) if rows.y is None else error_rate(), [rate <= 1.0 for rate in rates]),
+            rows.X, rows.y, populations=None if beside else rows.populations,
+            baselines={name: of_main_rows(others[name])} if beside else rows.baselines,
+            sample_weight=rows.sample_weight, pos_label=positive, confidence=confidence,
         )  # fmt: skip
-        shares = [
-            (
-                1.0 - (item.slack or 0.0),
-                None if item.interval is None or item.interval.upper is None else max(0.0, 1.0 - item.interval.upper),
-                None if item.interval is None or item.interval.lower is None else min(1.0, 1.0 - item.interval.lower),
-            )
-            for item in measured.constraints
-        ]
-        found.append(Change(name, shares[0], *(shares[1:] or (None, None))))
-    return tuple(found)
+        shares = []
+        for item in measured.constraints:
+            low, high = (None, None) if item.interval is None else (item.interval.upper, item.interval.lower)
+            low, high = None if low is None else max(0.0, 1.0 - low), None if high is None else min(1.0, 1.0 - high)
+            shares.append((1.0 - (item.slack or 0.0), low, high))
+        changes.append(Change(name, shares[0], *(shares[1:] or (None, None))))
+    return tuple(changes)
 
 
-def _of_main_rows(model: Model) -> Classifier | Column:
+def of_main_rows(model: Model) -> Classifier | Column:
     """A classifier as it is; of predictions by data set those of the main rows."""
-    if not isinstance(model, Mapping):
-        return model
-    return model[None if None in model else ""]
+    return model[None if None in model else ""] if isinstance(model, Mapping) else model
 
 
-def _margins(model: Model, goal: Goal, rows: Rows, report: GoalReport) -> Margins | str:
-    """Margins of all rows and of each population of the goal; or why there are none."""
+def margins_by_population(model: Model, goal: Goal, rows: Rows, positive: Label, *, most: int = 12) -> Margins | str:
+    """Margins of all rows and of the `most` largest populations of the goal; or why there are none."""
     if rows.y is None:
         return "There are no labels, and a margin says how far a row is on the side of its label."
     if not hasattr(model, "predict"):
         return "Only predictions were given; margins need the scores of a model."
     try:
-        found = margins_of(model, rows.X, rows.y)
+        margins = margins_of(model, rows.X, rows.y)
     except DataError as error:
         return f"The model gives no usable scores: {error}"
-    values = found.values
-    source = _source(model, goal, rows, report)
+    values = margins.values
+    # Populations that the goal names tell which baselines must be read before the values of bundles are known.
+    needed = {name for population in _populations(goal, None) for name in population.baselines}
+    classes = positive_class(np.asarray(getattr(model, "classes_", [])).tolist(), positive)
+    source = make_source(rows, needed, classes=classes)
     weight = np.ones(len(values)) if source.weight is None else source.weight
-    parts = {name: inside for name, inside in _groups(goal, source) if (weight[inside] > 0.0).any()}
-    kept = sorted(parts, key=lambda name: -int(parts[name].sum()))[:MAX_POPULATIONS]
+    parts = {}
+    for population in _populations(goal, source):
+        inside = members(population, source).true
+        if (weight[inside] > 0.0).any():
+            name = "all rows" if population == EVERYONE else population.name or str(population.where)
+            parts[name] = inside
+    largest = sorted(parts, key=lambda name: -int(parts[name].sum()))[:most]
     low, high = np.quantile(values, [0.002, 0.998])
     edges = np.linspace(min(low, 0.0), max(high, 0.0), 41) if high > low else np.array([low - 1.0, low + 1.0])
-    edges = _with_zero(edges)
+    if len(edges) > 2 and edges[0] < 0.0 < edges[-1]:  # one edge is 0, so that no bin holds both right and wrong rows
+        edges = edges - edges[int(np.abs(edges).argmin())]
     reports, shares = {}, {}
-    for name in [name for name in parts if name in kept]:
-        inside = parts[name]
-        weights = None if source.weight is None else weight[inside]
-        reports[name] = margin_report(found.of(inside), sample_weight=weights, data_name=name)
-        counts, _ = np.histogram(np.clip(values[inside], edges[0], edges[-1]), edges, weights=weight[inside])
-        shares[name] = counts / counts.sum()
-    return Margins(reports, edges, shares, len(parts) - len(kept))
+    for name, inside in parts.items():
+        if name in largest:
+            weights = None if source.weight is None else weight[inside]
+            reports[name] = margin_report(margins.of(inside), sample_weight=weights, data_name=name)
+            counts, _ = np.histogram(np.clip(values[inside], edges[0], edges[-1]), edges, weights=weight[inside])
+            shares[name] = counts / counts.sum()
+    return Margins(reports, edges, shares, len(parts) - len(largest))
 
 
-def _with_zero(edges: Floats) -> Floats:
-    """Edges moved so that one of them is 0: no bin then holds both right and wrong rows."""
-    if len(edges) < 3 or not edges[0] < 0.0 < edges[-1]:
-        return edges
-    nearest = int(np.abs(edges).argmin())
-    return np.asarray(edges - edges[nearest])
-
-
-def _source(model: Model, goal: Goal, rows: Rows, report: GoalReport) -> Source:
-    """The main rows, for the populations among them."""
-    classes = np.asarray(getattr(model, "classes_", [])).tolist()
-    asked = {name for population in _populations(goal) for name in population.baselines}
-    return make_source(rows, asked, classes=positive_class(classes, report.positive_class))
-
-
-def _populations(goal: Goal, source: Source | None = None) -> list[Population]:
+def _populations(goal: Goal, source: Source | None) -> list[Population]:
     """Everyone and each population of the main rows; with a source, those too that bundles make of its values."""
-    found: dict[Any, Population] = {EVERYONE.rows: EVERYONE}
-    forms = [goal.objective]
+    populations, in_constraints = [EVERYONE], list(goal.objective.populations)
     for entry in goal.constraints:
-        made = [entry] if isinstance(entry, Constraint) else _expanded(entry, source)
-        forms += [side for constraint in made for side in (constraint.lhs, constraint.rhs)]
-        if isinstance(entry, Bundle) and entry.population is not None:
-            found.setdefault(entry.population.rows, entry.population)
-    for form in forms:
-        for population in form.populations:
-            found.setdefault(population.rows, population)
-    return [population for population in found.values() if population.source is None]
-
-
-def _expanded(bundle: Bundle, source: Source | None) -> Sequence[Constraint]:
-    if (
-        source is None
-        or source.table is None
-        or (bundle.population is not None and bundle.population.source is not None)
-    ):
-        return ()
-    inside = None if bundle.population is None else members(bundle.population, source).true
-    return bundle.expand(source.table.column(bundle.column).distinct(inside))
-
-
-def _groups(goal: Goal, source: Source) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-    """Name and rows of each population."""
-    found = _populations(goal, source)
-    names = ["all rows" if item == EVERYONE else item.name or str(item.where) for item in found]
-    return [(name, members(item, source).true) for name, item in zip(names, found, strict=True)]
+        constraints: Sequence[Constraint] = [entry] if isinstance(entry, Constraint) else ()
+        if isinstance(entry, Bundle):
+            within = entry.population
+            populations += [] if within is None else [within]
+            if source is not None and source.table is not None and (within is None or within.source is None):
+                inside = None if within is None else members(within, source).true
+                constraints = entry.expand(source.table.column(entry.column).distinct(inside))
+        for constraint in constraints:
+            in_constraints += [*constraint.lhs.populations, *constraint.rhs.populations]
+    by_rows: dict[object, Population] = {}
+    for population in (*populations, *in_constraints):
+        by_rows.setdefault(population.rows, population)
+    return [population for population in by_rows.values() if population.source is None]

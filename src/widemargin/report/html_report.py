@@ -6,17 +6,19 @@ The style sheet and the script are inside, and a policy lets nothing else run.
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 
 from widemargin._typing import Classifier, Column, Features, Label, Table
+from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import sections
-from widemargin.report.content import Content, Model, Record, gather
+from widemargin.report.content import Content, Model, Record, changes_against, margins_by_population
 from widemargin.report.markup import Html, element, fingerprint
 from widemargin.report.tradeoff import tradeoff
 from widemargin.report.words import Words
@@ -142,35 +144,41 @@ def html_report(
     >>> report.text.startswith("<!DOCTYPE html>")
     True
     """
-    asked = Goal.parse(goal) if isinstance(goal, str) else goal
-    trained = Goal.parse(trained_goal) if isinstance(trained_goal, str) else trained_goal
-    if not isinstance(asked, Goal) or not isinstance(trained, Goal | None):
+    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    trained_goal = Goal.parse(trained_goal) if isinstance(trained_goal, str) else trained_goal
+    if not isinstance(goal, Goal) or not isinstance(trained_goal, Goal | None):
         raise DataError("goal and trained_goal must be a Goal or its text.")
     for path in paths:
         if not isinstance(path, TradeoffPath):
             raise DataError(f"paths holds a {type(path).__name__}; give what tradeoff_path returns.")
-    name = model_name or (f"a {_kind(model)}" if hasattr(model, "predict") else "a model known by its predictions")
-    content = gather(
-        model, asked,
-        Rows(X, y, sample_weight, populations, baselines=baselines or {}),
-        external=external or {}, pos_label=pos_label, data_name=data_name, others=others or {},
-        confidence=confidence, decide=decide,
-        trained_goal=trained, paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=name,
+    if not model_name:
+        steps = getattr(model, "steps", None)  # of a pipeline the last step decides
+        kind = type(steps[-1][1] if steps else model).__name__
+        model_name = f"a {kind}" if hasattr(model, "predict") else "a model known by its predictions"
+    baselines, others = baselines or {}, others or {}
+    measure = partial(
+        audit, goal=goal, X=X, y=y, sample_weight=sample_weight, populations=populations, external=external or {},
+        baselines=baselines, data_name=data_name, confidence=confidence, decide=decide,
+    )  # fmt: skip
+    rows = Rows(X, y, sample_weight, populations, baselines=baselines)
+    report = measure(model, pos_label=pos_label)
+    positive = report.positive_class
+    content = Content(
+        goal=goal, trained_goal=trained_goal, report=report,
+        others={name: measure(other, pos_label=positive) for name, other in others.items()},
+        changes=changes_against(model, goal, rows, others, positive, confidence),
+        margins=margins_by_population(model, goal, rows, positive),
+        paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,
         record=record or {}, card=card or {},
     )  # fmt: skip
     return HtmlReport(_page(content), content)
 
 
-def _kind(model: object) -> str:
-    """The class that decides: the last step of a pipeline."""
-    steps = getattr(model, "steps", None)
-    return type(steps[-1][1] if steps else model).__name__
-
-
 def _page(content: Content) -> str:
     """The whole HTML file, which needs nothing else and asks for nothing else."""
     words = Words(content.goal, content.report.positive_class)
-    found = [
+    main = element(
+        "main",
         sections.goal_in_words(content, words),
         sections.verdicts(content, words),
         sections.beside(content),
@@ -179,33 +187,24 @@ def _page(content: Content) -> str:
         sections.margins(content),
         sections.model_card(content),
         sections.record(content),
-    ]
-    main = element("main", *found, id="main")
+        id="main",
+    )
     style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     skip = element("a", "To the verdicts", href="#verdicts", class_="skip")
-    body = element("body", skip, sections.headline(content), main, _footer(), Html(f"<script>{script}</script>"))
-    return "<!DOCTYPE html>\n" + element("html", _head(content.title, style, script), body, lang="en") + "\n"
-
-
-def _head(title: str, style: str, script: str) -> Html:
+    end = "Made by widemargin. This file holds everything it shows and asks the network for nothing."
+    footer = element("footer", element("p", end))
+    body = element("body", skip, sections.headline(content), main, footer, Html(f"<script>{script}</script>"))
     policy = (
         f"default-src 'none'; style-src {fingerprint(style)}; script-src {fingerprint(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    return element(
+    named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", "generator": "widemargin"}
+    head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name_="color-scheme", content="light dark"),
-        element("meta", name_="generator", content="widemargin"),
-        element("title", title),
+        *(element("meta", name_=name, content=value) for name, value in named.items()),
+        element("title", content.title),
         Html(f"<style>{style}</style>"),
     )
-
-
-def _footer() -> Html:
-    return element(
-        "footer",
-        element("p", "Made by widemargin. This file holds everything it shows and asks the network for nothing."),
-    )
+    return "<!DOCTYPE html>\n" + element("html", head, body, lang="en") + "\n"

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 
 __all__ = ["Child", "Html", "element", "embedded_json", "fingerprint", "joined", "section", "table"]
 
-_VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "polygon", "polyline", "rect"})
-
 
 class Html(str):
     """Text that is HTML already. Every other text is escaped where it enters an element."""
@@ -17,8 +15,6 @@ class Html(str):
     __slots__ = ()
 
 
-_THIN = "\u00a0\u202f"
-"""Spaces that do not break: between a number and its unit, and between thousands."""
 Child = str | int | Html | None
 
 
@@ -35,15 +31,17 @@ def element(name: str, *children: Child, **attributes: str | float | bool | None
     **attributes
         `class_` for `class`, `_` for `-`; None and False are left out, True has no value. Values are escaped.
     """
-    parts = [name]
+    head = name
     for key, value in attributes.items():
         if value is None or value is False:
             continue
-        label = _name(key)
-        parts.append(label if value is True else f'{label}="{_text(_shown(value))}"')
-    head = " ".join(parts)
-    if name in _VOID and not children:
-        return Html(f"<{head}>" if name in ("br", "input", "link", "meta") else f"<{head}/>")
+        label = "viewBox" if key == "view_box" else key.rstrip("_").replace("_", "-")
+        text = value if isinstance(value, str) else f"{value:.6g}"
+        head += f" {label}" if value is True else f' {label}="{_text(text)}"'
+    if name in ("br", "input", "link", "meta"):
+        return Html(f"<{head}>")
+    if name in ("circle", "line", "path", "polygon", "polyline", "rect"):
+        return Html(f"<{head}/>")
     return Html(f"<{head}>{joined(*children)}</{name}>")
 
 
@@ -70,25 +68,11 @@ def fingerprint(code: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() + "'"
 
 
-def _name(key: str) -> str:
-    if key == "view_box":
-        return "viewBox"
-    return key.rstrip("_").replace("_", "-")
-
-
-def _shown(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:.6g}"
-
-
 def _text(text: str) -> str:
     """Escaped, on one line, without control characters."""
-    return html.escape("".join(map(_shown_character, text)))
-
-
-def _shown_character(character: str) -> str:
-    if character.isprintable() or character in _THIN:
-        return character
-    return " " if character in "\n\t\r" else "\ufffd"
+    # spaces that do not break stand between a number and its unit, and between thousands
+    shown = (c if c.isprintable() or c in "\u00a0\u202f" else " " if c in "\n\t\r" else "\ufffd" for c in text)
+    return html.escape("".join(shown))
 
 
 def section(identifier: str, title: str, *children: Child) -> Html:

@@ -6,31 +6,17 @@ Shares are in percent, differences of shares in points, counts as they are.
 import enum
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 
+from widemargin.goals.language import predicates
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Atom, Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE, Population
-from widemargin.goals.language.predicates import (
-    And,
-    BaselineSays,
-    Compare,
-    IsIn,
-    IsNull,
-    IsTrue,
-    LabelIs,
-    Not,
-    Or,
-    Predicate,
-)
 
 __all__ = ["NONE", "Unit", "Words", "capital", "decimals", "plain_number", "shown", "unit_of", "unit_of_form"]
 
-_SHARES = frozenset({"precision", "f_beta", "win_change_ratio"})
 NONE = "–"
-PERCENT = "\u00a0%"  # the space does not break
 
 
 class Unit(enum.StrEnum):
@@ -49,16 +35,16 @@ def unit_of(entry: Constraint | Bundle) -> Unit:
 
 def unit_of_form(form: Linear) -> Unit:
     """Whether a form is made of shares."""
-    return Unit.SHARE if all(_is_share(atom) for _, atom in form.terms) else Unit.NUMBER
-
-
-def _is_share(atom: Atom) -> bool:
-    if isinstance(atom, Rate):
-        return not atom.definition.is_count
-    if atom.name is not None:
-        return atom.name in _SHARES
-    # "84 % of the other rate" is how a quotient of shares is said.
-    return all(unit_of_form(form) is Unit.SHARE for form in (atom.numerator, atom.denominator))
+    for _, atom in form.terms:
+        if isinstance(atom, Rate):
+            is_share = not atom.definition.is_count
+        elif atom.name is not None:
+            is_share = atom.name in ("precision", "f_beta", "win_change_ratio")
+        else:  # "84 % of the other rate" is how a quotient of shares is said
+            is_share = unit_of_form(atom.numerator) is Unit.SHARE is unit_of_form(atom.denominator)
+        if not is_share:
+            return Unit.NUMBER
+    return Unit.SHARE
 
 
 def shown(value: float | None, unit: Unit, *, points: bool = False, sign: bool = False) -> str:
@@ -72,15 +58,10 @@ def shown(value: float | None, unit: Unit, *, points: bool = False, sign: bool =
     if unit is Unit.NUMBER:
         return plus + plain_number(value).replace("-", "−")
     number = 100.0 * value
-    text = (
-        f"{number:.0f}"
-        if abs(number - round(number)) < 1e-9
-        else f"{number:.2f}"
-        if abs(number) < 1
-        else f"{number:.1f}"
-    )
+    digits = 0 if abs(number - round(number)) < 1e-9 else 2 if abs(number) < 1 else 1
+    text = f"{number:.{digits}f}"
     text = text.replace("-", "−") if float(text) else text.replace("-", "")
-    return plus + text + (" points" if points else PERCENT)
+    return plus + text + (" points" if points else "\u00a0%")  # the space does not break
 
 
 def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:
@@ -97,45 +78,46 @@ def plain_number(value: float) -> str:
     return f"{value:.4g}"
 
 
-_METRICS: Mapping[str, str] = MappingProxyType(
-    {
-        "positive_rate": "the share of {rows} that the model calls {yes}",
-        "negative_rate": "the share of {rows} that the model does not call {yes}",
-        "error_rate": "the share of {rows} that the model decides wrongly",
-        "accuracy": "the share of {rows} that the model decides rightly",
-        "recall": "the share of true {yes} cases among {rows} that the model finds",
-        "false_positive_rate": "the share of cases that are not {yes}, among {rows}, that the model calls so",
-        "true_negative_rate": "the share of cases that are not {yes}, among {rows}, that the model recognises as such",
-        "false_negative_rate": "the share of true {yes} cases among {rows} that the model misses",
-        "churn": "the share of {rows} that the model decides differently from {base}",
-        "win_rate": "the share of {rows} where the model is right and {base} is wrong",
-        "loss_rate": "the share of {rows} where the model is wrong and {base} is right",
-        "errors": "the number of {counted} that the model decides wrongly",
-        "true_positives": "the number of true {yes} cases among {rows} that the model finds",
-        "false_positives": "the number of cases that are not {yes}, among {rows}, that the model calls so",
-        "true_negatives": "the number of cases that are not {yes}, among {rows}, that the model recognises as such",
-        "false_negatives": "the number of true {yes} cases among {rows} that the model misses",
-        "wins": "the number of {counted} where the model is right and {base} is wrong",
-        "losses": "the number of {counted} where the model is wrong and {base} is right",
-        "changes": "the number of {counted} that the model decides differently from {base}",
-        "precision": "the share of true {yes} cases among {rows} that the model calls so",
-        "f_beta": "the F-score (beta = {beta}) of the model on {rows}",
-        "win_loss_ratio": "the number of wins over {base} for each loss, among {rows},",
-        "win_change_ratio": "the share of wins among the changes from {base} on {rows}",
-    }
-)
+_METRICS: Mapping[str, str] = {
+    "positive_rate": "the share of {rows} that the model calls {yes}",
+    "negative_rate": "the share of {rows} that the model does not call {yes}",
+    "error_rate": "the share of {rows} that the model decides wrongly",
+    "accuracy": "the share of {rows} that the model decides rightly",
+    "recall": "the share of true {yes} cases among {rows} that the model finds",
+    "false_positive_rate": "the share of cases that are not {yes}, among {rows}, that the model calls so",
+    "true_negative_rate": "the share of cases that are not {yes}, among {rows}, that the model recognises as such",
+    "false_negative_rate": "the share of true {yes} cases among {rows} that the model misses",
+    "churn": "the share of {rows} that the model decides differently from {base}",
+    "win_rate": "the share of {rows} where the model is right and {base} is wrong",
+    "loss_rate": "the share of {rows} where the model is wrong and {base} is right",
+    "errors": "the number of {counted} that the model decides wrongly",
+    "true_positives": "the number of true {yes} cases among {rows} that the model finds",
+    "false_positives": "the number of cases that are not {yes}, among {rows}, that the model calls so",
+    "true_negatives": "the number of cases that are not {yes}, among {rows}, that the model recognises as such",
+    "false_negatives": "the number of true {yes} cases among {rows} that the model misses",
+    "wins": "the number of {counted} where the model is right and {base} is wrong",
+    "losses": "the number of {counted} where the model is wrong and {base} is right",
+    "changes": "the number of {counted} that the model decides differently from {base}",
+    "precision": "the share of true {yes} cases among {rows} that the model calls so",
+    "f_beta": "the F-score (beta = {beta}) of the model on {rows}",
+    "win_loss_ratio": "the number of wins over {base} for each loss, among {rows},",
+    "win_change_ratio": "the share of wins among the changes from {base} on {rows}",
+}
 """What each rate means. `{rows}`: the population, `{yes}`: the positive class, `{base}`: the model compared with."""
-_BUNDLES: Mapping[str, str] = MappingProxyType(
-    {
-        "demographic_parity": "the share that the model calls {yes}",
-        "equal_opportunity": "the share of true {yes} that the model finds",
-        "equalized_odds": "the share of true {yes} that the model finds, and the share of others that it calls so,",
-    }
-)
-_COMPARED = MappingProxyType(
-    {"==": "is", "!=": "is not", "<": "is below", "<=": "is at most", ">": "is above", ">=": "is at least"}
-)
-_OPPOSITE = MappingProxyType({"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"})
+_BUNDLES: Mapping[str, str] = {
+    "demographic_parity": "the share that the model calls {yes}",
+    "equal_opportunity": "the share of true {yes} that the model finds",
+    "equalized_odds": "the share of true {yes} that the model finds, and the share of others that it calls so,",
+}
+_COMPARED = {
+    "==": "is",
+    "!=": "is not",
+    "<": "is below",
+    "<=": "is at most",
+    ">": "is above",
+    ">=": "is at least",
+}
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 class Words:
@@ -162,17 +144,12 @@ class Words:
 
     def objective(self) -> str:
         """What is minimised."""
-        first = (
-            "Of all models that keep these rules, the best has the smallest value of: "
-            if self.goal.constraints
-            else ("The best model has the smallest value of: ")
-        )
-        return f"{first}{self.form(self.goal.objective)}."
+        which = "Of all models that keep these rules, the best has" if self.goal.constraints else "The best model has"
+        return f"{which} the smallest value of: {self.form(self.goal.objective)}."
 
     def populations(self) -> list[tuple[str, str]]:
         """Name and meaning of every population that has a name."""
-        named = ((p.name or "", self.rows_of(p, by_name=False)) for p in self.goal.populations.values())
-        return [(name, meaning) for name, meaning in named if name]
+        return [(p.name, self.rows_of(p, by_name=False)) for p in self.goal.populations.values() if p.name]
 
     def sentence(self, entry: Constraint | Bundle) -> str:
         """A constraint or bundle."""
@@ -183,24 +160,26 @@ class Words:
         """A linear form: "0.5 times the share of ... plus ..."."""
         parts: list[str] = []
         for coefficient, atom in form.terms:
-            size = abs(coefficient)
-            text = self.atom(atom) if size == 1.0 else f"{plain_number(size)} times {self.atom(atom)}"
+            text = self.atom(atom)
+            if abs(coefficient) != 1.0:
+                text = f"{plain_number(abs(coefficient))} times {text}"
             parts.append(("minus " if coefficient < 0 else "plus " if parts else "") + text)
-        if form.constant or not parts:
-            sign = "" if not parts else "plus " if form.constant > 0 else "minus "
-            number = abs(form.constant) if parts else form.constant
-            parts.append(sign + plain_number(number))
+        if not parts:
+            return plain_number(form.constant)
+        if form.constant:
+            parts.append(f"{'plus' if form.constant > 0 else 'minus'} {plain_number(abs(form.constant))}")
         return ", ".join(parts) if len(parts) > 2 else " ".join(parts)
 
     def atom(self, atom: Atom) -> str:
         """A rate or ratio."""
-        if isinstance(atom, Rate):
-            return self._metric(atom.metric, atom.population, atom.baseline)
-        if atom.name is not None:
-            return self._metric(
-                atom.name, EVERYONE if atom.population is None else atom.population, atom.baseline, beta=atom.beta
-            )
-        return f"{self.form(atom.numerator)}, divided by {self.form(atom.denominator)}"
+        if isinstance(atom, Ratio) and atom.name is None:
+            return f"{self.form(atom.numerator)}, divided by {self.form(atom.denominator)}"
+        name, beta = (atom.metric, 1.0) if isinstance(atom, Rate) else (str(atom.name), atom.beta or 1.0)
+        rows = self.rows_of(EVERYONE if atom.population is None else atom.population)
+        return _METRICS[name].format(
+            rows=rows, counted=rows.removeprefix("all "), yes=self.yes, base=f"“{atom.baseline}”",
+            beta=plain_number(beta),
+        )  # fmt: skip
 
     def rows_of(self, population: Population, *, by_name: bool = True) -> str:
         """A population: its name, or "rows where sex is “F”"."""
@@ -211,78 +190,56 @@ class Words:
             return f"all rows{of}"
         return f"the rows{of} where {self.predicate(population.where)}"
 
-    def predicate(self, predicate: Predicate) -> str:
+    def predicate(self, predicate: predicates.Predicate) -> str:
         """A condition on a row."""
-        if isinstance(predicate, And | Or):
-            word = " and " if isinstance(predicate, And) else " or "
-            parts = (self.predicate(part) for part in predicate.parts)
-            inner = (Or,) if isinstance(predicate, And) else (And,)
-            return word.join(
-                f"({text})" if isinstance(part, inner) else text
-                for part, text in zip(predicate.parts, parts, strict=True)
+        if isinstance(predicate, predicates.And | predicates.Or):
+            word, inner = (
+                (" and ", predicates.Or) if isinstance(predicate, predicates.And) else (" or ", predicates.And)
             )
-        if isinstance(predicate, Not) and isinstance(predicate.part, Compare):
+            parts = ((part, self.predicate(part)) for part in predicate.parts)
+            return word.join(f"({text})" if isinstance(part, inner) else text for part, text in parts)
+        if isinstance(predicate, predicates.Not):
             part = predicate.part
-            return f"{_column(part.column)} {_COMPARED[_OPPOSITE[part.op]]} {_literal(part.value)}"
-        if isinstance(predicate, Not):
-            return f"not ({self.predicate(predicate.part)})"
-        if isinstance(predicate, LabelIs):
-            return f"the truth is {self.yes}" if predicate.positive else f"the truth is not {self.yes}"
-        if isinstance(predicate, BaselineSays):
-            return (
-                f"“{predicate.name}” says {self.yes}"
-                if predicate.positive
-                else f"“{predicate.name}” does not say {self.yes}"
-            )
-        if isinstance(predicate, Compare):
+            if not isinstance(part, predicates.Compare):
+                return f"not ({self.predicate(part)})"
+            predicate = predicates.Compare(part.column, _OPPOSITE[part.op], part.value)
+        if isinstance(predicate, predicates.LabelIs):
+            return f"the truth is {'' if predicate.positive else 'not '}{self.yes}"
+        if isinstance(predicate, predicates.BaselineSays):
+            return f"“{predicate.name}” {'says' if predicate.positive else 'does not say'} {self.yes}"
+        if isinstance(predicate, predicates.Compare):
             return f"{_column(predicate.column)} {_COMPARED[predicate.op]} {_literal(predicate.value)}"
-        if isinstance(predicate, IsIn):
+        if isinstance(predicate, predicates.IsIn):
             return f"{_column(predicate.column)} is one of {', '.join(map(_literal, predicate.values))}"
-        if isinstance(predicate, IsNull):
-            return f"{_column(predicate.column)} is missing"
-        if isinstance(predicate, IsTrue):
-            return f"{_column(predicate.column)} is true"
+        if isinstance(predicate, predicates.IsNull | predicates.IsTrue):
+            state = "missing" if isinstance(predicate, predicates.IsNull) else "true"
+            return f"{_column(predicate.column)} is {state}"
         return str(predicate)
-
-    def _metric(self, name: str, population: Population, baseline: str | None, *, beta: float | None = None) -> str:
-        rows = self.rows_of(population)
-        return _METRICS[name].format(
-            rows=rows,
-            counted=rows.removeprefix("all "),
-            yes=self.yes,
-            base=f"“{baseline}”",
-            beta=plain_number(beta or 1.0),
-        )
 
     def _constraint(self, item: Constraint) -> str:
         """`lhs must be at least rhs`, with the three shapes that people ask for in words of their own."""
-        verb = "must be at least" if item.sense == ">=" else "must be at most"
-        unit = unit_of(item)
-        quotient = _quotient(item)
-        if quotient is not None:
-            above, below, level = quotient
-            return f"{self.form(above)} {verb} {shown(level, unit)} of {self.form(below)}"
-        difference = _difference(item)
-        if difference is not None:
-            above, below, level = difference
-            word = "may exceed" if item.sense == "<=" else "must exceed"
-            least = "at most" if item.sense == "<=" else "at least"
-            return f"{self.form(above)} {word} {self.form(below)} by {least} {shown(level, unit, points=True)}"
-        if not item.lhs.terms:  # 0.6 <= recall() is kept as the user wrote it
-            verb = "must be at most" if item.sense == ">=" else "must be at least"
-            return f"{self.form(item.rhs)} {verb} {shown(item.lhs.constant, unit)}"
-        bound = self.form(item.rhs) if item.rhs.terms else shown(item.rhs.constant, unit)
-        return f"{self.form(item.lhs)} {verb} {bound}"
+        lhs, rhs, unit = item.lhs, item.rhs, unit_of(item)
+        least, most = ("at least", "at most") if item.sense == ">=" else ("at most", "at least")
+        factor, (above, below) = rhs.constant, (lhs, rhs)
+        if not rhs.terms and _is_one_atom(lhs) and isinstance(ratio := lhs.terms[0][1], Ratio) and ratio.name is None:
+            above, below = ratio.numerator, ratio.denominator
+        elif len(rhs.terms) == 1 and rhs.constant == 0.0:
+            factor, below = rhs.terms[0][0], Linear(((1.0, rhs.terms[0][1]),))
+        if _is_one_atom(above) and _is_one_atom(below):  # a / b >= c, or a >= c * b
+            return f"{self.form(above)} must be {least} {shown(factor, unit)} of {self.form(below)}"
+        if not rhs.terms and lhs.constant == 0.0 and [factor for factor, _ in lhs.terms] == [1.0, -1.0]:  # a - b <= c
+            plus, minus = (self.atom(atom) for _, atom in lhs.terms)
+            verb = "may" if item.sense == "<=" else "must"
+            return f"{plus} {verb} exceed {minus} by {least} {shown(rhs.constant, unit, points=True)}"
+        if not lhs.terms:  # 0.6 <= recall() is kept as the user wrote it
+            return f"{self.form(rhs)} must be {most} {shown(lhs.constant, unit)}"
+        return f"{self.form(lhs)} must be {least} {self.form(rhs) if rhs.terms else shown(rhs.constant, unit)}"
 
     def _bundle(self, item: Bundle) -> str:
         rate = _BUNDLES[item.kind].format(yes=self.yes)
         within = "" if item.population is None else f", among {self.rows_of(item.population)}"
-        values = (
-            "every two values"
-            if item.values is None
-            else f"every two of the values {', '.join(map(_literal, item.values))}"
-        )
-        of = f"{values} of {_column(item.column)}{within}"
+        values = "values" if item.values is None else f"of the values {', '.join(map(_literal, item.values))}"
+        of = f"every two {values} of {_column(item.column)}{within}"
         if item.reference is not None:
             of = f"every value of {_column(item.column)}{within}, compared with {_literal(item.reference)} both ways"
         if item.ratio is not None:
@@ -290,37 +247,6 @@ class Words:
         else:
             level = f"may differ by at most {shown(item.difference or 0.0, Unit.SHARE, points=True)}"
         return f"for {of}: {rate} {level}"
-
-
-def _quotient(item: Constraint) -> tuple[Linear, Linear, float] | None:
-    """Numerator, denominator and factor of `a / b >= c` and of `a >= c * b`."""
-    if not item.rhs.terms and len(item.lhs.terms) == 1 and item.lhs.constant == 0.0:
-        coefficient, atom = item.lhs.terms[0]
-        if (
-            coefficient == 1.0
-            and isinstance(atom, Ratio)
-            and atom.name is None
-            and _one(atom.numerator, atom.denominator)
-        ):
-            return atom.numerator, atom.denominator, item.rhs.constant
-    if _one(item.lhs) and len(item.rhs.terms) == 1 and item.rhs.constant == 0.0:
-        coefficient, atom = item.rhs.terms[0]
-        return item.lhs, Linear(((1.0, atom),)), coefficient
-    return None
-
-
-def _difference(item: Constraint) -> tuple[Linear, Linear, float] | None:
-    """The two sides and the bound of `a - b <= c`."""
-    form = item.lhs
-    if item.rhs.terms or form.constant != 0.0 or [coefficient for coefficient, _ in form.terms] != [1.0, -1.0]:
-        return None
-    (_, above), (_, below) = form.terms
-    return Linear(((1.0, above),)), Linear(((1.0, below),)), item.rhs.constant
-
-
-def _one(*forms: Linear) -> bool:
-    """Whether each is one rate and nothing else."""
-    return all(len(form.terms) == 1 and form.terms[0][0] == 1.0 and form.constant == 0.0 for form in forms)
 
 
 def capital(text: str) -> str:
@@ -336,3 +262,8 @@ def _literal(value: object) -> str:
     if isinstance(value, str):
         return f"“{value}”"
     return plain_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value).lower()
+
+
+def _is_one_atom(form: Linear) -> bool:
+    """Whether a form is one rate or ratio and nothing else."""
+    return len(form.terms) == 1 and form.terms[0][0] == 1.0 and form.constant == 0.0

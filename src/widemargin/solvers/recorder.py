@@ -1,11 +1,12 @@
 """How every run is watched: its history, its best point, its best lower bound, its callbacks, and why it ended."""
 
+import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["Recorder", "end_status"]
+__all__ = ["Recorder", "end_status", "relative_gap"]
 
 Point = TypeVar("Point")
 
@@ -19,6 +20,14 @@ def end_status(budget: Budget, *, converged: bool) -> Status:
     if budget.stopped:
         return Status.STOPPED
     return Status.TIME_LIMIT if budget.exhausted else Status.MAX_ITER
+
+
+def relative_gap(primal: float, dual: float, *, floor: float = 1e-300) -> float:
+    """`(primal - dual) / |primal|`; 1 where the objective is infinite, so that nothing is known of it.
+
+    `floor` is the least size of an objective that is worth a relative accuracy.
+    """
+    return 1.0 if math.isinf(primal) else (primal - dual) / max(abs(primal), floor)
 
 
 class Recorder(Generic[Point]):
@@ -70,7 +79,7 @@ class Recorder(Generic[Point]):
     @property
     def gap(self) -> float:
         """`(primal - dual) / |primal|`."""
-        return (self.primal - self.dual) / max(abs(self.primal), 1e-300)
+        return relative_gap(self.primal, self.dual)
 
     @property
     def seconds(self) -> float:

@@ -21,10 +21,6 @@ __all__ = [
 UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
 MARGIN, SLACK, DECODE = range(3)
 
-_N_DRAWS = 10_007  # a prime: the restarts of successive examples begin elsewhere in the table
-_INTEGER_TOLERANCE = 1e-9
-_MOST_LEVELS = 100_000
-
 
 class Structure(NamedTuple):
     """A model, as the compiled loops see it.
@@ -128,9 +124,11 @@ def integer_costs(weight: Floats) -> tuple[Ints, float]:
     """
     if not weight.any():
         return np.zeros(weight.shape, dtype=np.int64), 0.0
+    # The least weight is the only unit worth a try: with a smaller one there would be more levels than weights need.
     unit = float(weight[weight > 0].min())
     cost = np.rint(weight / unit)
-    if np.abs(weight / unit - cost).max() > _INTEGER_TOLERANCE * cost.max() or cost.sum() > _MOST_LEVELS:
+    # Beyond so many levels the dynamic programmes would take minutes and gigabytes.
+    if np.abs(weight / unit - cost).max() > 1e-9 * cost.max() or cost.sum() > 100_000:
         return np.zeros(weight.shape, dtype=np.int64), 0.0
     return cost.astype(np.int64), unit
 
@@ -151,6 +149,7 @@ def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:
     k = parent.shape[0]
     child = np.argsort(parent, kind="stable").astype(np.int64)
     child_start = np.searchsorted(parent[child], np.arange(k + 2)).astype(np.int64)
+    # From the virtual root down, filled in from the end: every node comes before its parent.
     order, stack = np.empty(k, dtype=np.int64), [k]
     filled = k
     while stack:
@@ -158,15 +157,13 @@ def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:
         if node < k:
             filled -= 1
             order[filled] = node
+        # Nodes are put in from the end, so a node comes after all that is below it.
         stack.extend(child[child_start[node] : child_start[node + 1]].tolist())
+    # What no root leads to lies on a cycle or below one.
     if filled:
         raise ValueError(f"{filled} nodes are not below a root: parent has a cycle")
-    for node in range(k + 1):  # merge order: as met in `order`
-        part = slice(child_start[node], child_start[node + 1])
-        rank = np.empty(k, dtype=np.int64)
-        rank[order] = np.arange(k)
-        child[part] = child[part][np.argsort(rank[child[part]])]
-    return order, child_start, child
+    # The dynamic programmes merge children in the order in which they meet them.
+    return order, child_start, np.lexsort((np.argsort(order), parent)).astype(np.int64)
 
 
 def make_structure(
@@ -182,12 +179,14 @@ def make_structure(
     """Fill in what follows from the rest; see `Structure`."""
     cost, unit = integer_costs(weight)
     k = weight.shape[1]
+    # Without a forest every label is a root.
     if parent is None:
         parent = np.full(k, k, dtype=np.int64)
     order, child_start, child = forest(parent)
     table = np.zeros(0)
     if kind == ENUMERATION:
         table = np.zeros(1)
+        # Every label doubles the table: without it, then with it.
         for w in weight[0]:
             table = np.concatenate([table, table + w])
     return Structure(
@@ -219,12 +218,14 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         Of the random starts of the greedy search.
     """
     kind, k = structure.kind, structure.weight.shape[1]
+    # One more than the largest loss there is, as the loss 0 is a level too.
     levels = int(structure.cost.sum()) + 1
     shape, rows, draws = (0, 0, 0), (0, 0), 1
     if kind in (UNARY, TREE, HIERARCHY):
         shape = (k + 1, 2, levels)
         rows = (5, max(levels, k + 1))
     elif kind == CHAIN:
+        # Chains weigh every step, so the levels grow with the longest sequence.
         levels = n_rows * int(structure.cost.max()) + 1
         shape = (n_rows, levels, k)
         rows = (2, max(k, levels))
@@ -233,7 +234,8 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
     elif kind == PATHS:
         rows = (4, k + 1)
     elif kind == GREEDY:
-        shape, rows, draws = (1, k, k), (2, k), _N_DRAWS
+        # Draws: a prime, so that the restarts of successive examples begin elsewhere in the table.
+        shape, rows, draws = (1, k, k), (2, k), 10_007
     return Work(
         values=np.zeros(shape),
         choice=np.zeros(shape, dtype=np.int32),
@@ -264,6 +266,7 @@ class Desk:
 
     def work(self, n_rows: int) -> Work:
         """Arrays for an example of that many rows; whoever changes them calls himself the owner."""
+        # Twice as much as before at least, so that examples of growing length seldom need new arrays.
         if self._work is None or n_rows > self._rows:
             self._rows = max(n_rows, 2 * self._rows)
             self._work = workspace(self._structure, self._rows, self._seed)

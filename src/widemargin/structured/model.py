@@ -30,6 +30,7 @@ Examples: TypeAlias = Sequence[Any] | npt.NDArray[Any] | sp.csr_matrix
 class Features(NamedTuple):
     """phi(x, y) without x: A of shape (rows of the example, S) and b of shape (P,)."""
 
+    # What the label chooses for every row, times the row it is a part of the weights W.
     A: Floats
     b: Floats
 
@@ -37,6 +38,7 @@ class Features(NamedTuple):
 class Weights(NamedTuple):
     """W of shape (d, S) and theta of shape (P,)."""
 
+    # One line a feature: a sparse row then touches lines that lie together.
     W: Floats
     theta: Floats
 

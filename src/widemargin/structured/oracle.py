@@ -127,6 +127,7 @@ class PartialOracle:
     largest_loss: float
 
     def _refuse(self, question: str) -> Never:
+        # The message says what it can do, as this class is for oracles of the users.
         able = ", ".join(sorted(self.capabilities)) or "nothing"
         raise CapabilityError(f"{type(self).__name__} does not answer {question!r}; it answers {able}.")
 
@@ -200,6 +201,7 @@ def declare(*, exact: bool, needs_slack: bool = False) -> Callable[[S], S]:
     """Decorator that says of a search whether it is exact and whether it needs the slack of the example."""
 
     def declared(search: S) -> S:
+        # Attributes of the function itself, so that a search stays a plain function.
         vars(search).update(exact=exact, needs_slack=needs_slack)
         return search
 
@@ -213,6 +215,7 @@ def require(oracle: Oracle, wanted: Sequence[str], search: str) -> None:
     ------
     CapabilityError
     """
+    # An oracle is asked only what it says it can do: some answer other questions by nonsense.
     missing = [name for name in wanted if name not in oracle.capabilities]
     if missing:
         able = ", ".join(sorted(oracle.capabilities)) or "nothing"

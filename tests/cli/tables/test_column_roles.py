@@ -6,8 +6,9 @@ import pyarrow.parquet
 import pytest
 
 from widemargin.cli.goals_file.keys import BaselineSection, DataSection, GoalSection, GoalsFile, Split
-from widemargin.cli.tables.column_roles import feature_columns, require_columns, rows_of, split_rows
+from widemargin.cli.tables.column_roles import feature_columns, require_columns, split_rows
 from widemargin.cli.tables.table_files import Block, read_table
+from widemargin.cli.tables.training_data import rows_of
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 
@@ -111,8 +112,8 @@ def test_a_folder_is_no_table(tmp_path):
 
 def test_features_are_what_plays_no_other_role(tmp_path):
     table = pa.table({name: [1] for name in ("id", "age", "sex", "work", "split", "y", "old")})
-    assert feature_columns(table, goals(tmp_path, baselines={"deployed": "old"})) == ["age", "work"]
-    assert feature_columns(table, goals(tmp_path, features=("work",))) == ["work"]
+    assert feature_columns(table.column_names, goals(tmp_path, baselines={"deployed": "old"})) == ["age", "work"]
+    assert feature_columns(table.column_names, goals(tmp_path, features=("work",))) == ["work"]
 
 
 def test_rows_are_split_by_value(tmp_path):
@@ -182,4 +183,4 @@ def test_absent_columns_are_named_with_their_key():
     with pytest.raises(
         DataError, match=r"t\.csv: 1 column\(s\) .* not in the table: 'sex' \(data\.protected\)\. It has 'a'"
     ):
-        require_columns(pa.table({"a": [1]}), {"sex": "data.protected", "a": "data.target"}, "t.csv")
+        require_columns(["a"], {"sex": "data.protected", "a": "data.target"}, "t.csv")

@@ -206,7 +206,7 @@ def test_scores_of_many_rows_are_made_in_blocks(monkeypatch):
     model = KernelSVC().fit(X, y)
     whole, labels = model.decision_function(X), model.predict(X)
     few = partial(score_blocks, numbers=700)  # 7 rows at a time
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_svc.score_blocks", few)
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.multiclass.score_blocks", few)
     np.testing.assert_allclose(model.decision_function(X), whole, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), labels)
 

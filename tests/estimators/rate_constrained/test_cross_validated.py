@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from widemargin import External, RateConstrainedClassifier, RateConstrainedClassifierCV
 from widemargin.estimators.rate_constrained import folds as validation
 from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.thresholds.scores import make_splits
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -141,7 +142,7 @@ def test_folds_are_stratified_by_label_and_population():
     seen = []
     plain = RateConstrainedClassifier(GOAL)
     rows = validation.ValidationRows(plain, GOAL, plain._checked(X, y, None, table, None))
-    for _, test in validation.make_splits(6, rows, np.random.RandomState(0)):
+    for _, test in make_splits(6, y, np.random.RandomState(0), rows.strata):
         seen.append(sorted(y[test[test < 12]]))
     assert seen == [[0, 1]] * 6
 

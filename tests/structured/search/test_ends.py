@@ -5,7 +5,7 @@ import pytest
 from point_oracles import PointOracle
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.hull import Mixture, _between, edge, hull
+from widemargin.structured.search.hull import Mixture, best_between, edge, hull
 from widemargin_papers.solvers.label_searches import binary, bisecting
 
 TRUTH, A, B = (1.0, 0.0), (2.0, 1.0), (0.5, 3.0)
@@ -174,12 +174,12 @@ def test_the_edge_is_exact_only_if_its_bound_says_so():
     ],
 )
 def test_the_best_point_of_a_segment_is_an_end(A, B, best):
-    assert _between(Answer("A", *A), Answer("B", *B)).y == best
+    assert best_between(Answer("A", *A), Answer("B", *B)).y == best
 
 
 def test_the_best_point_of_a_segment_lies_inside():
     """(3 - 2 s)(1 + 2 s) is largest at s = 1/2."""
-    assert _between(Answer("A", 3.0, 1.0), Answer("B", 1.0, 3.0)) == (Mixture("A", "B", 0.5), 2.0, 2.0)
+    assert best_between(Answer("A", 3.0, 1.0), Answer("B", 1.0, 3.0)) == (Mixture("A", "B", 0.5), 2.0, 2.0)
 
 
 @pytest.mark.parametrize(("eps", "queries"), [(1.0, 2), (0.99, 3)])

@@ -1,7 +1,7 @@
 """What `check` finds in a goals file and its table: problems, which stop training, and warnings, which do not."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from widemargin.cli.goals_file.keys import GoalsFile, Label
@@ -26,34 +26,22 @@ class Findings:
         """Note what deserves a look."""
         self._note(self.warnings, Problem(path, text, at, value))
 
-    def _note(self, found: list[Problem], problem: Problem) -> None:
-        if all(problem.text != other.text for other in found):
-            found.append(problem)
+    def _note(self, noted: list[Problem], problem: Problem) -> None:
+        if all(problem.text != other.text for other in noted):
+            noted.append(problem)
 
     def copy_for(self, positive: Label) -> "Findings":
         """The same findings, to go on where the positive class is another one."""
         data = dataclasses.replace(self.goals.data, positive=positive)
         return Findings(dataclasses.replace(self.goals, data=data), [*self.problems], [*self.warnings])
 
-    def add_shared(self, others: Sequence["Findings"]) -> None:
+    def add_shared(self, looks: Sequence["Findings"]) -> None:
         """Note what was found in all of several looks."""
-        for mine, theirs in (
-            (self.problems, [other.problems for other in others]),
-            (self.warnings, [other.warnings for other in others]),
+        first, *others = looks
+        for mine, theirs, more in (
+            (self.problems, first.problems, [look.problems for look in others]),
+            (self.warnings, first.warnings, [look.warnings for look in others]),
         ):
-            for found in theirs[0]:
-                if all(any(found.text == other.text for other in more) for more in theirs[1:]):
-                    self._note(mine, found)
-
-    def told(self, found: list[Problem]) -> Iterator[str]:
-        """Each with its line, in the order of the lines."""
-        for problem in sorted(found, key=lambda problem: self.line(problem) or 0):
-            yield problem.told(self.goals.lines)
-
-    def line(self, problem: Problem) -> int | None:
-        """The line of a problem."""
-        return None if self.goals.lines is None else problem.line(self.goals.lines)
-
-    def records(self, found: list[Problem]) -> list[dict[str, str | int | None]]:
-        """For --json."""
-        return [{"line": self.line(problem), "key": problem.key, "text": problem.text} for problem in found]
+            for problem in theirs:
+                if all(problem.text in [other.text for other in noted] for noted in more):
+                    self._note(mine, problem)

@@ -26,30 +26,9 @@ _PROTECTED_WORDS = (  # those that requirements are most often about first
     "sex", "gender", "race", "ethnicity", "ethnic", "religion", "disability", "disabled", "nationality", "citizenship",
     "native", "orientation", "pregnant", "veteran", "age", "marital", "marriage", "married",
 )  # fmt: skip
-_EARLIER_WORDS = frozenset(
-    ("deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision")
-)
-_WEIGHT_WORDS = frozenset(("weight", "weights", "fnlwgt"))
-_CODE_WORDS = frozenset(
-    (
-        "code",
-        "type",
-        "zip",
-        "zipcode",
-        "postcode",
-        "education",
-        "category",
-        "status",
-        "kind",
-        "group",
-        "region",
-        "state",
-    )
-)
-_NUMBER_WORDS = frozenset(("num", "number", "count", "n", "years", "amount", "amt"))
-_SPLIT_WORDS = frozenset(["split", "part", "fold", "set", "partition", "subset"])
-_TRAIN, _TEST = ("train", "training"), ("test", "holdout", "held-out", "valid", "validation")
-_MOST_CODES, _MOST_WORDS = 50, 1000
+_EARLIER_WORDS = {
+    "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,38 +78,42 @@ def guess_roles(table: pa.Table, target: str | None, where: str) -> Guesses:
     DataError
         No column can be the target, or the one named cannot.
     """
-    split = next((found for name in table.column_names if (found := _split(name, table[name])) is not None), None)
+    split = next(filter(None, (_split(name, table[name]) for name in table.column_names)), None)
     taken = set() if split is None else {split.column}
     if target is None:
         target, why = _guessed_target(table, taken, where)
     else:
         why = "named by --target"
-        _check_target(table, target, where)
+        if target not in table.column_names:
+            raise DataError(
+                f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
+            )
+        if not _is_target(table[target]):
+            n_values, n_missing = pc.count_distinct(table[target]).as_py(), table[target].null_count
+            raise DataError(
+                f"{where}: column {target!r} (--target) has {n_values} values and {n_missing} gaps; a target needs two "
+                "values and no gaps. Join its values to two, and drop rows without"
+            )
     taken.add(target)
     labels = table[target].to_numpy()
     classes, counts = np.unique(labels, return_counts=True)
     positive = classes[counts == counts.min()].tolist()[-1]
-    earlier = tuple(
-        name
-        for name in table.column_names
-        if name not in taken and _words_of(name) & _EARLIER_WORDS and _same_values(table[name], classes.tolist())
-    )
-    taken |= set(earlier)
-    ignore = {}
+    earlier = []
     for name in table.column_names:
-        reason = None if name in taken else _reason_to_ignore(name, table[name], labels)
-        if reason is not None:
-            ignore[name] = reason
-    taken |= set(ignore)
-    rest = [name for name in table.column_names if name not in taken]
-    protected = sorted(
-        (name for name in rest if _protection(name) is not None), key=lambda name: _protection(name) or 0
-    )
-    features = tuple(name for name in rest if name not in protected)
-    words = tuple(name for name in features if _words_of(name) & _CODE_WORDS and is_code(name, table[name]))
+        values = _values(table[name], 2) if name not in taken and _words_of(name) & _EARLIER_WORDS else None
+        earlier += [name] if values and {*map(repr, values)} <= {*map(repr, classes.tolist())} else []
+    rest = [name for name in table.column_names if name not in taken and name not in earlier]
+    reasons = {name: _reason_to_ignore(name, table[name], labels) for name in rest}
+    ignore = {name: reason for name, reason in reasons.items() if reason is not None}
+    places = {name: place for name in rest if name not in ignore and (place := _protection(name)) is not None}
+    features = tuple(name for name in rest if name not in ignore and name not in places)
+    code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
+                  "region", "state"}  # fmt: skip
+    words = tuple(name for name in features if _words_of(name) & code_words and is_code(name, table[name]))
     if not features:
         raise DataError(f"{where}: no column is left as a feature. Name the target by --target, or add columns")
-    return Guesses(target, positive, why, tuple(protected), words, ignore, earlier, split, features)
+    protected = tuple(sorted(places, key=places.__getitem__))
+    return Guesses(target, positive, why, protected, words, ignore, tuple(earlier), split, features)
 
 
 def _words_of(name: str) -> set[str]:
@@ -149,15 +132,16 @@ def _values(column: pa.ChunkedArray, most: int) -> list[Any] | None:
     """Distinct values where they are few, without missing ones."""
     if pa.types.is_nested(column.type):
         return None
-    found = [value for value in pc.unique(column).to_pylist() if value is not None]
-    return found if len(found) <= most else None
+    values = [value for value in pc.unique(column).to_pylist() if value is not None]
+    return values if len(values) <= most else None
 
 
 def _split(name: str, column: pa.ChunkedArray) -> Split | None:
-    values = _values(column, 5) or []
-    by_word = {value.strip().casefold(): value for value in values if isinstance(value, str)}
-    train = next((by_word[word] for word in _TRAIN if word in by_word), None)
-    test = next((by_word[word] for word in _TEST if word in by_word), None)
+    by_word = {value.strip().casefold(): value for value in _values(column, 5) or [] if isinstance(value, str)}
+    train, test = (
+        next((by_word[word] for word in words if word in by_word), None)
+        for words in (("train", "training"), ("test", "holdout", "held-out", "valid", "validation"))
+    )
     return Split(column=name, train=train, test=test) if train is not None and test is not None else None
 
 
@@ -179,29 +163,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
 
 def _is_target(column: pa.ChunkedArray) -> bool:
     values = _values(column, 2)
-    return not column.null_count and values is not None and len(values) == 2 and all(map(_is_label, values))
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str | int | bool) or (isinstance(value, float) and np.isfinite(value))
-
-
-def _check_target(table: pa.Table, target: str, where: str) -> None:
-    if target not in table.column_names:
-        raise DataError(
-            f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
-        )
-    if not _is_target(table[target]):
-        n_values, n_missing = pc.count_distinct(table[target]).as_py(), table[target].null_count
-        raise DataError(
-            f"{where}: column {target!r} (--target) has {n_values} values and {n_missing} gaps; a target needs two "
-            "values and no gaps. Join its values to two, and drop rows without"
-        )
-
-
-def _same_values(column: pa.ChunkedArray, classes: list[Any]) -> bool:
-    values = _values(column, 2)
-    return values is not None and bool(values) and set(map(repr, values)) <= set(map(repr, classes))
+    return not column.null_count and values is not None and len(values) == 2 and all(
+        isinstance(value, str | int | bool) or (isinstance(value, float) and np.isfinite(value)) for value in values
+    )  # fmt: skip
 
 
 def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> str | None:
@@ -218,26 +182,25 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():
         return "holds infinite numbers"
-    distinct = pc.count_distinct(column, mode="all").as_py()
-    if distinct == 1:
-        return "has the same value in every row"
-    if distinct > 0.9 * len(column) and len(column) >= 50 and (is_text or ID_NAME.search(name) is not None):
-        return "names the rows: nearly every value is another one"
-    if distinct == len(column) >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all():
-        return "counts the rows"
-    if is_text and distinct > _MOST_WORDS:
-        return f"has {distinct} different words"
-    if _words_of(name) & _SPLIT_WORDS and distinct <= 20:
-        return "seems to say how the rows are to be split"
-    if _words_of(name) & _WEIGHT_WORDS and is_number:
-        return "seems to be a sampling weight, no property of the row"
+    words, distinct, n_rows = _words_of(name), pc.count_distinct(column, mode="all").as_py(), len(column)
+    is_named = is_text or ID_NAME.search(name) is not None
+    counts = distinct == n_rows >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all()
     share = tells_target(codes_of(column), labels)
-    if share is not None:
-        return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
-    return None
+    told = "" if share is None else f"alone tells the target in {share:.1%} of the rows"
+    reasons = {
+        "has the same value in every row": distinct == 1,
+        "names the rows: nearly every value is another one": distinct > 0.9 * n_rows and n_rows >= 50 and is_named,
+        "counts the rows": counts,
+        f"has {distinct} different words": is_text and distinct > 1000,
+        "seems to say how the rows are to be split": distinct <= 20
+        and words & {"split", "part", "fold", "set", "partition", "subset"},
+        "seems to be a sampling weight, no property of the row": is_number and words & {"weight", "weights", "fnlwgt"},
+        f"{told}: is it known only after the fact?": told,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def is_code(name: str, column: pa.ChunkedArray) -> bool:
     """Whether whole numbers may stand for words: few values, and a name that counts nothing."""
-    few = pa.types.is_integer(column.type) and _values(column, _MOST_CODES) is not None
-    return few and not _words_of(name) & _NUMBER_WORDS
+    few = pa.types.is_integer(column.type) and _values(column, 50) is not None
+    return few and not _words_of(name) & {"num", "number", "count", "n", "years", "amount", "amt"}

@@ -8,70 +8,56 @@ from widemargin.cli.checks.findings import Findings
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile, goals_schema
 from widemargin.cli.goals_file.reader import goals_of, look_at
-from widemargin.cli.goals_file.toml_lines import Problem
+from widemargin.cli.goals_file.toml_lines import Problem, records
 from widemargin.exceptions import DataError, GoalsFileError
 
 __all__ = ["run"]
 
-FINE, PROBLEMS = 0, 2
-
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    """Check and print; the exit code and the content for --json."""
+    """Check and print; the exit code and the content for --json: 0 if there are no problems, else 2."""
     if options.schema:
         schema = goals_schema()
         if not options.json:
             say(json.dumps(schema, indent=1, ensure_ascii=False))
-        return FINE, {"schema": schema}
+        return 0, {"schema": schema}
     if options.goals is None:
         raise DataError("no goals file was named. Name one, or ask for --schema")
-    known: list[Problem] = []
+    goals: GoalsFile | None = None
+    of_file: list[Problem] = []
     try:
-        goals: GoalsFile | None = goals_of(options)
+        goals = goals_of(options)
     except GoalsFileError as error:
-        goals, known = _look_on(options)
+        try:  # what of the file can be compared with its table all the same
+            goals, of_file, _ = look_at(
+                options.goals, allow_code=options.allow_code, allow_outside=options.allow_outside or ()
+            )
+        except GoalsFileError:  # no TOML at all
+            goals = None
         if goals is None or options.data is None:
             if not options.json:
                 say(str(error))
-            return PROBLEMS, {"goals_file": str(options.goals), "problems": list(error.problems), "warnings": []}
-    assert goals is not None
-    findings, counts = Findings(goals, known), dict[str, int]()
+            return 2, {"goals_file": str(options.goals), "problems": list(error.problems), "warnings": []}
+    findings, counts = Findings(goals, of_file), dict[str, int]()
     if options.data is not None:
         with Progress() as progress:
             progress.step("looking at the table")
-            from widemargin.cli.checks.examine import (
-                examine,  # not needed, and slow to import, where only the file is checked
-            )
+            # Not needed, and slow to import, where only the file is checked.
+            from widemargin.cli.checks.examine import examine
 
-            findings, counts = examine(goals, None if options.data is True else options.data, known)
-    code = PROBLEMS if findings.problems or (options.strict and findings.warnings) else FINE
-    if not options.json:
-        _show(findings, counts)
-    return code, {
-        "goals_file": str(options.goals),
-        "problems": findings.records(findings.problems),
-        "warnings": findings.records(findings.warnings),
-        "rows": counts,
-    }
-
-
-def _look_on(options: argparse.Namespace) -> tuple[GoalsFile | None, list[Problem]]:
-    """What of a goals file with problems can be compared with its table, and these problems."""
-    try:
-        goals, problems, _ = look_at(
-            options.goals, allow_code=options.allow_code, allow_outside=options.allow_outside or ()
-        )
-    except GoalsFileError:  # no TOML at all
-        return None, []
-    return goals, problems
-
-
-def _show(findings: Findings, counts: dict[str, int]) -> None:
-    path = findings.goals.path
-    for found, word in ((findings.problems, "problem"), (findings.warnings, "warning")):
-        if found:
-            say(f"{path}: {len(found)} {word}{'s' * (len(found) > 1)}")
-            say(*("  " + text.replace("\n", "\n  ") for text in findings.told(found)))
-    if not findings.problems:
+            findings, counts = examine(goals, None if options.data is True else options.data, of_file)
+    path, lines = findings.goals.path, findings.goals.lines
+    for noted, word in ((findings.problems, "problem"), (findings.warnings, "warning")):
+        if noted and not options.json:
+            say(f"{path}: {len(noted)} {word}{'s' * (len(noted) > 1)}")
+            ordered = sorted(noted, key=lambda problem: problem.line(lines) or 0)
+            say(*("  " + problem.told(lines).replace("\n", "\n  ") for problem in ordered))
+    if not findings.problems and not options.json:
         rows = ", ".join(f"{count} {part} rows" for part, count in counts.items())
         say(f"{path}: no problems{f' ({rows})' if rows else ''}")
+    return 2 if findings.problems or (options.strict and findings.warnings) else 0, {
+        "goals_file": str(options.goals),
+        "problems": records(findings.problems, lines),
+        "warnings": records(findings.warnings, lines),
+        "rows": counts,
+    }

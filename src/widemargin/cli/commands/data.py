@@ -38,27 +38,19 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _list(folder: Path | None, as_json: bool) -> tuple[int, dict[str, Any]]:
-    found = {name: entry.found(folder) for name, entry in CATALOGUE.items()}
+    sets = {}
+    for name, entry in CATALOGUE.items():
+        files = entry.found(folder)
+        sets[name] = {
+            "here": files is not None, "files": [str(path) for path in files or []],
+            "needs": [names[0] for names in entry.files], "subfolder": entry.below, "source": entry.source,
+            "about": entry.about, "table": name in PEOPLE_FILES,
+        }  # fmt: skip
     if not as_json:
         where = "no folder is named" if folder is None else f"looked for in {folder} and its subfolders named below"
         say(f"Data sets ({where}; name a folder by --data or ${DATA_VARIABLE}):", "")
         for name, entry in CATALOGUE.items():
-            mark = "here" if found[name] else "not here"
-            say(f"{name}: {mark}. {entry.about}")
+            say(f"{name}: {'here' if sets[name]['here'] else 'not here'}. {entry.about}")
             say(f"    {entry.below}/: {', '.join(names[0] for names in entry.files)}", f"    from {entry.source}")
         say("", f"Tables to begin with: widemargin data NAME --out FILE.csv, NAME one of {', '.join(PEOPLE_FILES)}")
-    return 0, {
-        "folder": None if folder is None else str(folder),
-        "data_sets": {
-            name: {
-                "here": found[name] is not None,
-                "files": [str(path) for path in found[name] or []],
-                "needs": [names[0] for names in entry.files],
-                "subfolder": entry.below,
-                "source": entry.source,
-                "about": entry.about,
-                "table": name in PEOPLE_FILES,
-            }
-            for name, entry in CATALOGUE.items()
-        },
-    }
+    return 0, {"folder": None if folder is None else str(folder), "data_sets": sets}

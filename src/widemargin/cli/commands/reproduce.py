@@ -13,7 +13,7 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Run what was asked; the exit code and the content for --json."""
     command = papers_module("reproductions.command", "`widemargin reproduce`")
-    kept = f"They are kept in {options.out}; the same command goes on from there"
-    console = command.Console(say, Progress, Deadline(options.time_budget, kept).check, connected)
+    why = f"They are kept in {options.out}; the same command goes on from there"
+    console = command.Console(say, Progress, Deadline(options.time_budget, why).check, connected)
     code, content = command.run(options, console)
     return int(code), dict(content)

@@ -1,15 +1,16 @@
 """Every section and key of a goals file, stated once: reader, records, JSON Schema and documentation come from here.
 
-A section is a frozen dataclass whose docstring begins with what the section is about, and a key is one of its fields,
-annotated with its kind (how a value is checked, and how JSON Schema says the same) and with what it means.
+A section is a frozen dataclass whose docstring begins with what the section is about. Its fields are keys, each with
+its kind (how a value is checked, and how JSON Schema says the same) and what it means, or sections.
 """
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 from widemargin._typing import JSON
 from widemargin.cli.console import CARD_KEYS
@@ -21,12 +22,13 @@ from widemargin.kernels.functions import KERNELS
 
 __all__ = [
     "DataSection", "ExternalSection", "GoalsFile", "Inner", "Key", "Kind", "Label", "ModelSection", "Split",
-    "TablePath", "documented_keys", "entries", "goals_schema", "one_of", "shown", "table_text",
+    "TablePath", "documented_keys", "entries", "goals_schema", "one_of", "paths_of", "shown", "table_text",
 ]  # fmt: skip
 
 Label: TypeAlias = str | int | float | bool
 TablePath: TypeAlias = Path | tuple[Path, ...]
 """One file or folder, or the parts of one table."""
+Record = TypeVar("Record")
 
 
 # Kinds of values
@@ -56,31 +58,51 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"must be a text between quotes; got {shown(value)}")
-    return value
+def _kind(must: str, holds: Callable[[Any], bool], schema: Mapping[str, JSON], store: type | None = None) -> Kind:
+    """A kind of values for which a condition holds; `must` says what they must be."""
+
+    def check(value: object) -> Any:
+        if not holds(value):
+            raise ValueError(f"must be {must}; got {shown(value)}")
+        return value if store is None else store(value)
+
+    return Kind(check, schema)
+
+
+def _number(must: str, type_: str = "number", **limits: float) -> Kind:
+    """A number within the limits of JSON Schema; `must` tells people the same."""
+    within: dict[str, Callable[[float, float], bool]] = {
+        "minimum": lambda value, end: value >= end,
+        "maximum": lambda value, end: value <= end,
+        "exclusiveMinimum": lambda value, end: value > end,
+        "exclusiveMaximum": lambda value, end: value < end,
+    }
+    types, store = (int, int) if type_ == "integer" else (int | float, float)
+
+    def holds(value: Any) -> bool:
+        is_number = isinstance(value, types) and not isinstance(value, bool)
+        # A float must hold it: neither infinite, nor a whole number of more digits.
+        is_finite = is_number and abs(value) <= sys.float_info.max
+        return is_finite and all(within[limit](value, end) for limit, end in limits.items())
+
+    return _kind(f"a {must}", holds, {"type": type_, **limits}, store)
+
+
+def one_of(*options: str) -> Kind:
+    """One of a few words."""
+    return _kind(f"one of {', '.join(map(repr, options))}", lambda value: value in options, {"enum": list(options)})
 
 
 def _file(value: object) -> str:
-    text = _text(value)
-    if not text.isprintable():
+    if not TEXT.check(value).isprintable():
         raise ValueError(f"must be a file name without control characters; got {shown(value)}")
-    return text
-
-
-def _separator(value: object) -> str:
-    if not isinstance(value, str) or len(value) != 1 or not value.isascii() or value in '\r\n"\0':
-        raise ValueError(f'must be one character, such as ";" or "\\t"; got {shown(value)}')
-    return value
+    return str(value)
 
 
 def _table(value: object) -> str | tuple[str, ...]:
-    if not isinstance(value, list):
-        return _file(value)
-    if not value:
+    if value == []:
         raise ValueError("must name at least one file; got []")
-    return tuple(_file(item) for item in value)
+    return tuple(map(_file, value)) if isinstance(value, list) else _file(value)
 
 
 def _texts(value: object) -> tuple[str, ...]:
@@ -89,40 +111,6 @@ def _texts(value: object) -> tuple[str, ...]:
     if len(set(value)) < len(value):
         raise ValueError(f"names a column twice: {shown(value)}. Name each once")
     return tuple(value)
-
-
-def _label(value: object) -> Label:
-    if not isinstance(value, str | int | float | bool):
-        raise ValueError(f"must be one value of the column; got {shown(value)}")
-    return value
-
-
-def _number(said: str, type_: str = "number", **limits: float) -> Kind:
-    """A number within the limits of JSON Schema; `said` tells people the same."""
-
-    def check(value: object) -> float:
-        is_number = isinstance(value, int if type_ == "integer" else int | float) and not isinstance(value, bool)
-        if not is_number or not all(_within[limit](value, end) for limit, end in limits.items()):
-            raise ValueError(f"must be a {said}; got {shown(value)}")
-        assert isinstance(value, int | float)
-        if type_ == "integer":
-            return value
-        if not abs(value) < float("inf"):
-            raise ValueError(f"must be a {said}; got {shown(value)}")
-        try:
-            return float(value)
-        except OverflowError:
-            raise ValueError(f"must be a number below 1e308; got {shown(value)}") from None
-
-    return Kind(check, {"type": type_, **limits})
-
-
-_within: Mapping[str, Callable[[Any, float], bool]] = {
-    "minimum": lambda value, end: value >= end,
-    "maximum": lambda value, end: value <= end,
-    "exclusiveMinimum": lambda value, end: value > end,
-    "exclusiveMaximum": lambda value, end: value < end,
-}
 
 
 def _gamma(value: object) -> float | str:
@@ -136,42 +124,27 @@ def _gamma(value: object) -> float | str:
 
 def _goal(value: object) -> Goal:
     try:
-        return Goal.parse(_text(value))
+        return Goal.parse(TEXT.check(value))
     except GoalParseError:
         raise
     except GoalError as error:
         raise ValueError(f"no valid goal: {error}") from error
 
 
-_FUNCTION_FORM = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"
-
-
-def _function(value: object) -> str:
-    text = _text(value)
-    if re.fullmatch(_FUNCTION_FORM, text, re.ASCII) is None:
-        raise ValueError(f'must be of the form "module:function"; got {shown(value)}')
-    return text
-
-
-def one_of(*options: str) -> Kind:
-    """One of a few words."""
-
-    def check(value: object) -> str:
-        if value not in options:
-            raise ValueError(f"must be one of {', '.join(map(repr, options))}; got {shown(value)}")
-        return str(value)
-
-    return Kind(check, {"enum": list(options)})
-
-
 _SOME_TEXT: Mapping[str, JSON] = {"type": "string", "minLength": 1}
 
-TEXT = Kind(_text, _SOME_TEXT)
+TEXT = _kind("a text between quotes", lambda value: isinstance(value, str) and value != "", _SOME_TEXT)
 FILE = Kind(_file, _SOME_TEXT, is_path=True)
-SEPARATOR = Kind(_separator, {"type": "string", "pattern": "^[\\x01-\\x09\\x0b\\x0c\\x0e-!#-\\x7f]$"})
+SEPARATOR = _kind(
+    'one character, such as ";" or "\\t"',
+    lambda value: isinstance(value, str) and len(value) == 1 and value.isascii() and value not in '\r\n"\0',
+    {"type": "string", "pattern": "^[\\x01-\\x09\\x0b\\x0c\\x0e-!#-\\x7f]$"},
+)
 TABLE = Kind(_table, {"anyOf": [_SOME_TEXT, {"type": "array", "items": _SOME_TEXT, "minItems": 1}]}, is_path=True)
 TEXTS = Kind(_texts, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})  # an index has the name ""
-LABEL = Kind(_label, {"type": ["string", "number", "boolean"]})
+LABEL = _kind(
+    "one value of the column", lambda value: isinstance(value, Label), {"type": ["string", "number", "boolean"]}
+)
 NUMBER = _number("number")
 POSITIVE = _number("number above 0", exclusiveMinimum=0)
 COUNT = _number("whole number above 0", "integer", minimum=1)
@@ -181,15 +154,19 @@ FRACTION = _number("number above 0 and below 1", exclusiveMinimum=0, exclusiveMa
 CONFIDENCE = _number("number from 0.5 and below 1", minimum=0.5, exclusiveMaximum=1)
 GAMMA = Kind(_gamma, {"anyOf": [{"enum": ["scale", "auto"]}, POSITIVE.schema]})
 GOAL = Kind(_goal, _SOME_TEXT)
-FUNCTION = Kind(_function, {"type": "string", "pattern": f"^{_FUNCTION_FORM.replace(chr(92) + 'w', '[A-Za-z0-9_]')}$"})
-_KERNELS = tuple(name for name in KERNELS if name != "precomputed")  # rows of a table are no kernel values
+_FUNCTION = "^[A-Za-z_][A-Za-z0-9_]*(\\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+FUNCTION = _kind(
+    'of the form "module:function"',
+    lambda value: isinstance(value, str) and re.fullmatch(_FUNCTION, value) is not None,
+    {"type": "string", "pattern": _FUNCTION},
+)
 
 
 # How sections state their keys
 
 
 class Key(NamedTuple):
-    """What the annotation of a key says besides its type; `name` is its name in the file, if not that of the field."""
+    """What a field says of a key besides its type; `name` is its name in the file, if not that of the field."""
 
     kind: Kind
     about: str
@@ -197,7 +174,7 @@ class Key(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """What the annotation of a section says.
+    """What a field says of a section.
 
     Attributes
     ----------
@@ -219,10 +196,20 @@ class Inner(NamedTuple):
     named: str = ""
     name: str = ""
 
-    @property
-    def about(self) -> str:
-        """What the section is about."""
-        return (self.record.__doc__ or "").partition("\n")[0]
+
+def _key(kind: Kind, about: str, *, default: Any = MISSING, name: str = "") -> Any:
+    """A field that is a key; without a default it has to be there."""
+    return dataclasses.field(default=default, metadata={"part": Key(kind, about, name)})
+
+
+def _inner(inner: Inner, *, default: Any = MISSING, default_factory: Any = MISSING) -> Any:
+    """A field that is a section."""
+    return dataclasses.field(default=default, default_factory=default_factory, metadata={"part": inner})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(_key, _inner, dataclasses.field))
+def _section(record: type[Record]) -> type[Record]:
+    return dataclass(frozen=True, kw_only=True)(record)
 
 
 class Entry(NamedTuple):
@@ -242,166 +229,159 @@ class Entry(NamedTuple):
 def entries(record: type) -> Iterator[Entry]:
     """The keys and sections of a record."""
     for item in dataclasses.fields(record):
-        for part in getattr(item.type, "__metadata__", ()):
+        part = item.metadata.get("part")
+        if part is not None:
             yield Entry(part.name or item.name, item.name, part, item.default)
 
 
 # The sections
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class Split:
     """Which rows to train on and which are held out; by default all rows train."""
 
-    column: Annotated[str, Key(TEXT, "column that says it")]
-    train: Annotated[Label, Key(LABEL, "its value on rows to train on")]
-    test: Annotated[Label, Key(LABEL, "its value on rows held out")]
+    column: str = _key(TEXT, "column that says it")
+    train: Label = _key(LABEL, "its value on rows to train on")
+    test: Label = _key(LABEL, "its value on rows held out")
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class DataSection:
     """The table and the roles of its columns."""
 
-    table: Annotated[
-        TablePath,
-        Key(
-            TABLE,
-            "CSV (also .gz), Parquet or Arrow file, a list of such files (parts of one table), or a folder of Parquet "
-            "parts",
-        ),
-    ]
-    separator: Annotated[
-        str | None, Key(SEPARATOR, 'between the fields of CSV files, such as ";"; of .tsv files a tab')
-    ] = None
-    target: Annotated[str, Key(TEXT, "column to predict")]
-    positive: Annotated[Label, Key(LABEL, "its value that rates call positive")]
-    features: Annotated[
-        tuple[str, ...] | None, Key(TEXTS, "columns to learn from; by default all that have no other role")
-    ] = None
-    protected: Annotated[tuple[str, ...], Key(TEXTS, "columns that populations may use and the model never sees")] = ()
-    protected_as_features: Annotated[
-        tuple[str, ...], Key(TEXTS, "protected columns that the model may see all the same")
-    ] = ()
-    ignore: Annotated[tuple[str, ...], Key(TEXTS, "columns that nobody uses")] = ()
-    words: Annotated[tuple[str, ...], Key(TEXTS, "columns to treat as words although they hold numbers (codes)")] = ()
-    weight: Annotated[
-        str | None, Key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it")
-    ] = None
-    split: Annotated[Split | None, Inner(Split, absent="none")] = None
+    table: TablePath = _key(
+        TABLE,
+        "CSV (also .gz), Parquet or Arrow file, a list of such files (parts of one table), or a folder of Parquet "
+        "parts",
+    )
+    separator: str | None = _key(SEPARATOR, 'between the fields of CSV files, such as ";"; of .tsv files a tab',
+                                 default=None)  # fmt: skip
+    target: str = _key(TEXT, "column to predict")
+    positive: Label = _key(LABEL, "its value that rates call positive")
+    features: tuple[str, ...] | None = _key(TEXTS, "columns to learn from; by default all that have no other role",
+                                            default=None)  # fmt: skip
+    protected: tuple[str, ...] = _key(TEXTS, "columns that populations may use and the model never sees", default=())
+    protected_as_features: tuple[str, ...] = _key(TEXTS, "protected columns that the model may see all the same",
+                                                  default=())  # fmt: skip
+    ignore: tuple[str, ...] = _key(TEXTS, "columns that nobody uses", default=())
+    words: tuple[str, ...] = _key(TEXTS, "columns to treat as words although they hold numbers (codes)", default=())
+    weight: str | None = _key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it",
+                              default=None)  # fmt: skip
+    split: Split | None = _inner(Inner(Split, absent="none"), default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class ExternalSection:
     """An external data set: rows beside the training rows, which the goal names by `NAME = external()`."""
 
-    table: Annotated[TablePath, Key(TABLE, "like data.table, but within the folder of this file")]
-    target: Annotated[
-        str | None, Key(TEXT, "column of its labels; by default data.target where it has it, else no labels")
-    ] = None
-    separator: Annotated[str | None, Key(SEPARATOR, "of its CSV files; by default data.separator")] = None
+    table: TablePath = _key(TABLE, "like data.table, but within the folder of this file")
+    target: str | None = _key(TEXT, "column of its labels; by default data.target where it has it, else no labels",
+                              default=None)  # fmt: skip
+    separator: str | None = _key(SEPARATOR, "of its CSV files; by default data.separator", default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class BaselineSection:
     """Decisions of an earlier model, which the goal names in churn, win_rate, ..."""
 
-    column: Annotated[str | None, Key(TEXT, "column that holds them, in the target's words")] = None
-    model: Annotated[Path | None, Key(FILE, "model file (.skops) that makes them, within the folder of this file")] = (
-        None
-    )
-    function: Annotated[
-        str | None, Key(FUNCTION, "module:function that makes them of a pyarrow table; needs --allow-code")
-    ] = None
+    column: str | None = _key(TEXT, "column that holds them, in the target's words", default=None)
+    model: Path | None = _key(FILE, "model file (.skops) that makes them, within the folder of this file", default=None)
+    function: str | None = _key(FUNCTION, "module:function that makes them of a pyarrow table; needs --allow-code",
+                                default=None)  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class AuditSection:
     """What is promised for unseen rows, and decides on held-out ones; by default the same goal."""
 
-    text: Annotated[Goal, Key(GOAL, "the goal; it may be looser")]
+    text: Goal = _key(GOAL, "the goal; it may be looser")
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class GoalSection:
     """What is asked of the model."""
 
-    text: Annotated[Goal, Key(GOAL, "the goal that training enforces, in the language of goals")]
-    audit: Annotated[AuditSection | None, Inner(AuditSection, absent="none")] = None
+    text: Goal = _key(GOAL, "the goal that training enforces, in the language of goals")
+    audit: AuditSection | None = _inner(Inner(AuditSection, absent="none"), default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class ModelSection:
     """The estimator and its first step.
 
     See `RateConstrainedClassifier` and `make_preprocessor`.
     """
 
-    C: Annotated[float, Key(POSITIVE, "inverse strength of the regulariser, as in scikit-learn")] = 0.2
-    enforce: Annotated[
-        Literal["deterministic", "randomized"],
-        Key(one_of("deterministic", "randomized"), "whose rates meet the bounds"),
-    ] = "deterministic"
-    numbers: Annotated[
-        Literal["scale", "bins"], Key(one_of("scale", "bins"), "standard scores, or one 0/1 feature an interval")
-    ] = "scale"
-    bins: Annotated[int, Key(BINS, "intervals a number is cut into at most")] = 30
-    rare_words: Annotated[int, Key(COUNT, "words with fewer training rows share one feature")] = 1
-    kernel_name: Annotated[
-        str, Key(one_of(*_KERNELS), '"linear", or a kernel of sklearn.svm.SVC, also "laplacian"', name="kernel")
-    ] = "linear"
-    gamma: Annotated[float | str | None, Key(GAMMA, "kernel width; larger is more local")] = None
-    degree: Annotated[float | None, Key(POSITIVE, "of the kernel poly")] = None
-    coef0: Annotated[float | None, Key(NUMBER, "of the kernels poly and sigmoid")] = None
-    feature_map: Annotated[
-        str | None, Key(one_of(*FEATURE_MAPS), "train a linear model on features that approximate the kernel")
-    ] = None
-    n_components: Annotated[int | None, Key(COUNT, "features of the map")] = None
-    cache_size: Annotated[float | None, Key(POSITIVE, "megabytes for the kernel matrix of exact training")] = None
-    time_budget: Annotated[float | None, Key(POSITIVE, "seconds after which the best model so far is kept")] = None
-    on_infeasible: Annotated[
-        Literal["raise", "warn"], Key(one_of("raise", "warn"), "where no model meets the goal: none, or the nearest")
-    ] = "raise"
-
-    KERNEL_KEYS = ("gamma", "degree", "coef0", "feature_map", "n_components", "cache_size")
-    """Keys that are for kernels only."""
+    C: float = _key(POSITIVE, "inverse strength of the regulariser, as in scikit-learn", default=0.2)
+    enforce: Literal["deterministic", "randomized"] = _key(
+        one_of("deterministic", "randomized"), "whose rates meet the bounds", default="deterministic"
+    )
+    numbers: Literal["scale", "bins"] = _key(
+        one_of("scale", "bins"), "standard scores, or one 0/1 feature an interval", default="scale"
+    )
+    bins: int = _key(BINS, "intervals a number is cut into at most", default=30)
+    rare_words: int = _key(COUNT, "words with fewer training rows share one feature", default=1)
+    kernel_name: str = _key(
+        one_of(*(name for name in KERNELS if name != "precomputed")),  # rows of a table are no kernel values
+        '"linear", or a kernel of sklearn.svm.SVC, also "laplacian"', default="linear", name="kernel",
+    )  # fmt: skip
+    gamma: float | str | None = _key(GAMMA, "kernel width; larger is more local", default=None)
+    degree: float | None = _key(POSITIVE, "of the kernel poly", default=None)
+    coef0: float | None = _key(NUMBER, "of the kernels poly and sigmoid", default=None)
+    feature_map: str | None = _key(
+        one_of(*FEATURE_MAPS), "train a linear model on features that approximate the kernel", default=None
+    )
+    n_components: int | None = _key(COUNT, "features of the map", default=None)
+    cache_size: float | None = _key(POSITIVE, "megabytes for the kernel matrix of exact training", default=None)
+    time_budget: float | None = _key(POSITIVE, "seconds after which the best model so far is kept", default=None)
+    on_infeasible: Literal["raise", "warn"] = _key(
+        one_of("raise", "warn"), "where no model meets the goal: none, or the nearest", default="raise"
+    )
 
     @property
     def kernel(self) -> dict[str, Any]:
         """What the file sets of the estimator's parameters about kernels; empty for a linear model."""
         if self.kernel_name == "linear":
             return {}
-        options = {name: getattr(self, name) for name in self.KERNEL_KEYS}
+        options = {name: getattr(self, name) for name in KERNEL_KEYS}
         return {"kernel": self.kernel_name} | {name: value for name, value in options.items() if value is not None}
 
 
-@dataclass(frozen=True, kw_only=True)
+KERNEL_KEYS = ("gamma", "degree", "coef0", "feature_map", "n_components", "cache_size")
+"""Keys of [model] that are for kernels only."""
+
+
+@_section
 class ValidationSection:
     """Rows that training does not see."""
 
-    fraction: Annotated[
-        float | None,
-        Key(FRACTION, "share of the rows kept from training: measured as test rows, or with a confidence the proof"),
-    ] = None
-    confidence: Annotated[
-        float | None, Key(CONFIDENCE, "prove the goal for new rows with this confidence, or refuse")
-    ] = None
-    folds: Annotated[int | None, Key(FOLDS, "choose C and the number of steps by cross-validation under the goal")] = (
-        None
-    )
+    fraction: float | None = _key(
+        FRACTION, "share of the rows kept from training: measured as test rows, or with a confidence the proof",
+        default=None,
+    )  # fmt: skip
+    confidence: float | None = _key(CONFIDENCE, "prove the goal for new rows with this confidence, or refuse",
+                                    default=None)  # fmt: skip
+    folds: int | None = _key(FOLDS, "choose C and the number of steps by cross-validation under the goal", default=None)
+
+    @property
+    def test_fraction(self) -> float | None:
+        """The share of the rows that are held out and measured as test rows."""
+        return self.fraction if self.confidence is None else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class OutputSection:
     """Where results are saved, within the folder of this file."""
 
-    model: Annotated[Path | None, Key(FILE, "the model that `train` saves")] = None
-    report: Annotated[Path | None, Key(FILE, "the HTML page that `report` writes")] = None
-    predictions: Annotated[Path | None, Key(FILE, "the table that `predict` writes")] = None
+    model: Path | None = _key(FILE, "the model that `train` saves", default=None)
+    report: Path | None = _key(FILE, "the HTML page that `report` writes", default=None)
+    predictions: Path | None = _key(FILE, "the table that `predict` writes", default=None)
 
 
 CardSection = dataclasses.make_dataclass(
     "CardSection",
-    [(name, Annotated[str | None, Key(TEXT, f"the entry “{heading}”")], None) for name, heading in CARD_KEYS.items()],
+    [(name, str, _key(TEXT, f"the entry “{heading}”", default=None)) for name, heading in CARD_KEYS.items()],
     namespace={
         "__doc__": "What only the owner can say of the model; the report's model card shows it, and marks what is not "
         "stated."
@@ -410,7 +390,7 @@ CardSection = dataclasses.make_dataclass(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@_section
 class GoalsFile:
     """A goals file of widemargin.
 
@@ -419,26 +399,26 @@ class GoalsFile:
     path : Path
     allowed_folders : tuple of Path
         Where external tables may lie: the folder of the file, and those that the command line allowed.
-    lines : TomlLines or None
+    lines : TomlLines
         Where its keys stand.
     """
 
     path: Path
-    data: Annotated[DataSection, Inner(DataSection, absent="refused")]
-    external: Annotated[Mapping[str, ExternalSection], Inner(ExternalSection, named="External data sets by name.")] = (
-        field(default_factory=dict)
+    data: DataSection = _inner(Inner(DataSection, absent="refused"))
+    external: Mapping[str, ExternalSection] = _inner(
+        Inner(ExternalSection, named="External data sets by name."), default_factory=dict
     )
-    earlier: Annotated[
-        Mapping[str, BaselineSection],
+    earlier: Mapping[str, BaselineSection] = _inner(
         Inner(BaselineSection, exactly_one=True, named="Earlier models by name.", name="baselines"),
-    ] = field(default_factory=dict)
-    goals: Annotated[GoalSection, Inner(GoalSection, absent="refused", name="goal")]
-    model: Annotated[ModelSection, Inner(ModelSection)] = ModelSection()
-    validation: Annotated[ValidationSection, Inner(ValidationSection)] = ValidationSection()
-    outputs: Annotated[OutputSection, Inner(OutputSection, name="output")] = OutputSection()
-    card_section: Annotated[object, Inner(CardSection, name="card")] = CardSection()
+        default_factory=dict,
+    )
+    goals: GoalSection = _inner(Inner(GoalSection, absent="refused", name="goal"))
+    model: ModelSection = _inner(Inner(ModelSection), default=ModelSection())
+    validation: ValidationSection = _inner(Inner(ValidationSection), default=ValidationSection())
+    outputs: OutputSection = _inner(Inner(OutputSection, name="output"), default=OutputSection())
+    card_section: object = _inner(Inner(CardSection, name="card"), default=CardSection())
     allowed_folders: tuple[Path, ...] = ()
-    lines: TomlLines | None = field(default=None, compare=False, repr=False)
+    lines: TomlLines = dataclasses.field(default=TomlLines(""), compare=False, repr=False)
 
     @property
     def goal(self) -> Goal:
@@ -457,17 +437,17 @@ class GoalsFile:
     @property
     def baselines(self) -> dict[str, str]:
         """Name in the goal -> column that holds the earlier model's decisions."""
-        return {name: said.column for name, said in self.earlier.items() if said.column is not None}
+        return {name: section.column for name, section in self.earlier.items() if section.column is not None}
 
     @property
     def baseline_models(self) -> dict[str, Path]:
         """Name in the goal -> model file."""
-        return {name: said.model for name, said in self.earlier.items() if said.model is not None}
+        return {name: section.model for name, section in self.earlier.items() if section.model is not None}
 
     @property
     def baseline_functions(self) -> dict[str, str]:
         """Name in the goal -> "module:function"; empty unless the command line allowed code."""
-        return {name: said.function for name, said in self.earlier.items() if said.function is not None}
+        return {name: section.function for name, section in self.earlier.items() if section.function is not None}
 
     @property
     def baseline_names(self) -> tuple[str, ...]:
@@ -475,10 +455,25 @@ class GoalsFile:
         return (*self.baselines, *self.baseline_models, *self.baseline_functions)
 
     @property
+    def roles(self) -> dict[str, str]:
+        """Columns that play a role other than that of a feature, each with the key that names it."""
+        data = self.data
+        columns = {} if data.weight is None else {data.weight: "data.weight"}
+        columns |= {column: f"baselines.{name}" for name, column in self.baselines.items()}
+        columns |= {data.target: "data.target"} | dict.fromkeys(data.protected, "data.protected")
+        columns |= dict.fromkeys(data.ignore, "data.ignore")
+        return columns if data.split is None else columns | {data.split.column: "data.split"}
+
+    @property
     def card(self) -> dict[str, str]:
         """What the owner says in the report's model card, by heading."""
-        said = {heading: getattr(self.card_section, name) for name, heading in CARD_KEYS.items()}
-        return {heading: text for heading, text in said.items() if text is not None}
+        texts = {heading: getattr(self.card_section, name) for name, heading in CARD_KEYS.items()}
+        return {heading: text for heading, text in texts.items() if text is not None}
+
+
+def paths_of(table: TablePath) -> tuple[Path, ...]:
+    """The files of a table, as the goals file names them."""
+    return table if isinstance(table, tuple) else (table,)
 
 
 def table_text(table: TablePath) -> str:
@@ -516,26 +511,23 @@ def _section_schema(section: Inner) -> dict[str, JSON]:
     if section.named:
         each = _section_schema(section._replace(named=""))
         return {"description": section.named, "type": "object", "additionalProperties": each}
-    inside = list(entries(section.record))
+    inside, properties = list(entries(section.record)), dict[str, JSON]()
+    for name, _, part, default in inside:
+        if isinstance(part, Inner):
+            properties[name] = _section_schema(part)
+        else:
+            stated: Any = list(default) if isinstance(default, tuple) else default
+            has_default = default is not MISSING and default is not None
+            properties[name] = {
+                "description": part.about, **part.kind.schema, **({"default": stated} if has_default else {}),
+            }  # fmt: skip
     schema: dict[str, JSON] = {
-        "description": section.about,
+        "description": (section.record.__doc__ or "").partition("\n")[0],
         "type": "object",
-        "properties": {
-            entry.name: _key_schema(entry.part, entry.default)
-            if isinstance(entry.part, Key)
-            else _section_schema(entry.part)
-            for entry in inside
-        },
+        "properties": properties,
         "additionalProperties": False,
     }
+    needed: list[JSON] = [entry.name for entry in inside if entry.is_needed]
     if section.exactly_one:
         return schema | {"minProperties": 1, "maxProperties": 1}
-    needed: list[JSON] = [entry.name for entry in inside if entry.is_needed]
     return schema | ({"required": needed} if needed else {})
-
-
-def _key_schema(key: Key, default: Any) -> dict[str, JSON]:
-    stated = {} if default is MISSING or default is None else {"default": default}
-    if isinstance(default, tuple):
-        stated = {"default": list(default)}
-    return {"description": key.about, **key.kind.schema, **stated}

@@ -9,24 +9,19 @@ import argparse
 import dataclasses
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from widemargin.cli.goals_file.keys import GoalsFile, Inner, Key, entries, shown
-from widemargin.cli.goals_file.rules import code_that_would_run, contradictions, refuse_to_replace, strangers
+from widemargin.cli.goals_file.rules import contradictions, refuse_to_replace
 from widemargin.cli.goals_file.toml_lines import MOST_TOLD, Problem, TomlLines, read_text, refusal
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals import Goal
 from widemargin.goals.language.values import checked_name
-from widemargin.goals.text.parser import Statement, statements
+from widemargin.goals.text.parser import statements
 
 __all__ = ["goals_of", "look_at", "read_goals_file", "read_values"]
-
-Item = TypeVar("Item")
-
-_MOST_FAULTS = 20
-_DEFINITION = re.compile(r"\s*[\"']?(\w+)[\"']?\s*=(?!=)")
 
 
 def goals_of(options: argparse.Namespace) -> GoalsFile:
@@ -90,20 +85,11 @@ def look_at(
     if goals.data is None or None in (goals.data.table, goals.data.target, goals.data.positive):
         return None, problems, lines
     goals = dataclasses.replace(goals, path=path, lines=lines, allowed_folders=(path.parent, *allow_outside))
-    spoilt = {problem.path[0] for problem in problems if problem.path}
-    problems += contradictions(goals, tables, spoilt)
-    problems += strangers(goals)
-    if not allow_code:
-        problems += code_that_would_run(goals)
+    problems += contradictions(goals, tables, {problem.path[0] for problem in problems if problem.path}, allow_code)
     wrong = {problem.path[:2] for problem in problems}
-
-    def right(section: str, named: Mapping[str, Item]) -> dict[str, Item]:
-        return {name: value for name, value in named.items() if (section, name) not in wrong}
-
-    goals = dataclasses.replace(
-        goals, external=right("external", goals.external), earlier=right("baselines", goals.earlier)
-    )
-    return goals, problems, lines
+    external = {name: value for name, value in goals.external.items() if ("external", name) not in wrong}
+    earlier = {name: value for name, value in goals.earlier.items() if ("baselines", name) not in wrong}
+    return dataclasses.replace(goals, external=external, earlier=earlier), problems, lines
 
 
 def read_values(table: Mapping[str, Any], folder: Path = Path()) -> tuple[GoalsFile, list[Problem]]:
@@ -122,8 +108,11 @@ def _values(
 ) -> dict[str, Any]:
     """What a section says, by the fields of its record."""
     parts = {entry.name: entry for entry in entries(section.record)}
-    unknown = [name for name in table if name not in parts][:MOST_TOLD]
-    problems += [Problem((*path, name), f"unknown key. {_nearest(name, parts)}") for name in unknown]
+    for name in [name for name in table if name not in parts][:MOST_TOLD]:
+        alike = {part.lower(): part for part in parts}
+        near = difflib.get_close_matches(name.lower(), alike, 1)
+        cure = f"Is it {alike[near[0]]!r}?" if near else f"Known here: {', '.join(parts)}"
+        problems.append(Problem((*path, name), f"unknown key. {cure}"))
     if section.exactly_one and len(table) != 1:
         got = ", ".join(table) if table else "none"
         problems.append(Problem(path, f"needs exactly one of {', '.join(parts)}; got {got}. Keep one"))
@@ -140,33 +129,31 @@ def _section_value(
     section: Inner, value: object, path: tuple[str, ...], problems: list[Problem], folder: Path
 ) -> object:
     """The record of a section, or the records that it holds by name; None where it is not there or of no use."""
-    if value is not None and not isinstance(value, dict):
-        problems.append(Problem(path, f"must be a section, [{'.'.join(path)}]; got {shown(value)}"))
-        return {} if section.named else _record(section, {})
-    if section.named:
-        each, records = section._replace(named="", absent="none"), {}
-        for name, inner in (value or {}).items():
+    table: dict[str, Any] = value if isinstance(value, dict) else {}
+    if section.named and (value is None or table is value):
+        each, by_name = section._replace(named="", absent="none"), {}
+        for name, inner in table.items():
             try:
                 checked_name(name, "a name")
             except GoalError as error:
                 problems.append(Problem((*path, name), str(error)))
-            records[name] = _section_value(each, inner, (*path, name), problems, folder)
-        return {name: record for name, record in records.items() if record is not None}
-    if value is None and section.absent == "refused":
-        problems.append(Problem((), f"[{'.'.join(path)}]: the section is missing. Add it"))
-        return _record(section, {})
+            by_name[name] = _section_value(each, inner, (*path, name), problems, folder)
+        return {name: record for name, record in by_name.items() if record is not None}
     if value is None and section.absent == "none":
         return None
-    return _record(section, _values(section, value or {}, path, problems, folder))
-
-
-def _record(section: Inner, values: Mapping[str, object]) -> object:
-    """A record with None for what must be there and is not; of a section that may be absent, None instead."""
+    values: dict[str, Any] = {}
+    if value is None and section.absent == "refused":
+        problems.append(Problem((), f"[{'.'.join(path)}]: the section is missing. Add it"))
+    elif value is not None and table is not value:
+        problems.append(Problem(path, f"must be a section, [{'.'.join(path)}]; got {shown(value)}"))
+        if section.named:
+            return {}
+    else:
+        values = _values(section, table, path, problems, folder)
+    # None stands for what must be there and is not; a section that may be absent is of no use without it.
     lacking = [entry.field for entry in entries(section.record)
                if isinstance(entry.part, Key) and entry.is_needed and values.get(entry.field) is None]  # fmt: skip
-    if lacking and section.absent == "none":
-        return None
-    return section.record(**{**dict.fromkeys(lacking), **values})
+    return None if lacking and section.absent == "none" else section.record(**{**dict.fromkeys(lacking), **values})
 
 
 def _key_value(
@@ -192,13 +179,7 @@ def _key_value(
     return tuple(folder / name for name in checked) if isinstance(checked, tuple) else folder / checked
 
 
-def _nearest(key: str, known: Iterable[str]) -> str:
-    alike = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(key.lower(), alike, 1)
-    return f"Is it {alike[near[0]]!r}?" if near else f"Known here: {', '.join(alike.values())}"
-
-
-def _goal_faults(text: str, first: GoalParseError) -> list[GoalParseError]:
+def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalParseError]:
     """The fault that the parser found, and those that it finds once each faulty statement is left out.
 
     Parameters
@@ -206,6 +187,8 @@ def _goal_faults(text: str, first: GoalParseError) -> list[GoalParseError]:
     text : str
     first : GoalParseError
         What `Goal.parse(text)` raised.
+    most : int, default=20
+        Faults that are looked for: nobody corrects more at a time.
 
     Returns
     -------
@@ -214,11 +197,11 @@ def _goal_faults(text: str, first: GoalParseError) -> list[GoalParseError]:
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     faults, lost, error = [first], set[str](), first
-    for _ in range(_MOST_FAULTS):
+    for _ in range(most):
         place = None if error.line is None else _lines_of_statement(lines, error.line)
         if place is None:
             break
-        defined = _DEFINITION.match(lines[place[0] - 1])
+        defined = re.match(r"\s*[\"']?(\w+)[\"']?\s*=(?!=)", lines[place[0] - 1])
         lost |= {defined[1]} if defined else set()
         lines[place[0] - 1 : place[1]] = [""] * (place[1] - place[0] + 1)
         try:
@@ -234,13 +217,10 @@ def _goal_faults(text: str, first: GoalParseError) -> list[GoalParseError]:
 def _lines_of_statement(lines: list[str], line: int) -> tuple[int, int] | None:
     """First and last line of the statements that touch a line; None where they cannot be told apart."""
     try:
-        found = [item for item in statements("\n".join(lines)) if item.line <= line <= _last_line(item)]
-        return (min(item.line for item in found), max(map(_last_line, found))) if found else None
+        ends = [(item.line, item.line + item.text.count("\n")) for item in statements("\n".join(lines))]
     except GoalParseError:  # no statements yet: this line alone, if it holds what it opens
         text = lines[line - 1]
         balanced = all(text.count(one) == text.count(other) for one, other in ("()", "[]"))
         return (line, line) if balanced and text.strip() else None
-
-
-def _last_line(statement: Statement) -> int:
-    return statement.line + statement.text.count("\n")
+    touching = [place for place in ends if place[0] <= line <= place[1]]
+    return (min(start for start, _ in touching), max(end for _, end in touching)) if touching else None

@@ -1,43 +1,41 @@
 """A TOML file with the line of each key, and of each character of a text, so that problems can be told by their place.
 
-`tomllib` gives values only.
-
-The scanner reads what `tomllib` has accepted, and is never asked about anything else. Of a key that stands nowhere by
-itself (a section that is implied, a missing key) the line is that of the nearest section around it.
+`tomllib` gives values only, so the text, which `tomllib` has accepted, is read once more, statement by statement. Of a
+key that stands nowhere by itself (a section that is implied, a missing key) the line is that of the nearest section
+around it.
 """
 
 import bisect
 import contextlib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from widemargin._text import printable
 from widemargin.exceptions import GoalsFileError
 
-__all__ = ["MOST_TOLD", "Place", "Problem", "TomlLines", "mention", "read_text", "refusal"]
+__all__ = ["MOST_TOLD", "Place", "Problem", "TomlLines", "mention", "read_text", "records", "refusal"]
 
 KeyPath: TypeAlias = tuple[str, ...]
 
-_MAX_BYTES = 1 << 20
 MOST_TOLD = 100
 """Most problems that a message lists."""
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_BLANK = re.compile(r"[ \t]*")
-_BLANK_LINES = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
-_PLAIN = re.compile(r"[^,\]}\n#]*")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'")
-_LONG = {
+_QUOTED = r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'"
+_KEY = rf"(?:[A-Za-z0-9_-]+|{_QUOTED})"
+_KEYS = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
+_STATEMENT = re.compile(rf"(?:[ \t\n]|#[^\n]*+)*+(?:(\[\[?[ \t]*(?P<header>{_KEYS}))|(?P<key>{_KEYS})[ \t]*=[ \t]*)")
+_TEXTS = {
     '"""': re.compile(r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}', re.DOTALL),
     "'''": re.compile(r"'''.*?'{3,5}", re.DOTALL),
+    '"': re.compile(_QUOTED),
+    "'": re.compile(_QUOTED),
 }
+"""How a text stands in the file, by its quotes."""
 _ESCAPE = re.compile(r"\\(?:(?P<short>[btnfre\"\\])|x(?P<x>.{2})|u(?P<u>.{4})|U(?P<U>.{8})|(?P<line>[ \t]*\n[ \t\n]*))")
 _SHORT = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
-_SLASH = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
-_TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
 class Place(NamedTuple):
@@ -53,7 +51,7 @@ class TomlLines:
     Parameters
     ----------
     text : str
-        That `tomllib.loads` accepts.
+        That `tomllib.loads` accepts; what is no TOML only has fewer keys.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,11 +59,44 @@ class TomlLines:
         self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
         self.keys: dict[KeyPath, int] = {}
         self.values: dict[KeyPath, int] = {}
-        with contextlib.suppress(RecursionError):  # what is nested so deep has the line of its section
-            for path, key, value in _Scanner(self.text).found():
-                self.keys.setdefault(path, key)
-                if value is not None:
-                    self.values.setdefault(path, value)
+        with contextlib.suppress(RecursionError, tomllib.TOMLDecodeError):  # nested deep, or no TOML: no further keys
+            self._read()
+
+    def _read(self) -> None:
+        section: KeyPath = ()
+        at = 0
+        while (match := _STATEMENT.match(self.text, at)) is not None:
+            path = next(_paths(tomllib.loads(f"{match['header'] or match['key']} = 0"), leaves=True))
+            if match["header"]:
+                section = path
+                self.keys.setdefault(section, match.start(1))
+                at = match.end()
+            else:
+                for end in range(1, len(path) + 1):  # a dotted key opens the sections it names
+                    self.keys.setdefault(section + path[:end], match.start("key"))
+                self.values.setdefault(section + path, match.end())
+                at, value = self._value(match.end())
+                for inner in _paths(value):
+                    self.keys.setdefault(section + path + inner, match.start("key"))
+            at = self.text.find("\n", at)
+            if at < 0:
+                return
+
+    def _value(self, start: int) -> tuple[int, object]:
+        """Where a value ends, and the value, if it is no text of several lines."""
+        text = _TEXTS.get(self.text[start : start + 3])
+        if text is not None:
+            match = text.match(self.text, start)
+            return (match.end() if match else len(self.text)), None
+        end = start
+        for _ in range(1000):  # lists of more lines have no further keys behind them
+            end = self.text.find("\n", end + 1)
+            with contextlib.suppress(tomllib.TOMLDecodeError):  # the value goes on in the next line
+                value = tomllib.loads(f"x = {self.text[start : end if end >= 0 else None]}")["x"]
+                return (end if end >= 0 else len(self.text)), value
+            if end < 0:
+                break
+        return len(self.text), None
 
     def line(self, path: Sequence[str]) -> int | None:
         """Line of a key or section, or of the nearest section around it; None where none of them is in the text."""
@@ -93,150 +124,52 @@ class TomlLines:
         Place or None
             None where the key is not in the text or holds another value.
         """
-        start = self.values.get(tuple(path))
-        if start is None:
-            return None
-        characters = list(_characters(self.text, start))
+        characters = self._characters(path)
         if "".join(character for character, _ in characters) != value or not characters:
             return None
-        index = 0
-        for _ in range(line - 1):
-            index = value.find("\n", index) + 1
-        index = min(index + column - 1, len(characters) - 1)
-        return self._place(characters[index][1])
+        index = sum(len(text) + 1 for text in value.split("\n")[: line - 1]) + column - 1
+        return self._place(characters[min(index, len(characters) - 1)][1])
 
-    def value_of(self, path: Sequence[str]) -> str | None:
-        """The text that a key holds; None where it holds no text, or an empty one."""
-        start = self.values.get(tuple(path))
-        return None if start is None else "".join(character for character, _ in _characters(self.text, start)) or None
+    def value_of(self, path: Sequence[str]) -> str:
+        """The text that a key holds; empty where it holds none."""
+        return "".join(character for character, _ in self._characters(path))
 
     def text_of_line(self, line: int) -> str:
         """A line of the file."""
         return self.text[self._starts[line - 1] :].partition("\n")[0]
+
+    def _characters(self, path: Sequence[str]) -> list[tuple[str, int]]:
+        """The characters of the text that a key holds, and the position of each; none where it holds no text."""
+        start = self.values.get(tuple(path), len(self.text))
+        quotes = next((mark for mark in _TEXTS if self.text.startswith(mark, start)), "")
+        match = _TEXTS[quotes].match(self.text, start) if quotes else None
+        if match is None:
+            return []
+        characters = []
+        at, end = start + len(quotes), match.end() - len(quotes)
+        at += len(quotes) == 3 and self.text.startswith("\n", at)
+        while at < end:
+            escape = _ESCAPE.match(self.text, at) if quotes[0] == '"' else None
+            if escape is None:
+                characters.append((self.text[at], at))
+            elif escape["short"]:
+                characters.append((_SHORT[escape["short"]], at))
+            elif escape["line"] is None:
+                characters.append((chr(int(escape["x"] or escape["u"] or escape["U"], 16)), at))
+            at = at + 1 if escape is None else escape.end()
+        return characters
 
     def _place(self, position: int) -> Place:
         line = bisect.bisect_right(self._starts, position)
         return Place(line, position - self._starts[line - 1] + 1)
 
 
-class _Scanner:
-    """Finds the keys; what is no TOML only makes it find fewer."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-
-    def found(self) -> Iterator[tuple[KeyPath, int, int | None]]:
-        """KeyPath, position of the key, position of its value (None for the header of a section)."""
-        section: KeyPath = ()
-        while True:
-            self._skip(_BLANK_LINES)
-            if self.at >= len(self.text):
-                return
-            start = self.at
-            if self.text[start] == "[":
-                self.at += 1 + self.text.startswith("[[", start)
-                section = self._key()
-                if section:
-                    yield section, start, None
-            else:
-                yield from self._pair(section)
-            end = self.text.find("\n", self.at)
-            self.at = len(self.text) if end < 0 else end
-
-    def _pair(self, section: KeyPath) -> Iterator[tuple[KeyPath, int, int | None]]:
-        """A key and what its value holds; a dotted key opens the sections it names."""
-        start, key = self.at, self._key()
-        for end in range(1, len(key)):
-            yield section + key[:end], start, None
-        self._skip(_BLANK)
-        if not key or not self.text.startswith("=", self.at):
-            return
-        self.at += 1
-        self._skip(_BLANK)
-        yield section + key, start, self.at
-        yield from self._value(section + key)
-
-    def _key(self) -> KeyPath:
-        """The parts of a dotted key."""
-        parts: list[str] = []
-        while True:
-            self._skip(_BLANK)
-            bare, quoted = _BARE.match(self.text, self.at), _QUOTED.match(self.text, self.at)
-            match = bare or quoted
-            if match is None:
-                return tuple(parts)
-            self.at = match.end()
-            parts.append(match.group() if bare else _plain_key(match.group()))
-            self._skip(_BLANK)
-            if not self.text.startswith(".", self.at):
-                return tuple(parts)
-            self.at += 1
-
-    def _value(self, path: KeyPath) -> Iterator[tuple[KeyPath, int, int | None]]:
-        first = self.text[self.at : self.at + 1]
-        if first == "[":
-            self.at += 1
-            while not self._closed("]"):
-                for _ in self._value(()):  # tables inside lists have no place of their own
-                    continue
-        elif first == "{":
-            self.at += 1
-            while not self._closed("}"):
-                before = self.at
-                yield from self._pair(path)
-                self.at += self.at == before  # no TOML: go on behind it
-        else:
-            long = _LONG.get(self.text[self.at : self.at + 3])
-            pattern = long or (_QUOTED if first in ('"', "'") else _PLAIN)
-            match = pattern.match(self.text, self.at)
-            self.at = match.end() if match else len(self.text)
-
-    def _closed(self, bracket: str) -> bool:
-        """Pass over blanks and one comma; whether the list or inline table ends here."""
-        self._skip(_BLANK_LINES)
-        if self.text.startswith(",", self.at):
-            self.at += 1
-            self._skip(_BLANK_LINES)
-        ends = self.at >= len(self.text) or self.text[self.at] == bracket
-        before = self.at
-        self.at += ends
-        if not ends and self.text[before] in "]},=":  # no TOML: go on behind it
-            self.at += 1
-        return ends
-
-    def _skip(self, pattern: re.Pattern[str]) -> None:
-        match = pattern.match(self.text, self.at)
-        self.at = match.end() if match else self.at
-
-
-def _plain_key(quoted: str) -> str:
-    try:
-        return next(iter(tomllib.loads(f"{quoted} = 0")))
-    except tomllib.TOMLDecodeError:
-        return quoted
-
-
-def _characters(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """The characters of a text value and the position of each; nothing where no text stands."""
-    quotes = next((mark for mark in ('"""', "'''", '"', "'") if text.startswith(mark, start)), "")
-    pattern = _LONG.get(quotes, _QUOTED)
-    match = pattern.match(text, start) if quotes else None
-    if match is None:
-        return
-    at, end = start + len(quotes), match.end() - len(quotes)
-    if len(quotes) == 3 and text.startswith("\n", at):
-        at += 1
-    while at < end:
-        escape = _ESCAPE.match(text, at) if quotes[0] == '"' else None
-        if escape is None:
-            yield text[at], at
-            at += 1
-            continue
-        if escape["short"]:
-            yield _SHORT[escape["short"]], at
-        elif escape["line"] is None:
-            yield chr(int(escape["x"] or escape["u"] or escape["U"], 16)), at
-        at = escape.end()
+def _paths(value: object, leaves: bool = False) -> Iterator[KeyPath]:
+    """The keys of a table and of the tables in it, or only those that hold no table."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if not (leaves and isinstance(inner, dict)):
+            yield (key,)
+        yield from ((key, *path) for path in _paths(inner, leaves))
 
 
 def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
@@ -247,25 +180,28 @@ def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
     GoalsFileError
         It cannot be read, or is no TOML.
     """
+    most_bytes = 1 << 20  # far more than anybody writes by hand
     try:
         with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
+            raw = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise _whole(path, f"the file cannot be read ({why}). Check the path") from error
-    if len(raw) > _MAX_BYTES:
-        raise _whole(path, f"larger than {_MAX_BYTES} bytes. A goals file is a short text")
+    if len(raw) > most_bytes:
+        raise _whole(path, f"larger than {most_bytes} bytes. A goals file is a short text")
     try:
         text = raw.decode("utf-8-sig")
         return tomllib.loads(text), TomlLines(text)
     except UnicodeDecodeError as error:
         raise _whole(path, f"no UTF-8 text (byte {error.start}). Save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        place = _TOML_PLACE.search(str(error))
-        line = int(place[1]) if place else None
-        shows = "" if place is None else _shown_place(text, int(place[1]), int(place[2]))
-        cure = _SLASH if "\\" in shows and '"' in shows else "Correct that place"
-        raise _whole(path, f"no valid TOML: {error}. {cure}{shows}", line) from error
+        place, line, cure, marked = re.search(r"\(at line (\d+), column (\d+)\)", str(error)), None, "", ""
+        if place is not None:
+            line, shown = int(place[1]), text.replace("\r\n", "\n").split("\n")[int(place[1]) - 1][:200]
+            if "\\" in shown and '"' in shown:
+                cure = "In double quotes a backslash begins an escape: write paths with / or in single quotes"
+            marked = f"\n    {printable(shown.replace(chr(9), ' '))}\n    {' ' * (min(int(place[2]), 200) - 1)}^"
+        raise _whole(path, f"no valid TOML: {error}. {cure or 'Correct that place'}{marked}", line) from error
     except RecursionError as error:
         raise _whole(path, "brackets are nested too deeply. A goals file needs two levels") from error
     except ValueError as error:  # a number of more digits than Python turns into an integer
@@ -274,11 +210,6 @@ def read_text(path: Path) -> tuple[dict[str, Any], TomlLines]:
 
 def _whole(path: Path, text: str, line: int | None = None) -> GoalsFileError:
     return GoalsFileError(f"{path}: {text}", [{"line": line, "key": "", "text": text}])
-
-
-def _shown_place(text: str, line: int, column: int) -> str:
-    found = text.replace("\r\n", "\n").split("\n")[line - 1][:200]
-    return f"\n    {printable(found.replace(chr(9), ' '))}\n    {' ' * (min(column, 200) - 1)}^"
 
 
 class Problem(NamedTuple):
@@ -311,13 +242,12 @@ class Problem(NamedTuple):
         place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
         return lines.line(self.path) if place is None else place.line
 
-    def told(self, lines: TomlLines | None) -> str:
+    def told(self, lines: TomlLines) -> str:
         """The problem with its line; where a text is wrong, that line of it and a mark below the place."""
-        number = None if lines is None else self.line(lines)
-        head = "" if number is None else f"line {number}: "
-        told = head + (f"{self.key}: {self.text}" if self.key else self.text)
-        place = None if self.at is None or lines is None else lines.place_in(self.path, self.value, *self.at)
-        if place is None or lines is None:
+        number = self.line(lines)
+        told = ("" if number is None else f"line {number}: ") + (f"{self.key}: {self.text}" if self.key else self.text)
+        place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
+        if place is None:
             return told
         line = lines.text_of_line(place.line)
         indent = len(line) - len(line.lstrip())
@@ -327,23 +257,22 @@ class Problem(NamedTuple):
 
 def mention(text: str, name: str) -> tuple[int, int] | None:
     """Line and column of the first place where a text names something; None where it does not."""
-    found = re.search(rf"(?<![\w\"']){re.escape(name)}(?!\w)|[\"']{re.escape(name)}[\"']", text)
-    if found is None:
+    match = re.search(rf"(?<![\w\"']){re.escape(name)}(?!\w)|[\"']{re.escape(name)}[\"']", text)
+    if match is None:
         return None
-    start = found.start()
+    start = match.start()
     return text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
 
 
-def refusal(path: Path, problems: Iterable[Problem], lines: TomlLines | None) -> GoalsFileError:
+def records(problems: Sequence[Problem], lines: TomlLines) -> list[dict[str, str | int | None]]:
+    """Problems for --json."""
+    return [{"line": problem.line(lines), "key": problem.key, "text": problem.text} for problem in problems]
+
+
+def refusal(path: Path, problems: Sequence[Problem], lines: TomlLines) -> GoalsFileError:
     """The error that lists all problems, in the order of their lines."""
-    found = list(problems)
-    if lines is not None:
-        found.sort(key=lambda problem: problem.line(lines) or 0)
-    count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
-    told = [problem.told(lines).replace("\n", "\n  ") for problem in found[:MOST_TOLD]]
-    told += [f"and {len(found) - MOST_TOLD} more"] * (len(found) > MOST_TOLD)
-    records = [
-        {"line": None if lines is None else problem.line(lines), "key": problem.key, "text": problem.text}
-        for problem in found
-    ]
-    return GoalsFileError(f"{path}: {count}\n" + "\n".join(f"  {text}" for text in told), records)
+    ordered = sorted(problems, key=lambda problem: problem.line(lines) or 0)
+    count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+    told = [problem.told(lines).replace("\n", "\n  ") for problem in ordered[:MOST_TOLD]]
+    told += [f"and {len(ordered) - MOST_TOLD} more"] * (len(ordered) > MOST_TOLD)
+    return GoalsFileError(f"{path}: {count}\n" + "\n".join(f"  {text}" for text in told), records(ordered, lines))

@@ -5,70 +5,57 @@ import json
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, cast
 
 import pyarrow as pa
 import pyarrow.csv
 
 from widemargin.exceptions import DataError
 
-__all__ = [
-    "CSV_ENDINGS",
-    "Fault",
-    "csv_fault",
-    "likely_separator",
-    "open_csv",
-    "read_csv",
-    "separator_of",
-    "usual_separator",
-]
+__all__ = ["CSV_ENDINGS", "csv_fault", "likely_separator", "reading_options"]
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # Types are guessed from the first block; most tables fit into one this large.
 CSV_BLOCK = 1 << 26
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 """What commonly separates the fields of CSV files."""
-_FIRST_LINE = 1 << 20
-_HEAD = 1 << 12
 _UTF8 = 'Save it as UTF-8 (in spreadsheets "CSV UTF-8")'
-_FIELDS = re.compile(r"Expected (\d+) columns, got (\d+)(?:: (.{0,40}))?")
-_ROW = re.compile(r"Row #(\d+)")
 
 
-class Fault(NamedTuple):
-    """What is wrong with a file, and what to do about it."""
+def reading_options(
+    path: Path, words: Collection[str], separator: str | None, columns: Collection[str] | None = None
+) -> dict[str, Any]:
+    """How pyarrow is to read a CSV file: the same types and missing values, whether whole or in blocks.
 
-    fact: str
-    cure: str
-
-
-def read_csv(path: Path, *, words: Collection[str], separator: str | None) -> pa.Table:
-    """A whole CSV file.
-
-    Missing are empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes.
+    Missing are empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes. What separates
+    the fields is as said, else a comma, or a tab in .tsv files.
 
     Raises
     ------
     DataError
-        As `separator_of`.
-    OSError, pyarrow.ArrowException, ValueError
-        What pyarrow says of a faulty file; `csv_fault` explains it.
+        The file is empty or no text; or the separator does not occur in the first line, and another common one does.
     """
-    return pyarrow.csv.read_csv(path, **_options(separator_of(path, separator), words))
-
-
-def open_csv(
-    path: Path, *, words: Collection[str], separator: str | None, columns: Collection[str] | None
-) -> pyarrow.csv.CSVStreamingReader:
-    """The same a block at a time: the first block decides the types of the columns."""
-    return pyarrow.csv.open_csv(path, **_options(separator_of(path, separator), words, columns))
-
-
-def _options(separator: str, words: Collection[str], columns: Collection[str] | None = None) -> dict[str, Any]:
-    """How pyarrow is to read: the same types and missing values, whether whole or in blocks."""
+    with _opened(path) as file:
+        head = file.read(1 << 12)  # the first lines tell what is no text at all
+    fault = None
+    if not head.strip(b"\xef\xbb\xbf\r\n\t "):
+        fault = "(the file is empty). Give a line with the columns' names, and rows"
+    elif head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        fault = f"(it is UTF-16 text). {_UTF8}"
+    elif b"\0" in head:
+        fault = "(it holds bytes 0 and is no text). Give a CSV file in UTF-8"
+    if fault is not None:
+        raise DataError(f"{path}: the table cannot be read {fault}")
+    usual, likely = likely_separator(path, separator)
+    if likely != usual:
+        raise DataError(
+            f"{path}: the first line has no {SEPARATORS.get(usual, repr(usual))}, and is all one column; it "
+            f"seems to be separated by {SEPARATORS[likely]}. Say so: [data] separator = {json.dumps(likely)} in the "
+            "goals file, or --separator"
+        )
     return {
         "read_options": pyarrow.csv.ReadOptions(block_size=CSV_BLOCK),
-        "parse_options": pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=usual, newlines_in_values=True),
         "convert_options": pyarrow.csv.ConvertOptions(
             strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
             column_types=dict.fromkeys(words, pa.string()),
@@ -76,94 +63,47 @@ def _options(separator: str, words: Collection[str], columns: Collection[str] | 
     }  # fmt: skip
 
 
-def separator_of(path: Path, said: str | None) -> str:
-    """What separates the fields of a CSV file: as said, else a comma, or a tab in .tsv files.
-
-    Raises
-    ------
-    DataError
-        The file is empty or no text; or the separator does not occur in the first line, and another common one does.
-    """
-    fault = _no_text(path)
-    if fault is not None:
-        raise DataError(f"{path}: the table cannot be read ({fault.fact}). {fault.cure}")
-    separator = said or usual_separator(path)
-    seen = likely_separator(path, separator)
-    if seen != separator:
-        raise DataError(
-            f"{path}: the first line has no {SEPARATORS.get(separator, repr(separator))}, and is all one column; it "
-            f"seems to be separated by {SEPARATORS[seen]}. Say so: [data] separator = {json.dumps(seen)} in the goals "
-            "file, or --separator"
-        )
-    return separator
-
-
-def likely_separator(path: Path, expected: str | None = None) -> str:
-    """The expected (or usual) separator of a CSV file, unless only another common one occurs in its first line."""
-    expected = expected or usual_separator(path)
+def likely_separator(path: Path, separator: str | None = None) -> tuple[str, str]:
+    """The separator of a CSV file as said or as its name says, and the same unless only another common one occurs in
+    its first line."""
+    usual = separator or ("\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ",")
     with _opened(path) as file:
-        line = re.sub(rb'"[^"]*"', b"", file.readline(_FIRST_LINE).lstrip(b"\xef\xbb\xbf"))
+        line = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20).lstrip(b"\xef\xbb\xbf"))  # no names are longer
     commonest = max(SEPARATORS, key=lambda other: line.count(other.encode()))
-    return expected if expected.encode() in line or commonest.encode() not in line else commonest
+    return usual, usual if usual.encode() in line or commonest.encode() not in line else commonest
 
 
-def usual_separator(path: Path) -> str:
-    """A comma, or in .tsv files a tab."""
-    return "\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ","
-
-
-def csv_fault(path: Path, separator: str | None, error: BaseException) -> Fault:
+def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[str, str]:
     """The fact and the cure for what pyarrow says of a CSV file."""
     text = str(getattr(error, "strerror", None) or error)[:300]
     if isinstance(error, OSError):
-        return Fault(text, "Check the path")
+        return text, "Check the path"
     if "UTF8" in text or "UTF-8" in text:
-        return Fault(_not_utf8(path), _UTF8)
-    fields = _FIELDS.search(text)
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    line.decode("utf-8")
+                except UnicodeDecodeError as problem:
+                    return f"line {number} is no UTF-8 text, by byte {line[problem.start]:#04x}", _UTF8
+        return "it is no UTF-8 text", _UTF8
+    fields = re.search(r"Expected (\d+) columns, got (\d+)(?:: (.{0,40}))?", text)
     if fields is None:
-        return Fault(text, "Correct that place")
-    wanted, got, begins = int(fields[1]), int(fields[2]), fields[3] or ""
-    row = _ROW.search(_told_by_one_thread(path, separator or usual_separator(path)))
-    where = "a row" if row is None else f"row {row[1]}"
-    cure = "Put fields that hold the separator in quotes" if got > wanted else "Is it cut off, or a quote not closed?"
-    return Fault(f"{where}, {begins!r}, has {got} fields, and row 1, the names, {wanted}", cure)
-
-
-def _not_utf8(path: Path) -> str:
-    with _opened(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as error:
-                return f"line {number} is no UTF-8 text, by byte {line[error.start]:#04x}"
-    return "it is no UTF-8 text"
-
-
-def _no_text(path: Path) -> Fault | None:
-    """The fact and the cure where the start of a CSV file is no UTF-8 text at all; None where it may be."""
-    with _opened(path) as file:
-        head = file.read(_HEAD)
-    if not head.strip(b"\xef\xbb\xbf\r\n\t "):
-        return Fault("the file is empty", "Give a line with the columns' names, and rows")
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return Fault("it is UTF-16 text", _UTF8)
-    if b"\0" in head:
-        return Fault("it holds bytes 0 and is no text", "Give a CSV file in UTF-8")
-    return None
-
-
-def _told_by_one_thread(path: Path, separator: str) -> str:
-    """What pyarrow says where it can count the rows."""
-    try:
+        return text, "Correct that place"
+    where = "a row"
+    try:  # pyarrow counts the rows only where one thread reads them
         for _ in pyarrow.csv.open_csv(
-            path,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        ):
+            path, read_options=pyarrow.csv.ReadOptions(use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=likely_separator(path, separator)[0], newlines_in_values=True
+            ),
+        ):  # fmt: skip
             pass
-    except (pa.ArrowException, OSError, ValueError) as error:
-        return str(error)
-    return ""
+    except (pa.ArrowException, OSError, ValueError) as problem:
+        row = re.search(r"Row #(\d+)", str(problem))
+        where = where if row is None else f"row {row[1]}"
+    wanted, got = int(fields[1]), int(fields[2])
+    cure = "Put fields that hold the separator in quotes" if got > wanted else "Is it cut off, or a quote not closed?"
+    return f"{where}, {fields[3] or ''!r}, has {got} fields, and row 1, the names, {wanted}", cure
 
 
 def _opened(path: Path) -> IO[bytes]:

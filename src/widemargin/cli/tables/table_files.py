@@ -18,22 +18,16 @@ import pyarrow.parquet
 
 from widemargin._files import PARQUET_ENDINGS, parquet_files
 from widemargin._typing import Bools, Ints
-from widemargin.cli.goals_file.keys import Label, Split, TablePath, table_text
-from widemargin.cli.goals_file.rules import paths_of
+from widemargin.cli.goals_file.keys import Label, Split, TablePath, paths_of, table_text
 from widemargin.cli.tables import csv_reading
-from widemargin.cli.tables.csv_reading import CSV_ENDINGS, Fault, csv_fault
-from widemargin.cli.tables.table_writing import plain
+from widemargin.cli.tables.csv_reading import CSV_ENDINGS
 from widemargin.exceptions import DataError
 
-__all__ = ["BLOCK_ROWS", "Block", "TableBlocks", "held_out", "read_table", "rows_equal", "table_files"]
+__all__ = ["BLOCK_ROWS", "Block", "TableBlocks", "held_out", "plain", "read_table", "rows_equal", "table_files"]
 
-
-_ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
-_ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, *_ARROW_ENDINGS)
+_ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc")
 BLOCK_ROWS = 1 << 16
-_PACKED = 8  # how many times smaller a packed CSV file may be than its text
-_SEED = 0  # of the rows held out by validation.fraction: the same file holds out the same rows
-_FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError)
+_FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, EOFError)
 """What pyarrow raises at faulty files."""
 
 
@@ -57,6 +51,10 @@ class Block(NamedTuple):
     def whole(cls, table: pa.Table, title: str = "") -> "Block":
         """All rows of a file."""
         return cls(table, np.arange(table.num_rows), title)
+
+    def where(self, mask: Bools) -> "Block":
+        """The rows for which a mask holds."""
+        return Block(self.table.filter(pa.array(mask)), self.rows[mask], self.title)
 
 
 def read_table(path: TablePath, *, words: Collection[str] = (), separator: str | None = None) -> pa.Table:
@@ -83,7 +81,18 @@ def read_table(path: TablePath, *, words: Collection[str] = (), separator: str |
     """
     files = table_files(path)
     parts = [_read_file(file, words, separator) for file in files]
-    table = parts[0] if len(parts) == 1 else _joined(parts, files)
+    table = parts[0]
+    for file, part in zip(files, parts, strict=True):
+        _refuse_other_columns(file, part.column_names, files[0], table.column_names)
+    if len(parts) > 1:
+        try:  # below each other, in the first one's order of columns
+            select = [part.select(table.column_names) for part in parts]
+            table = pa.concat_tables(select, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(
+                f"{files[0]} and {len(files) - 1} more: a column has different types in them ({_why(error)}). "
+                "Give it one type, or name it in data.words"
+            ) from error
     if not table.num_rows:
         raise DataError(f"{table_text(path)}: the table has 0 rows. Give at least one row")
     return table
@@ -111,35 +120,38 @@ def table_files(path: TablePath) -> list[Path]:
 
 def _read_file(path: Path, words: Collection[str], separator: str | None) -> pa.Table:
     name = path.name.lower()
+    if not name.endswith(_ENDINGS):
+        raise DataError(f"{path}: unknown kind of table. Use {', '.join(_ENDINGS)}")
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "no file but a device or pipe"
+        raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
     try:
-        if not name.endswith(_ENDINGS):
-            raise DataError(f"{path}: unknown kind of table. Use {', '.join(_ENDINGS)}")
-        if path.exists() and not path.is_file():
-            what = "a folder" if path.is_dir() else "no file but a device or pipe"
-            raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
         if name.endswith(CSV_ENDINGS):
-            table = csv_reading.read_csv(path, words=words, separator=separator)
+            table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, words, separator))
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
-            table = _read_arrow(path)
+            with pa.OSFile(str(path)) as file:
+                try:
+                    table = pa.ipc.open_file(file).read_all()
+                except pa.ArrowInvalid:  # not the format of files, so that of streams
+                    file.seek(0)
+                    table = pa.ipc.open_stream(file).read_all()
         table.validate(full=True)  # a damaged file may hold offsets that lead out of it
-    except OSError as error:
-        raise DataError(f"{path}: the table cannot be read ({_why(error)}). Check the path") from error
-    except (pa.ArrowException, ValueError, OverflowError, MemoryError, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
+    except _FAULTS as error:
         raise _unreadable(path, error, separator) from error
     _refuse_twice(path, table.column_names)
     return table
 
 
 def _unreadable(path: Path, error: BaseException, separator: str | None = None) -> DataError:
-    """The error that a table file cannot be read, why, and what to do."""
-    fault = Fault(_why(error).rstrip("."), "Check the path, or write the file again")
+    """The error that a table file cannot be read, why, and what to do; one of ours stays as it is."""
+    if isinstance(error, DataError):
+        return error
+    fact, cure = _why(error).rstrip("."), "Check the path, or write the file again"
     if path.name.lower().endswith(CSV_ENDINGS):
-        fault = csv_fault(path, separator, error)
-    return DataError(f"{path}: the table cannot be read ({fault.fact}). {fault.cure}")
+        fact, cure = csv_reading.csv_fault(path, separator, error)
+    return DataError(f"{path}: the table cannot be read ({fact}). {cure}")
 
 
 def _refuse_twice(where: object, names: Sequence[str]) -> None:
@@ -152,38 +164,19 @@ def _refuse_twice(where: object, names: Sequence[str]) -> None:
         )
 
 
+def _refuse_other_columns(file: Path, names: Sequence[str], first: Path, wanted: Sequence[str]) -> None:
+    """Refuse a part of a table that has not the columns of the first one."""
+    strange = sorted({*names} ^ {*wanted})
+    if strange:
+        raise DataError(
+            f"{file}: its columns differ from those of {first}: {', '.join(map(repr, strange[:5]))} "
+            f"{'is' if len(strange) == 1 else 'are'} in one of them only (the first of these in "
+            f"{first if strange[0] in wanted else file}). Parts of a table need the same columns"
+        )
+
+
 def _why(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error)[:300]
-
-
-def _read_arrow(path: Path) -> pa.Table:
-    with pa.OSFile(str(path)) as file:
-        try:
-            return pa.ipc.open_file(file).read_all()
-        except pa.ArrowInvalid:  # not the format of files, so that of streams
-            file.seek(0)
-            return pa.ipc.open_stream(file).read_all()
-
-
-def _joined(parts: list[pa.Table], files: list[Path]) -> pa.Table:
-    """The parts below each other, in the first one's order of columns."""
-    names = parts[0].column_names
-    for part, file in zip(parts[1:], files[1:], strict=True):
-        strange = sorted(set(names) ^ set(part.column_names))
-        if strange:
-            whose = files[0] if strange[0] in names else file
-            raise DataError(
-                f"{file}: its columns differ from those of {files[0]}: {', '.join(map(repr, strange[:5]))} "
-                f"{'is' if len(strange) == 1 else 'are'} in one of them only (the first of these in {whose}). "
-                "Parts of a table need the same columns"
-            )
-    try:
-        return pa.concat_tables([part.select(names) for part in parts], promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(
-            f"{files[0]} and {len(files) - 1} more: a column has different types in them ({_why(error)}). "
-            "Give it one type, or name it in data.words"
-        ) from error
 
 
 class TableBlocks:
@@ -230,36 +223,33 @@ class TableBlocks:
         self.title, self.fraction, self._pieces = table_text(path), fraction, pieces
         self._table: pa.Table | None = None
         self._words, self._separator = tuple(words), separator
-        self._files = _parquet_parts(path)
+        files = table_files(path)
+        # Parquet files are read in blocks if all parts are of this kind.
+        self._files = files if all(file.name.lower().endswith(PARQUET_ENDINGS) for file in files) else []
         self._groups: list[int] | None = None  # of the one file of a piece
         self._first = 0  # number of its first row
+        self._large: Path | None = None
         self.is_guessed = not self._files
+        if isinstance(path, Path) and path.name.lower().endswith(CSV_ENDINGS) and path.is_file():
+            packed = 8 if path.name.lower().endswith(".gz") else 1  # how many times smaller than its text it may be
+            self._large = path if path.stat().st_size * packed > csv_reading.CSV_BLOCK else None
         self.names: list[str]
-        self._large: Path | None = path if isinstance(path, Path) and not self._files and _is_large_csv(path) else None
         if self._large is not None:
             self.names = list(self._csv_reader(None).schema.names)
-            self.n_rows = sum(table.num_rows for table in self._csv_tables(self.names[:1]))
+            self.n_rows = sum(table.num_rows for table in self._tables(self.names[:1]))
         elif not self._files:
             self._table = read_table(path, words=words, separator=separator)
             self.names = list(self._table.column_names)
             self.n_rows = int(self._table.num_rows)
         else:
-            self._look_at_files()
+            schemas = [_opened(file).schema_arrow for file in self._files]
+            self.names = list(schemas[0].names)
+            for file, schema in zip(self._files, schemas, strict=True):
+                _refuse_other_columns(file, schema.names, self._files[0], self.names)
+            self.n_rows = sum(_opened(file).metadata.num_rows for file in self._files)
         _refuse_twice(self.title, self.names)
         if not self.n_rows:
             raise DataError(f"{self.title}: the table has 0 rows. Give at least one row")
-
-    def _look_at_files(self) -> None:
-        schemas = [_opened(file).schema_arrow for file in self._files]
-        self.names = list(schemas[0].names)
-        for file, schema in zip(self._files, schemas, strict=True):
-            strange = sorted({*schema.names} ^ {*self.names})
-            if strange:
-                raise DataError(
-                    f"{file}: its columns differ from those of {self._files[0]}: {', '.join(map(repr, strange[:5]))}. "
-                    "Parts of a table need the same columns"
-                )
-        self.n_rows = sum(_opened(file).metadata.num_rows for file in self._files)
 
     def read(
         self, columns: Collection[str] | None = None, *, split: Split | None = None, part: str = "all"
@@ -284,13 +274,16 @@ class TableBlocks:
             chosen = [name for name in self.names if name in columns]
         start = self._first
         for table in self._tables(chosen):
-            rows = np.arange(start, start + table.num_rows)
+            block = Block(table, np.arange(start, start + table.num_rows), self.title)
             start += table.num_rows
             if part != "all" and (split is not None or self.fraction is not None):
-                keep = self._kept(table, rows, split, part)
-                table, rows = table.filter(pa.array(keep)), rows[keep]
-            if table.num_rows:
-                yield Block(table, rows, self.title)
+                if split is not None:
+                    in_part = rows_equal(table[split.column], {"train": split.train, "test": split.test}[part])
+                else:
+                    in_part = held_out(self.n_rows, self.fraction or 0.0)[block.rows] == (part == "test")
+                block = block.where(in_part)
+            if len(block.rows):
+                yield block
 
     def cut(self) -> "list[TableBlocks]":
         """The same table cut into pieces that can be sent elsewhere, a row group each; none if it is not Parquet."""
@@ -304,19 +297,17 @@ class TableBlocks:
                 first += metadata.row_group(group).num_rows
         return cut
 
-    def _kept(self, table: pa.Table, rows: Ints, split: Split | None, part: str) -> Bools:
-        """Which rows of a block belong to a part."""
-        if split is not None:
-            return rows_equal(table[split.column], {"train": split.train, "test": split.test}[part])
-        held = held_out(self.n_rows, self.fraction or 0.0)[rows]
-        return held if part == "test" else ~held
-
     def _tables(self, columns: list[str]) -> Iterator[pa.Table]:
         if self._table is not None:
             size = BLOCK_ROWS if self._pieces else self._table.num_rows
             yield from (self._table.slice(start, size) for start in range(0, self._table.num_rows, size))
-        elif not self._files:
-            yield from self._csv_tables(columns)
+        elif self._large is not None:
+            reader = self._csv_reader(columns)
+            try:
+                for batch in reader:
+                    yield pa.Table.from_batches([batch])
+            except _FAULTS as error:
+                raise _unreadable(self._large, error, self._separator) from error
         for file in self._files:
             try:
                 for batch in _opened(file).iter_batches(BLOCK_ROWS, row_groups=self._groups, columns=columns):
@@ -326,35 +317,13 @@ class TableBlocks:
                 raise _unreadable(file, error) from error
 
     def _csv_reader(self, columns: Collection[str] | None) -> pyarrow.csv.CSVStreamingReader:
+        """A large CSV file a block at a time: the first block decides the types of the columns."""
         assert self._large is not None
         try:
-            return csv_reading.open_csv(self._large, words=self._words, separator=self._separator, columns=columns)
-        except DataError:
-            raise
+            options = csv_reading.reading_options(self._large, self._words, self._separator, columns)
+            return pyarrow.csv.open_csv(self._large, **options)
         except _FAULTS as error:
             raise _unreadable(self._large, error) from error
-
-    def _csv_tables(self, columns: Collection[str]) -> Iterator[pa.Table]:
-        assert self._large is not None
-        reader = self._csv_reader(columns)
-        try:
-            for batch in reader:
-                yield pa.Table.from_batches([batch])
-        except _FAULTS as error:
-            raise _unreadable(self._large, error, self._separator) from error
-
-
-def _is_large_csv(path: Path) -> bool:
-    name = path.name.lower()
-    if not name.endswith(CSV_ENDINGS) or not path.is_file():
-        return False
-    return path.stat().st_size * (_PACKED if name.endswith(".gz") else 1) > csv_reading.CSV_BLOCK
-
-
-def _parquet_parts(path: TablePath) -> list[Path]:
-    """The Parquet files of a table; none if one of its files is of another kind."""
-    files = table_files(path)
-    return files if all(file.name.lower().endswith(PARQUET_ENDINGS) for file in files) else []
 
 
 def _opened(path: Path) -> pyarrow.parquet.ParquetFile:
@@ -378,7 +347,8 @@ def held_out(n_rows: int, fraction: float) -> Bools:
             f"validation.fraction is {fraction:g}: of {n_rows} rows {number} would be held out. Give more rows"
         )
     held = np.zeros(n_rows, dtype=bool)
-    held[np.random.default_rng(_SEED).permutation(n_rows)[:number]] = True
+    # Always the same rows: the same file holds out the same.
+    held[np.random.default_rng(0).permutation(n_rows)[:number]] = True
     return held
 
 
@@ -388,5 +358,10 @@ def rows_equal(column: pa.ChunkedArray, value: Label) -> Bools:
         same = pc.equal(plain(column), pa.scalar(value))
     except pa.ArrowException:  # a text asked of a column of numbers, or the other way round: no row
         return np.zeros(len(column), dtype=bool)
-    found: Bools = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
-    return found
+    is_same: Bools = pc.fill_null(same, False).to_numpy(zero_copy_only=False).astype(bool)
+    return is_same
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of words as words, if it holds them as numbers of a dictionary."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

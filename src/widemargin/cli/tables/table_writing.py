@@ -4,7 +4,7 @@ import contextlib
 import csv
 import gzip
 from pathlib import Path
-from types import TracebackType
+from types import SimpleNamespace
 from typing import Self
 
 import pyarrow as pa
@@ -12,19 +12,18 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from widemargin._files import PARQUET_ENDINGS, neighbour_of
-from widemargin.cli.goals_file.rules import free_name
+from widemargin._files import PARQUET_ENDINGS, free_name, neighbour_of
+from widemargin.cli.tables.table_files import plain
 from widemargin.exceptions import DataError
 
-__all__ = ["TableWriter", "plain", "plain_text", "safe_table", "write_table"]
-
-_FORMULA = r"^([=+\-@\t\r])"
+__all__ = ["TableWriter", "plain_text", "safe_table", "write_table"]
 
 
 def safe_table(table: pa.Table) -> pa.Table:
     """A table whose texts, also its column names, start with an apostrophe where a spreadsheet would see a formula."""
-    columns = [_replaced(column, _FORMULA, r"'\1") for column in table.columns]
-    return pa.table(columns, names=_replaced(pa.array(table.column_names, pa.string()), _FORMULA, r"'\1").to_pylist())
+    formula, guarded = r"^([=+\-@\t\r])", r"'\1"
+    columns = [_replaced(column, formula, guarded) for column in table.columns]
+    return pa.table(columns, names=_replaced(pa.array(table.column_names, pa.string()), formula, guarded).to_pylist())
 
 
 def plain_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -36,11 +35,6 @@ def _replaced(column: pa.ChunkedArray, pattern: str, by: str) -> pa.ChunkedArray
     words = plain(column)
     is_text = pa.types.is_string(words.type) or pa.types.is_large_string(words.type)
     return pc.replace_substring_regex(words, pattern, by) if is_text else column
-
-
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of words as words, if it holds them as numbers of a dictionary."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -64,42 +58,31 @@ def write_table(table: pa.Table, path: Path) -> None:
         if name.endswith(PARQUET_ENDINGS):
             pyarrow.parquet.write_table(table, path)
         elif name.endswith((".csv", ".csv.gz")):
-            text = _csv_text(safe_table(table)).encode()
+            lines: list[str] = []
+            # csv quotes a carriage return in a cell only if its own lines end in one; ours end in a line feed.
+            taker = SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))
+            writer, safe = csv.writer(taker, lineterminator="\r\n"), safe_table(table)
+            writer.writerow(safe.column_names)
+            words = {True: "true", False: "false"}
+            for batch in safe.to_batches(max_chunksize=10_000):
+                columns = [
+                    [words[value] if isinstance(value, bool) else value for value in column.to_pylist()]
+                    for column in batch.columns
+                ]
+                writer.writerows(zip(*columns, strict=True))
+            text = "".join(lines).encode()
             path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
         else:
             raise DataError(
                 f"{path}: a table is written as .csv, .csv.gz, .parquet or .pq. Choose one of these endings"
             )
     except OSError as error:
-        raise DataError(
-            f"{path}: the table cannot be written ({error.strerror or error}). Choose another place"
-        ) from error
+        raise _unwritable(path, error) from error
 
 
-def _csv_text(table: pa.Table) -> str:
-    """Rows of a table as CSV; missing values are empty."""
-    said = _Lines()
-    writer = csv.writer(said, lineterminator="\r\n")
-    writer.writerow(table.column_names)
-    words = {True: "true", False: "false"}
-    for batch in table.to_batches(max_chunksize=10_000):
-        columns = (
-            [words[value] if isinstance(value, bool) else value for value in column.to_pylist()]
-            for column in batch.columns
-        )
-        writer.writerows(zip(*columns, strict=True))
-    return "".join(said.lines)
-
-
-class _Lines:
-    """Lines that end in a line feed; csv quotes a carriage return in a cell only if its own lines end in one."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def write(self, line: str) -> None:
-        """Take one row."""
-        self.lines.append(line.removesuffix("\r\n") + "\n")
+def _unwritable(path: Path, error: BaseException) -> DataError:
+    why = getattr(error, "strerror", None) or error
+    return DataError(f"{path}: the table cannot be written ({why}). Choose another place")
 
 
 class TableWriter:
@@ -138,7 +121,7 @@ class TableWriter:
                 self._writer = kind(str(self._neighbour), ready.schema)
             self._writer.write_table(ready.cast(self._writer.schema) if not self._is_csv else ready)
         except (OSError, pa.ArrowException, ValueError) as error:
-            raise self._unwritable(error) from error
+            raise _unwritable(self.path, error) from error
 
     def keep_part(self) -> Path | None:
         """Close the file and keep what has been written under a name that says so; None where nothing has been.
@@ -153,25 +136,17 @@ class TableWriter:
             path = free_name(self.path, "partial")
             self._neighbour.replace(path)
         except OSError as problem:
-            raise self._unwritable(problem) from problem
+            raise _unwritable(self.path, problem) from problem
         return path
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         try:
             if self._writer is not None:
                 self._writer.close()
                 if kind is None:
                     self._neighbour.replace(self.path)
-        except OSError as problem:
-            raise self._unwritable(problem) from problem
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
         finally:
             with contextlib.suppress(OSError):  # the error that led here is the one to be told
                 self._neighbour.unlink(missing_ok=True)
-
-    def _unwritable(self, error: BaseException) -> DataError:
-        return DataError(
-            f"{self.path}: the table cannot be written ({getattr(error, 'strerror', None) or error}). "
-            "Choose another place"
-        )

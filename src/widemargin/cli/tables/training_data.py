@@ -1,39 +1,67 @@
-"""The rows of a goals file as training sees them, and their features."""
+"""The rows of a goals file: labels, weights, decisions of earlier models, external data sets, and their features.
 
+Earlier models are columns of the table, model files, and functions where the command line allows code.
+"""
+
+import functools
+import importlib
 import os
+import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from widemargin.cli.console import warnings_reworded
-from widemargin.cli.goals_file.keys import GoalsFile, TablePath, table_text
+from widemargin._typing import Floats
+from widemargin.cli.console import Progress, warnings_reworded
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of, table_text
+from widemargin.cli.goals_file.rules import is_within
 from widemargin.cli.tables.column_roles import (
-    TableRows,
-    external_rows,
     feature_columns,
+    labels_of,
     named_columns,
-    parts_of,
     require_columns,
-    rows_of,
-)
-from widemargin.cli.tables.table_files import read_table
-from widemargin.exceptions import DataError, TableWarning
+    split_rows,
+    weights_of,
+)  # fmt: skip
+from widemargin.cli.tables.table_files import Block, read_table, table_files
+from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.exceptions import DataError, TableWarning, WidemarginError
+from widemargin.goals import External, Goal
+from widemargin.persistence import load_model
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
+from widemargin.rows import Rows
+from widemargin.solvers.base import Progress as SolverProgress
 
 __all__ = [
-    "Features",
-    "TrainingData",
-    "is_trained_on",
-    "make_features",
-    "one_class",
-    "read_data",
-    "warn_of_training_rows",
-]
+    "TableRows", "TrainingData", "as_external", "baseline_labels", "estimator_options", "external_rows",
+    "external_set", "is_trained_on", "one_class", "read_data", "rows_of", "warn_of_training_rows", "with_baselines",
+    "with_features",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows(Rows):
+    """Rows of a table file ready for training or an audit.
+
+    Attributes
+    ----------
+    y : ndarray of shape (n_rows,) or None
+        The target; None where the table has none.
+    sample_weight : ndarray of float64, shape (n_rows,), or None
+        `data.weight`; None where there is none.
+    populations : pyarrow.Table
+        All columns, and each baseline under its own name.
+    """
+
+    y: npt.NDArray[Any] | None = None
+    sample_weight: Floats | None = None
+    populations: pa.Table = None
 
 
 @dataclass(frozen=True)
@@ -45,14 +73,6 @@ class TrainingData:
     features: list[str]
 
 
-@dataclass(frozen=True)
-class Features:
-    """What the estimator is given: features by part, and of the external data sets."""
-
-    rows: Mapping[str, Any]
-    external: Mapping[str, Any]
-
-
 def read_data(goals: GoalsFile) -> TrainingData:
     """Read all tables that a goals file names.
 
@@ -61,17 +81,19 @@ def read_data(goals: GoalsFile) -> TrainingData:
     DataError
         A table cannot be read, lacks a column that the file names, or holds labels that cannot be used.
     """
-    where = table_text(goals.data.table)
+    where, held = table_text(goals.data.table), goals.validation.test_fraction
     table = read_table(goals.data.table, words=goals.data.words, separator=goals.data.separator)
-    require_columns(table, named_columns(goals), where)
-    rows = {part: rows_of(content, goals) for part, content in parts_of(table, goals).items()}
+    require_columns(table.column_names, named_columns(goals), where)
+    parts = split_rows(table, goals.data.split, where, fraction=held)
+    rows = {part: rows_of(content, goals) for part, content in parts.items()}
     only = one_class(rows["train"].y)
     if only is not None:
         raise DataError(
             f"{where}: the target {goals.data.target!r} is {only!r} in all {rows['train'].n_rows} training rows; two "
             "classes are needed. Add rows of the other one, or correct data.target"
         )
-    return TrainingData(rows, external_rows(goals, goals.goal, goals.audit_goal), feature_columns(table, goals))
+    external = external_rows(goals, goals.goal, goals.audit_goal)
+    return TrainingData(rows, external, feature_columns(table.column_names, goals))
 
 
 def one_class(labels: npt.NDArray[Any] | None) -> Any:
@@ -79,33 +101,118 @@ def one_class(labels: npt.NDArray[Any] | None) -> Any:
     return None if labels is None or len(np.unique(labels)) != 1 else labels[:1].tolist()[0]
 
 
-def make_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocessor, Features]:
-    """The first step of the model, fitted to the training rows, and what it makes of all rows.
+def rows_of(block: Block, goals: GoalsFile, target: str | None = None, *, some_labels: bool = False) -> TableRows:
+    """Some rows with their labels (see `labels_of`) and weights, and under its own name each baseline.
+
+    Raises
+    ------
+    DataError
+        A baseline has the name of another column or fails on these rows, or labels or weights are not usable.
+    """
+    return TableRows(
+        populations=with_baselines(block.table, goals, block.title),
+        y=labels_of(block, goals, target, some=some_labels),
+        sample_weight=weights_of(block, goals),
+    )
+
+
+# Features
+
+
+def with_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocessor, TrainingData]:
+    """The first step of the model, fitted to the training rows, and all rows with what it makes of them as their X.
 
     Raises
     ------
     DataError
         A feature column cannot be read, or does not fit the training rows elsewhere.
     """
+    words, model = [name for name in goals.data.words if name in data.features], goals.model
     step = make_preprocessor(
-        data.features,
-        words=[name for name in goals.data.words if name in data.features],
-        numbers=goals.model.numbers,
-        n_bins=goals.model.bins,
-        rare_words=goals.model.rare_words,
+        data.features, words=words, numbers=model.numbers, n_bins=model.bins, rare_words=model.rare_words
     )
-    made = {"train": step.fit_transform(data.rows["train"].populations)}
-    made |= {part: step.transform(rows.populations) for part, rows in data.rows.items() if part != "train"}
-    return step, Features(made, {name: _external(step, name, rows) for name, rows in data.external.items()})
+    train = data.rows["train"]
+    rows = {"train": train.replaced(X=step.fit_transform(train.populations))}
+    rows |= {part: content.replaced(X=step.transform(content.populations)) for part, content in data.rows.items()
+             if part != "train"}  # fmt: skip
+    external = {}
+    for name, content in data.external.items():
+        try:
+            with warnings_reworded(functools.partial("external.{}: {}".format, name)):
+                external[name] = content.replaced(X=step.transform(content.populations))
+        except DataError as error:
+            raise DataError(f"external.{name}: {error}") from error
+    return step, TrainingData(rows, external, data.features)
 
 
-def _external(step: TablePreprocessor, name: str, rows: TableRows) -> Any:
-    """Features of an external data set; what is said about its table names it."""
-    try:
-        with warnings_reworded(lambda warning: f"external.{name}: {warning}"):
-            return step.transform(rows.populations)
-    except DataError as error:
-        raise DataError(f"external.{name}: {error}") from error
+def estimator_options(goals: GoalsFile, progress: Progress, **others: Any) -> dict[str, Any]:
+    """What the estimators of a goals file are given, besides their goal; `others` come first."""
+
+    # A function, because sweeps clone the estimator, and a terminal cannot be copied.
+    def watch(numbers: SolverProgress) -> None:
+        progress.watch(numbers)
+
+    model = goals.model
+    return gathered({
+        "enforce": model.enforce, "pos_label": goals.data.positive, "time_budget": model.time_budget,
+        "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [watch],
+        "random_state": 0,  # of feature maps and of rows kept aside: the same file trains the same model
+        **model.kernel, **others,
+    })  # fmt: skip
+
+
+# External data sets
+
+
+def external_rows(goals: GoalsFile, *wanted: Goal | None, words: Collection[str] = ()) -> dict[str, TableRows]:
+    """The rows of the external data sets that some goals use, by name.
+
+    Parameters
+    ----------
+    goals : GoalsFile
+    *wanted : Goal or None
+    words : collection of str
+        Columns of CSV files that are text, beside `data.words`.
+
+    Raises
+    ------
+    DataError
+        A table cannot be read, leads outside the folders that are allowed, or has labels that cannot be used.
+    """
+    used = dict.fromkeys(name for goal in wanted if goal is not None for name in goal.sources)
+    return {name: external_set(name, goals, words) for name in used}
+
+
+def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> TableRows:
+    """The rows of one external data set; see `external_rows`."""
+    section = goals.external[name]
+    for file in table_files(section.table):  # a folder may hold links
+        if not is_within(file, goals.allowed_folders):
+            raise DataError(
+                f"external.{name}.table: {str(file)!r} leads outside the folder of the goals file. Move it there, or "
+                "allow its folder by --allow-outside FOLDER"
+            )
+    where, separator = table_text(section.table), section.separator or goals.data.separator
+    table = read_table(section.table, words=[*goals.data.words, *words], separator=separator)
+    if section.target is not None:
+        require_columns(table.column_names, {section.target: f"external.{name}.target"}, where)
+    rows = rows_of(Block.whole(table, where), goals, section.target, some_labels=True)
+    has_labels = rows.y is not None and any(label is not None for label in rows.y)
+    return rows if has_labels else rows.replaced(y=None)
+
+
+def as_external(rows: Mapping[str, TableRows]) -> dict[str, External]:
+    """External data sets for `fit` and `audit`; a model takes their features, a pipeline their table."""
+    return {
+        name: External(
+            content.populations if content.X is None else content.X, content.y, sample_weight=content.sample_weight,
+            populations=content.populations,
+        )
+        for name, content in rows.items()
+    }  # fmt: skip
+
+
+# Rows that were trained on
 
 
 def warn_of_training_rows(goals: GoalsFile, measured: TablePath) -> None:
@@ -123,9 +230,109 @@ def warn_of_training_rows(goals: GoalsFile, measured: TablePath) -> None:
 
 def is_trained_on(goals: GoalsFile, table: TablePath) -> bool:
     """Whether a table is that of the goals file, and no column of it says which rows are for training."""
-    return goals.data.split is None and _files(table) == _files(goals.data.table)
+    files, trained = ([os.path.realpath(path) for path in paths_of(one)] for one in (table, goals.data.table))
+    return goals.data.split is None and files == trained
 
 
-def _files(table: TablePath) -> list[str]:
-    paths: tuple[Path, ...] = table if isinstance(table, tuple) else (table,)
-    return [os.path.realpath(path) for path in paths]
+# Decisions of earlier models
+
+
+def with_baselines(table: pa.Table, goals: GoalsFile, where: str) -> pa.Table:
+    """A table with a column for each baseline, under its own name.
+
+    A baseline that is a column is left out where the table lacks that column; models and functions are asked about the
+    rows.
+
+    Raises
+    ------
+    DataError
+        A baseline has the name of another column, or its model or function fails on these rows.
+    ModelFileError
+        A model file cannot be read.
+    """
+    given = table
+    for name, section in goals.earlier.items():
+        column, path, function = section.column, section.model, section.function
+        if column is not None and (name == column or column not in given.column_names):
+            continue
+        if name in given.column_names:
+            what = f"reads column {column!r}" if column is not None else f"is a function, {function}"
+            what = what if path is None else f"is a model, {path.name}"
+            raise DataError(f"{where}: baselines.{name} {what}, but there is a column {name!r} too. Rename")
+        if column is not None:
+            labels = given[column]
+        elif path is not None:
+            changed = path.stat().st_mtime_ns if path.exists() else 0
+            labels = _answer(functools.partial(_predict, path, changed), given, f"baselines.{name}", str(path), where)
+        else:
+            ask = _function(str(function), goals.path.parent, name)
+            labels = _answer(ask, given, f"baselines.{name}", str(function), where)
+        table = table.append_column(name, labels)
+    return table
+
+
+def baseline_labels(goals: GoalsFile, tables: Mapping[str | None, pa.Table]) -> dict[str, dict[str | None, Any]]:
+    """The decisions of the earlier models that all tables have, by name and table."""
+    return {
+        name: {source: table[name] for source, table in tables.items()}
+        for name in goals.baseline_names
+        if all(name in table.column_names for table in tables.values())
+    }
+
+
+def _answer(ask: Callable[[pa.Table], Any], table: pa.Table, name: str, what: str, where: str) -> pa.Array:
+    """The labels that a model or function gives, one a row."""
+    try:
+        with warnings_reworded(functools.partial("{}: {}".format, name)):
+            answer = ask(table)
+    except WidemarginError as error:
+        raise type(error)(f"{name} ({what}) on {where}: {error}") from error
+    except Exception as error:  # another's code may do anything
+        raise DataError(
+            f"{name}: {what} fails on {where} ({type(error).__name__}: {str(error)[:200]}). Correct it"
+        ) from error
+    cure = "It has to give one label per row"
+    try:
+        labels = np.asarray(answer)
+        column = pa.array(labels.tolist()) if labels.shape == (table.num_rows,) else None
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise DataError(f"{name}: {what} gives no labels ({str(error)[:200]}). {cure}") from error
+    if column is None:
+        raise DataError(
+            f"{name}: {what} gives an answer of shape {labels.shape} for the {table.num_rows} rows of {where}. {cure}"
+        )
+    return column
+
+
+def _predict(path: Path, changed: int, table: pa.Table) -> Any:
+    return _model(path, changed).predict(table)
+
+
+@functools.lru_cache(maxsize=8)
+def _model(path: Path, changed: int) -> Any:
+    """The model of a file, read once as long as the file does not change."""
+    model = load_model(path)
+    if not hasattr(model[0] if hasattr(model, "steps") else model, "schema_"):
+        raise DataError(
+            "the model takes arrays, not tables. Save a Pipeline that starts with make_preprocessor(), or write its "
+            "decisions into a column"
+        )
+    return model
+
+
+def _function(name: str, folder: Path, baseline: str) -> Callable[[pa.Table], Any]:
+    """Import `module:function`; modules in the folder of the goals file are looked for too."""
+    module_name, _, function_name = name.partition(":")
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        function: Callable[[pa.Table], Any] = getattr(importlib.import_module(module_name), function_name)
+    except Exception as error:  # another's code may do anything
+        raise DataError(
+            f"baselines.{baseline}: {name} cannot be imported ({type(error).__name__}: {str(error)[:200]}). "
+            "Put the module beside the goals file, or install it"
+        ) from error
+    finally:
+        sys.path.remove(str(folder.resolve()))
+    if not callable(function):
+        raise DataError(f"baselines.{baseline}: {name} is a {type(function).__name__}, no function. Name a function")
+    return function

@@ -1,7 +1,6 @@
 """What kernel models say about their data and their kernel."""
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,11 +14,10 @@ from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, KernelFunction, Spectrum
 
 __all__ = [
-    "name_the_kernel", "refuse_overflow", "warn_of_indefiniteness", "warn_of_scales", "warn_of_steepness",
-    "without_scale_warnings",
+    "DISTANCES", "name_the_kernel", "refuse_overflow", "warn_of_indefiniteness", "warn_of_scales", "warn_of_steepness",
 ]  # fmt: skip
 
-_DISTANCES = "of the squared distances"
+DISTANCES = "of the squared distances"
 """What tells the warning of scales from others."""
 
 
@@ -40,7 +38,7 @@ def warn_of_scales(model: object, kernel: Kernel, X: Matrix, least: int = 10) ->
     if count:
         share, others = float(variance[largest].sum()) / total, varying - count
         warn(
-            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {_DISTANCES} between rows: the "
+            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {DISTANCES} between rows: the "
             f"kernel hardly sees the other {others} feature{'s' * (others != 1)}. Scale them "
             "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             KernelWarning,
@@ -81,14 +79,6 @@ def _drowning(X: Matrix, variance: Floats, *, dominant: float = 0.99, jump: floa
             return by_size[: 1 + int(np.argmax(wide))]
     count = 1 + int(np.searchsorted(np.cumsum(variance[order]), enough))
     return order[: count if order.shape[0] >= 3 and count <= max(1, order.shape[0] // few) else 0]
-
-
-@contextmanager
-def without_scale_warnings() -> Iterator[None]:
-    """Keep `warn_of_scales` silent: the features were looked at before."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=f".* {_DISTANCES} ", category=KernelWarning)
-        yield
 
 
 def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4) -> None:

@@ -11,13 +11,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import ROW_CHECKS, refuse_one_class
+from widemargin.estimators._options import parameters
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
 from widemargin.exceptions import DataError
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.linalg.equal_rows import canonical_rows
 
-__all__ = ["KernelModel", "class_weights", "labels_of", "positive_numbers", "refuse_missing"]
+__all__ = ["KernelModel", "KernelParameters", "class_weights", "labels_of", "positive_numbers", "refuse_missing"]
 
 
 class KernelModel:
@@ -27,7 +29,11 @@ class KernelModel:
     gamma: str | float
     degree: float
     coef0: float
+    gamma_: float
     classes_: npt.NDArray[Any]
+    dual_coef_: Matrix
+    support_: npt.NDArray[np.integer[Any]]
+    support_vectors_: Matrix
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -64,6 +70,21 @@ class KernelModel:
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
+
+
+@parameters
+class KernelParameters:
+    """Parameters that kernel classifiers of this library's own share."""
+
+    kernel: kinds.KernelName = "rbf"
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    cache_size: kinds.Positive = 200
+    random_state: kinds.Random = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
 
 
 def class_weights(
@@ -103,8 +124,7 @@ def positive_numbers(name: str, values: Iterable[float]) -> list[float]:
 def labels_of(scores: Floats, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The classes that scores choose, shape (n,): by sign where they have shape (n,), else the largest of a row."""
     chosen = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-    labels: npt.NDArray[Any] = classes[chosen]
-    return labels
+    return np.asarray(classes[chosen])
 
 
 def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:

@@ -12,7 +12,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, KernelParameters, labels_of, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -24,7 +24,7 @@ __all__ = ["KernelPerceptron"]
 
 
 @parameters
-class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
 
     It costs one row of the kernel matrix a mistake and has no parameter to choose but the passes. One pass with the
@@ -95,18 +95,9 @@ class KernelPerceptron(KernelModel, ClassifierMixin, BaseEstimator):  # type: ig
     [0, 0, 1, 1]
     """
 
-    kernel: kinds.KernelName = "rbf"
-    gamma: kinds.Gamma = "scale"
-    degree: kinds.NotNegative = 3
-    coef0: kinds.AnyNumber = 0.0
     max_iter: kinds.Count = 5
     iterate: Annotated[str, StrOptions(set(perceptron.ITERATES))] = "average"
-    cache_size: kinds.Positive = 200
-    random_state: kinds.Random = None
     on_interrupt: kinds.OnInterrupt = "raise"
-    time_budget: kinds.Positive | None = None
-    callbacks: kinds.Callbacks = None
-    n_jobs: int | None = None
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "KernelPerceptron":

@@ -12,6 +12,7 @@ goes up in C to each of them, and takes the SVM that has this nu.
 import copy
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +20,6 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.utils import check_random_state, check_X_y
@@ -32,12 +32,12 @@ from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.advice import warn_of_scales, without_scale_warnings
-from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, splits
+from widemargin.estimators.kernel_svm.advice import DISTANCES, warn_of_scales
+from widemargin.estimators.kernel_svm.binary_problems import kernel_rows, splits
 from widemargin.estimators.kernel_svm.kernel_model import class_weights, positive_numbers
 from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC
 from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget, Progress
@@ -140,11 +140,11 @@ class KernelSearch:
     def __str__(self) -> str:
         gammas = sorted({cell.gamma for cell in self.cells if cell.gamma is not None})
         columns: list[float | None] = [*gammas] or [None]
-        found = {(getattr(cell, self.given), cell.gamma): cell for cell in self.cells}
+        by_place = {(getattr(cell, self.given), cell.gamma): cell for cell in self.cells}
         heads = ["all" if gamma is None else f"gamma={gamma:.3g}" for gamma in columns]
         lines = [" ".join([f"{'error':>10}", *(f"{head:>16}" for head in heads)])]
-        for value in sorted({value for value, _ in found}):
-            shown = (found.get((value, gamma)) for gamma in columns)
+        for value in sorted({value for value, _ in by_place}):
+            shown = (by_place.get((value, gamma)) for gamma in columns)
             texts = ("" if cell is None else f"{cell.error:.4f} ± {cell.standard_error:.4f}" for cell in shown)
             lines.append(" ".join([f"{f'{self.given}={value:.4g}':>10}", *(f"{text:>16}" for text in texts)]))
         best = ", ".join(f"{name}={value:.4g}" for name, value in self.best_params.items())
@@ -286,7 +286,8 @@ def kernel_search(
     params = {"nu": best.nu} if isinstance(model, SBPClassifier) else {"C": best.C}
     params |= {} if best.gamma is None else {"gamma": best.gamma}
     chosen = clone(model).set_params(**params)
-    with limit_threads(n_jobs), without_scale_warnings():
+    with limit_threads(n_jobs), warnings.catch_warnings():  # the features were looked at before
+        warnings.filterwarnings("ignore", message=f".* {DISTANCES} ", category=KernelWarning)
         new_error, new_spread = search.on_new_rows(chosen)
     return KernelSearch(
         params, chosen, tuple(cells), grid.name, new_error, new_spread, search.n_rows, status, search.evaluations,
@@ -340,7 +341,9 @@ class _Search:
     @property
     def rows(self) -> Matrix:
         """The rows of the subsample."""
-        return self._part(self._chosen)
+        if self._model.kernel == "precomputed":
+            return check_precomputed(self._X)[np.ix_(self._chosen, self._chosen)]
+        return self._X[self._chosen]
 
     def _option(self, name: str, default: str) -> str:
         """An option that only one of the two kinds of models has."""
@@ -389,9 +392,9 @@ class _Search:
         else:
             unwatched.set_params(callbacks=None)
         travels._model = unwatched
-        for found, evaluations in side_by_side(partial(travels.elsewhere, grid, deadline), kernels, workers):
+        for measured, evaluations in side_by_side(partial(travels.elsewhere, grid, deadline), kernels, workers):
             self.evaluations += evaluations
-            yield from found
+            yield from measured
 
     def elsewhere(
         self, grid: _Grid, deadline: Deadline, given: tuple[Kernel, float | None]
@@ -417,10 +420,18 @@ class _Search:
         self.evaluations += computed.evaluations
         model, parts = self._model, []
         bias = model.fit_intercept if isinstance(model, SBPClassifier) else model._options.fit_intercept
-        for held in self._folds:
-            free = self._weight.copy()
+        for held in self._folds:  # the binary problems of a fold, each on its way to larger C
+            free, fold = self._weight.copy(), []
             free[held] = 0.0
-            parts.append([_Part(matrix, split, self._codes, free, bias, budget) for split in self._splits])
+            for split in self._splits:
+                mine = free > 0.0
+                if split.negative is not None:
+                    mine &= (self._codes == split.positive) | (self._codes == split.negative)
+                index = np.flatnonzero(mine)
+                y = np.where(self._codes[index] == split.positive, 1.0, -1.0)
+                problem = KernelProblem(matrix.subset(index), y, free[index], bias)
+                fold.append((index, Duals(problem, SEARCH.duals, budget=budget)))
+            parts.append(fold)
         for value in grid.values:
             try:
                 cell = self._cell(matrix, parts, grid.name, value, gamma)
@@ -429,16 +440,16 @@ class _Search:
             yield f"{grid.name}={value:.4g}" + ("" if gamma is None else f" gamma={gamma:.4g}"), cell
 
     def _cell(
-        self, matrix: WholeMatrix, parts: "list[list[_Part]]", name: str, value: float, gamma: float | None
+        self, matrix: WholeMatrix, parts: list[list[tuple[Ints, Duals]]], name: str, value: float, gamma: float | None
     ) -> Cell:
         """Measure one cell."""
         missed, k = np.zeros(self.n_rows, dtype=bool), self._classes.shape[0]
         used, duals = [], []
         for fold, held in zip(parts, self._folds, strict=True):
             coef, intercept = np.zeros((self.n_rows, len(fold))), np.zeros(len(fold))
-            for number, part in enumerate(fold):
-                dual = part.duals.at(value) if name == "C" else part.duals.of(value)
-                coef[part.index, number], intercept[number] = dual.coef, dual.intercept
+            for number, (index, path) in enumerate(fold):
+                dual = path.at(value) if name == "C" else path.of(value)
+                coef[index, number], intercept[number] = dual.coef, dual.intercept
                 duals.append(dual)
             scores = matrix.block(held) @ coef + intercept
             if k == 2:
@@ -465,23 +476,3 @@ class _Search:
         new = new[:, self._chosen] if model.kernel == "precomputed" else new
         error = float(np.mean(fitted.predict(new) != self._y[self._rest]))
         return error, math.sqrt(error * (1.0 - error) / self._rest.shape[0])
-
-    def _part(self, rows: npt.NDArray[np.intp]) -> Matrix:
-        if self._model.kernel == "precomputed":
-            return check_precomputed(self._X)[np.ix_(rows, rows)]
-        return self._X[rows]
-
-
-class _Part:
-    """A binary problem of a fold on its way to larger C."""
-
-    def __init__(
-        self, matrix: WholeMatrix, split: Split, codes: Ints, weight: Floats, fit_intercept: bool, budget: Budget
-    ) -> None:
-        mine = np.ones(codes.shape[0], dtype=bool)
-        if split.negative is not None:
-            mine = (codes == split.positive) | (codes == split.negative)
-        self.index = np.flatnonzero(mine & (weight > 0.0))
-        y = np.where(codes[self.index] == split.positive, 1.0, -1.0)
-        problem = KernelProblem(matrix.subset(self.index), y, weight[self.index], fit_intercept)
-        self.duals = Duals(problem, SEARCH.duals, budget=budget)

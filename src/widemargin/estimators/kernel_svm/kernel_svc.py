@@ -18,18 +18,11 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Ints, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._calibration import calibrates, hold_out
-from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import name_the_kernel, warn_of_indefiniteness, warn_of_steepness
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
-from widemargin.estimators.kernel_svm.multiclass import (
-    fit_calibrators,
-    probabilities,
-    score_blocks,
-    sharpened,
-    sharpness,
-)
 from widemargin.estimators.kernel_svm.options import KernelOptions
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -181,10 +174,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     n_jobs: int | None = None
     solver_options: KernelOptions | Mapping[str, object] | None = None
 
-    @property
-    def _options(self) -> KernelOptions:
-        """What SVC does not have, checked."""
-        return KernelOptions.of(self.solver_options)
+    _options = Checked(KernelOptions)
 
     @property
     def coef_(self) -> Matrix:
@@ -247,9 +237,11 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if self.calibration is not None:  # on rows that training did not see
                 codes, weight, parts = codes[held], weight[held], self._splits()
                 scores = np.concatenate([block for _, block in self._score_blocks(rows[held])])
-                self.calibrators_ = fit_calibrators(self.calibration, parts, scores, codes, weight)
+                self.calibrators_ = multiclass.fit_calibrators(self.calibration, parts, scores, codes, weight)
                 if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
-                    self.sharpness_ = sharpness(probabilities(self.calibrators_, parts, scores), codes, weight)
+                    self.sharpness_ = multiclass.sharpness(
+                        multiclass.probabilities(self.calibrators_, parts, scores), codes, weight
+                    )
         self._conclude(solved, budget)
         return self
 
@@ -358,7 +350,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _score_blocks(self, X: Matrix) -> Iterator[tuple[slice, Floats]]:
         """Scores of checked rows by all binary problems, a block of rows at a time."""
         pairs = self.classes_.shape[0] > 2 and self._options.multi_class == "ovo"
-        return score_blocks(self, X, pairs=pairs, backend=self._options.backend)
+        return multiclass.score_blocks(self, X, pairs=pairs, backend=self._options.backend)
 
     def decision_function(self, X: Features) -> Floats:
         """Scores of new rows.
@@ -389,8 +381,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             chosen = np.empty(rows.shape[0], dtype=np.intp)
             for block, scores in self._score_blocks(rows):
                 chosen[block] = multiclass.votes(scores, k)
-        labels: npt.NDArray[Any] = self.classes_[chosen]
-        return labels
+        return np.asarray(self.classes_[chosen])
 
     @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:
@@ -401,9 +392,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
         """
         rows, parts = self._checked_new(X), self._splits()
-        blocks = [probabilities(self.calibrators_, parts, scores) for _, scores in self._score_blocks(rows)]
+        blocks = [multiclass.probabilities(self.calibrators_, parts, scores) for _, scores in self._score_blocks(rows)]
         table = np.concatenate(blocks)
-        return table if self.sharpness_ == 1.0 else sharpened(table, self.sharpness_)
+        return table if self.sharpness_ == 1.0 else multiclass.sharpened(table, self.sharpness_)
 
     @available_if(calibrates)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Features) -> Floats:

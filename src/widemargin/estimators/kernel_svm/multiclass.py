@@ -13,9 +13,9 @@ loss is 0.34, at an accuracy of 98%. So with more than two classes all rows held
 probabilities: 0.06.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,13 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.estimators._calibration import calibrated, fit_calibrator
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.exceptions import DataError
 from widemargin.kernels.backend import usable_name
-from widemargin.kernels.functions import KernelFunction, settled_kernel
+from widemargin.kernels.functions import settled_kernel
 
 __all__ = [
-    "KernelExpansion", "coupled", "dense", "expand", "fit_calibrators", "linear_weights", "one_vs_rest",
+    "coupled", "dense", "expand", "fit_calibrators", "linear_weights", "one_vs_rest",
     "pair_scores", "probabilities", "score_blocks", "sharpened", "sharpness", "votes",
 ]  # fmt: skip
 
@@ -93,15 +94,10 @@ def one_vs_rest(scores: Floats, n_classes: int) -> Floats:
 
 def votes(scores: Floats, n_classes: int) -> Ints:
     """The class that most pairs vote for, the first of those, shape (p,)."""
-    count = np.zeros((scores.shape[0], n_classes), dtype=np.int64)
-    column = 0
-    for i in range(n_classes):
-        for j in range(i + 1, n_classes):
-            first = scores[:, column] > 0.0
-            count[:, i] += first
-            count[:, j] += ~first
-            column += 1
-    return np.asarray(np.argmax(count, axis=1))
+    first, second = np.triu_indices(n_classes, 1)
+    winner = np.where(scores > 0.0, first, second) + n_classes * np.arange(scores.shape[0])[:, None]
+    count = np.bincount(winner.ravel(), minlength=scores.shape[0] * n_classes)
+    return np.asarray(np.argmax(count.reshape(-1, n_classes), axis=1))
 
 
 def linear_weights(dual_coef: Floats, vectors: Matrix, n_support: npt.NDArray[np.int32]) -> Floats:
@@ -114,21 +110,8 @@ def linear_weights(dual_coef: Floats, vectors: Matrix, n_support: npt.NDArray[np
     return np.array([parts[i][j - 1] + parts[j][i] for i in range(rows) for j in range(i + 1, rows)])
 
 
-class KernelExpansion(Protocol):
-    """A fitted model whose scores are sums over its support vectors."""
-
-    kernel: str | KernelFunction
-    degree: float
-    coef0: float
-    gamma_: float
-    classes_: npt.NDArray[Any]
-    dual_coef_: Matrix
-    support_: npt.NDArray[np.integer[Any]]
-    support_vectors_: Matrix
-
-
 def score_blocks(
-    model: KernelExpansion, X: Matrix, *, pairs: bool = False, backend: str = "numpy", numbers: int = 1 << 21
+    model: KernelModel, X: Matrix, *, pairs: bool = False, backend: str = "numpy", numbers: int = 1 << 21
 ) -> Iterator[tuple[slice, Floats]]:
     """Scores of checked rows by all binary problems, shape (rows, n_problems), and the rows that they belong to.
 
@@ -141,7 +124,7 @@ def score_blocks(
     if pairs:
         cuts = [0, *np.cumsum(model.n_support_).tolist()]  # type: ignore[attr-defined]
     backend = "numpy" if sp.issparse(X) else usable_name(backend)
-    parts = [_Part(model, slice(low, high), coef[:, low:high], backend) for low, high in pairwise(cuts)]
+    parts = [_weigher(model, slice(low, high), coef[:, low:high], backend) for low, high in pairwise(cuts)]
     intercept: Floats = getattr(model, "intercept_", np.zeros(1))
     step = max(1, numbers // (k * k))
     for low in range(0, X.shape[0], step):
@@ -150,25 +133,18 @@ def score_blocks(
         yield rows, pair_scores(sums, intercept) if pairs else sums[0] + intercept
 
 
-class _Part:
-    """Kernel values with some of the support vectors, times their coefficients."""
-
-    def __init__(self, model: KernelExpansion, place: slice, coef: Floats, backend: str) -> None:
-        self._coef = np.ascontiguousarray(coef.T)
-        self._columns = model.support_[place] if model.kernel == "precomputed" else None
-        self._rows = None
-        if self._columns is None and self._coef.shape[0]:
-            kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
-            vectors = model.support_vectors_[place]
-            # Products store no rows, so none needs to fit the cache.
-            self._rows = kernel_rows(kernel, vectors, cache_size=1e9, backend=backend)
-
-    def __call__(self, X: Matrix) -> Floats:
-        if self._columns is not None:
-            return np.asarray(X[:, self._columns] @ self._coef, dtype=np.float64)
-        if self._rows is None:
-            return np.zeros((X.shape[0], self._coef.shape[1]))
-        return self._rows.products(X, self._coef)
+def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Callable[[Matrix], Floats]:
+    """What gives kernel values of rows with some of the support vectors, times their coefficients."""
+    weights = np.ascontiguousarray(coef.T)
+    if model.kernel == "precomputed":
+        columns = model.support_[place]
+        return lambda X: np.asarray(X[:, columns] @ weights, dtype=np.float64)
+    if not weights.shape[0]:
+        return lambda X: np.zeros((X.shape[0], weights.shape[1]))
+    kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
+    # products store no rows, so none needs to fit the cache
+    rows = kernel_rows(kernel, model.support_vectors_[place], cache_size=1e9, backend=backend)
+    return lambda X: rows.products(X, weights)
 
 
 def fit_calibrators(method: str, parts: Sequence[Split], scores: Floats, codes: Ints, weight: Floats) -> list[Any]:
@@ -213,8 +189,8 @@ def probabilities(calibrators: Sequence[Any], parts: Sequence[Split], scores: Fl
 def sharpened(table: Floats, power: float) -> Floats:
     """Probabilities of classes raised to a power and scaled to sum 1, shape (p, k)."""
     logarithm = power * np.log(np.maximum(table, 1e-12))
-    found = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    table = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def sharpness(table: Floats, codes: Ints, weight: Floats) -> float:
@@ -268,5 +244,5 @@ def coupled(pairs: Floats, parts: Sequence[Split]) -> Floats:
     Q = -turned * r
     diagonal = np.arange(k)
     Q[:, diagonal, diagonal] = (turned**2).sum(axis=2) + 1e-12  # never singular
-    found = np.maximum(np.linalg.solve(Q, np.ones((pairs.shape[0], k, 1)))[..., 0], 0.0)
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    table = np.maximum(np.linalg.solve(Q, np.ones((pairs.shape[0], k, 1)))[..., 0], 0.0)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))

@@ -15,10 +15,16 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import binary_classes
-from widemargin.estimators._options import CURES, budget_of, interrupted, parameters
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import model_scores
 from widemargin.estimators.kernel_svm.advice import name_the_kernel
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
+from widemargin.estimators.kernel_svm.kernel_model import (
+    KernelModel,
+    KernelParameters,
+    class_weights,
+    labels_of,
+    refuse_missing,
+)
 from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.goals._warn import warn
@@ -49,7 +55,7 @@ class Task(NamedTuple):
 
 
 @parameters
-class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
     Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
@@ -148,26 +154,14 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
     """
 
     nu: kinds.NotNegative = field(default=1e-3, kw_only=False)
-    kernel: kinds.KernelName = "rbf"
-    gamma: kinds.Gamma = "scale"
-    degree: kinds.NotNegative = 3
-    coef0: kinds.AnyNumber = 0.0
     fit_intercept: bool = True
     tol: kinds.Positive | None = None
     max_iter: kinds.Count = 10_000
-    cache_size: kinds.Positive = 200.0
     class_weight: kinds.ClassWeight = None
-    time_budget: kinds.Positive | None = None
-    callbacks: kinds.Callbacks = None
     verbose: kinds.Verbose = 0
-    n_jobs: int | None = None
-    random_state: kinds.Random = None
     solver_options: SBPOptions | Mapping[str, object] | None = None
 
-    @property
-    def _options(self) -> SBPOptions:
-        """What few change, checked."""
-        return SBPOptions.of(self.solver_options)
+    _options = Checked(SBPOptions)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -288,6 +282,4 @@ class SBPClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignor
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
-        second = self.decision_function(X) > 0.0
-        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
-        return labels
+        return labels_of(self.decision_function(X), self.classes_)

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from widemargin._threads import limit_threads
 from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
@@ -166,6 +166,8 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     n_jobs: int | None = None
     solver_options: PursuitOptions | Mapping[str, object] | None = None
 
+    _options = Checked(PursuitOptions)
+
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
         """Train on labelled rows.
@@ -272,11 +274,6 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
                     "average=True in solver_options, scale the features, or use solver='lbfgs'.",
                     MarginConvergenceWarning,
                 )
-
-    @property
-    def _options(self) -> PursuitOptions:
-        """What `solver_options` says."""
-        return PursuitOptions.of(self.solver_options)
 
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).

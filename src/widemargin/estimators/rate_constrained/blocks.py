@@ -27,7 +27,7 @@ from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import as_rows, computed
 from widemargin.estimators._binary import ROW_CHECKS, external_rows
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
-from widemargin.exceptions import CapabilityError, DataError, MissingDataError
+from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import Source, external_data, make_source
 from widemargin.goals.binding.tables import column_of
@@ -41,11 +41,11 @@ from widemargin.problems.rate_constrained import RateConstrainedProblem, build_p
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
-from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS, BlockStep
+from widemargin.solvers.convex.convex_step import BlockStep
 
 __all__ = [
     "BlockTraining", "Counts", "Labels", "Survey", "blocked_problem", "counted_goal",
-    "refuse_for_blocks", "survey",
+    "survey",
 ]  # fmt: skip
 
 
@@ -137,8 +137,8 @@ def survey(blocks: BlockMap) -> Survey:
     DataError
         If blocks differ in their features, or features or weights are not finite numbers.
     """
-    found: Survey = blocks.sum(_survey)
-    return found
+    overview: Survey = blocks.sum(_survey)
+    return overview
 
 
 def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
@@ -154,12 +154,12 @@ def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
 
 
 def blocked_problem(
-    blocks: BlockMap, labels: Labels, counts: Counts, tied: TiedGoal, found: Survey, *, lam: float,
+    blocks: BlockMap, labels: Labels, counts: Counts, tied: TiedGoal, overview: Survey, *, lam: float,
     fit_intercept: bool, scratch: str | None,
 ) -> RateConstrainedProblem:  # fmt: skip
     """The ramp problem; its rows stay with the blocks, in memory or in files of the folder `scratch`."""
-    d, centre = found.sums.shape[0], found.sums / max(found.n_rows, 1)
-    task = _Task(labels, counts, tied, lam, fit_intercept, centre, scratch)
+    d, centre = overview.sums.shape[0], overview.sums / max(overview.n_rows, 1)
+    task = (labels, counts, tied, lam, fit_intercept, centre, scratch)
     prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
     # rows, stored numbers, and the rows of each cell
     n_rows, n_stored, *cell_count = prepared.sum(_sizes).tolist()
@@ -228,34 +228,7 @@ class BlockTraining:
         return tied, [part.positive for part in counted], shares
 
 
-def refuse_for_blocks(needs: Mapping[str, object], solver: str) -> None:
-    """Refuse parameters that need all rows in one place.
-
-    Raises
-    ------
-    CapabilityError
-        If one of `needs` is not None, or the solver is none over blocks.
-    """
-    for name, value in needs.items():
-        if value is not None:
-            raise CapabilityError(f"{name}={value!r} needs all rows in one place. Use fit, or {name}=None with blocks.")
-    if solver not in BLOCK_SOLVERS:
-        raise CapabilityError(f"solver={solver!r} needs all rows in one place. Use 'auto' with blocks.")
-
-
 # what runs where a block is
-
-
-class _Task(NamedTuple):
-    """How a block's rows become its problem."""
-
-    labels: Labels
-    counts: Counts
-    tied: TiedGoal
-    lam: float
-    fit_intercept: bool
-    centre: Floats
-    scratch: str | None
 
 
 def _matrix(rows: Rows, title: str = "a block") -> Any:
@@ -295,8 +268,8 @@ def _survey(block: Block, _: None) -> Survey:
 
 def _source(rows: Rows, labels: Labels) -> Source:
     """The rows of a block as a source of the goal."""
-    asked = replace(rows, baselines={**labels.models, **rows.baselines})
-    return make_source(asked, baselines_used(labels.goal).get(rows.source, ()), classes=labels.classes)
+    with_models = replace(rows, baselines={**labels.models, **rows.baselines})
+    return make_source(with_models, baselines_used(labels.goal).get(rows.source, ()), classes=labels.classes)
 
 
 def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) -> Counts:
@@ -313,24 +286,27 @@ def _count(block: Block, message: tuple[Labels, tuple[Floats, float] | None]) ->
     return Counts({source.name: part})
 
 
-def _problem_of(loaded: Rows | Mapping[str, Any], task: _Task) -> RateConstrainedProblem:
+def _problem_of(
+    loaded: Rows | Mapping[str, Any], task: tuple[Labels, Counts, TiedGoal, float, bool, Floats, str | None]
+) -> RateConstrainedProblem:
     """The problem of a block's rows, with the coefficients of the whole."""
+    labels, counts, whole, lam, fit_intercept, centre, scratch = task
     data = as_rows(loaded)
-    source = _source(data, task.labels)
-    of_kind = task.tied.cell[task.counts.names.index(source.name)]
-    cell = task.counts.parts[source.name].numbers(source, of_kind)
-    if task.scratch is not None and not Path(task.scratch).is_dir():
-        raise MissingDataError(f"scratch: there is no folder {task.scratch} where a worker runs. Make it there.")
-    X, fit_intercept = _matrix(data), task.fit_intercept
-    tied = replace(task.tied, cell=(cell,), row_weight=(source.weight,))
-    problem = build_problem(tied, [X], task.lam, fit_intercept=fit_intercept)
+    source = _source(data, labels)
+    of_kind = whole.cell[counts.names.index(source.name)]
+    cell = counts.parts[source.name].numbers(source, of_kind)
+    if scratch is not None and not Path(scratch).is_dir():
+        raise MissingDataError(f"scratch: there is no folder {scratch} where a worker runs. Make it there.")
+    X = _matrix(data)
+    tied = replace(whole, cell=(cell,), row_weight=(source.weight,))
+    problem = build_problem(tied, [X], lam, fit_intercept=fit_intercept)
     parts = [(block.X, block.row_of) for block in problem.rows.blocks]  # type: ignore[union-attr]
     weight, cell = problem.weight, problem.cell
-    if task.scratch is not None:
+    if scratch is not None:
         X, row_of = parts[0]
         X = X if row_of.shape[0] == X.shape[0] else X[row_of]
-        parts, weight, cell = [(_mapped(X, task.scratch), None)], *(_mapped(a, task.scratch) for a in (weight, cell))
-    return replace(problem, rows=RowBlocks(parts, task.centre), weight=weight, cell=cell)
+        parts, weight, cell = [(_mapped(X, scratch), None)], *(_mapped(a, scratch) for a in (weight, cell))
+    return replace(problem, rows=RowBlocks(parts, centre), weight=weight, cell=cell)
 
 
 def _mapped(array: Any, folder: str) -> Any:

@@ -2,8 +2,7 @@
 
 import copy
 from collections.abc import Collection, Mapping
-from dataclasses import field
-from typing import Any, Literal, Self
+from typing import Self
 
 import narwhals as nw
 import numpy as np
@@ -21,20 +20,11 @@ from widemargin.estimators._binary import ROW_CHECKS, as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
-from widemargin.estimators.rate_constrained.blocks import BlockTraining, refuse_for_blocks
-from widemargin.estimators.rate_constrained.options import TrainingOptions
+from widemargin.estimators.rate_constrained import training as steps
+from widemargin.estimators.rate_constrained.blocks import BlockTraining
 from widemargin.estimators.rate_constrained.outcome import find_out
 from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
 from widemargin.estimators.rate_constrained.ramp_model import RampModel
-from widemargin.estimators.rate_constrained.training import (
-    CheckedRows,
-    Plan,
-    Solution,
-    TiedRows,
-    refuse_overflow,
-    step_plan,
-    train,
-)
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -45,6 +35,7 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
+from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS
 
 __all__ = ["RateConstrainedClassifier"]
 
@@ -193,31 +184,11 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     True
     """
 
-    goal: Goal | str | None = field(default=None, kw_only=False)
     C: kinds.Positive = 0.2
-    enforce: Literal["deterministic", "randomized"] = "deterministic"
-    kernel: kinds.KernelName | None = None
-    gamma: kinds.Gamma = "scale"
-    feature_map: kinds.FeatureMapName = None
     max_steps: kinds.Count = 5
-    pos_label: kinds.PosLabel = None
-    baselines: Mapping[str, Classifier] | None = None
     confidence: kinds.Confidence | None = None
     validation_fraction: kinds.Share = 0.2
     calibration: kinds.Calibration = None
-    on_infeasible: kinds.OnInfeasible = "raise"
-    time_budget: kinds.Positive | None = None
-    callbacks: kinds.Callbacks = None
-    n_jobs: int | None = None
-    random_state: kinds.Random = None
-    solver_options: TrainingOptions | Mapping[str, object] | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
@@ -269,11 +240,11 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
 
     def _train(
         self,
-        rows: CheckedRows,
+        rows: steps.CheckedRows,
         goal: Goal,
         budget: Budget,
         *,
-        start: Solution | None = None,
+        start: steps.Solution | None = None,
         space: ColumnSpace | None = None,
     ) -> Self:
         """Tie the goal, solve, set the fitted attributes, and say how it ended; a refit gives a start and its space."""
@@ -286,11 +257,11 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         if self.calibration is not None:
             rows, held = (rows.take(part) for part in hold_out(rows.labels, rng))
         tied, validated = self._tied(rows), None
-        with limit_threads(self.n_jobs), refuse_overflow(tied.matrices):
+        with limit_threads(self.n_jobs), steps.refuse_overflow(tied.matrices):
             space = space or self._space(rows.X, rows.weight, n_sources=len(tied.matrices))
             plan = self._plan(rows.whole_weight)
             if proving is None:
-                trained = train(tied, space, plan, budget, start=start)
+                trained = steps.train(tied, space, plan, budget, start=start)
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
                     trained, self.goal_report_, self.enforce, lambda w, b: self._at(space, w, b)._measured(tied)
@@ -373,8 +344,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         self._validate_params()
         self._forget_refits()
         options = self._options
-        needs = {"kernel": self.kernel, "feature_map": self.feature_map, "confidence": self.confidence}
-        refuse_for_blocks(needs | {"calibration": self.calibration}, options.solver)
+        for name in ("kernel", "feature_map", "confidence", "calibration"):
+            if (value := getattr(self, name)) is not None:
+                what = f"{name}={value!r} needs all rows in one place"
+                raise CapabilityError(f"{what}. Use fit, or {name}=None with blocks.")
+        if options.solver not in BLOCK_SOLVERS:
+            raise CapabilityError(f"solver={options.solver!r} needs all rows in one place. Use 'auto' with blocks.")
         check_checkpoint(checkpoint, resume)
         if not hasattr(blocks, "prepared"):
             raise DataError(
@@ -506,7 +481,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         baselines: Mapping[str, Classifier] | None = None,
         *,
         reset: bool = True,
-    ) -> CheckedRows:
+    ) -> steps.CheckedRows:
         """Checked rows; with `reset` they set what the estimator remembers of its data."""
         checked, labels = validate_data(self, X, y, reset=reset, **ROW_CHECKS)
         checked = canonical_rows(checked)
@@ -516,10 +491,10 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
         known = baselines or self.baselines or {}
-        return CheckedRows(Rows(X, labels, weight, populations, external or {}, known), checked)
+        return steps.CheckedRows(Rows(X, labels, weight, populations, external or {}, known), checked)
 
     def _sources(
-        self, uses: Mapping[str | None, Collection[str]], rows: CheckedRows
+        self, uses: Mapping[str | None, Collection[str]], rows: steps.CheckedRows
     ) -> tuple[tuple[Source, ...], list[Matrix]]:
         """The rows that a goal of these uses is tied to, and the features of each source."""
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
@@ -532,10 +507,10 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
                 raise DataError(f"external {source.name!r}: {error}") from error
         return sources, matrices
 
-    def _tied(self, rows: CheckedRows) -> TiedRows:
+    def _tied(self, rows: steps.CheckedRows) -> steps.TiedRows:
         """The goal on checked rows, and the features of all its sources."""
         sources, matrices = self._sources(baselines_used(self.goal_), rows)
-        return TiedRows(bind(self.goal_, sources), matrices)
+        return steps.TiedRows(bind(self.goal_, sources), matrices)
 
     def _space(self, X: Matrix, weight: Floats | None, *, n_sources: int) -> ColumnSpace:
         """What the model is linear in, settled on its training rows X."""
@@ -547,11 +522,11 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             )
         return make_space(SpaceParameters.of(self, self._options), X, weight, random_state=self.random_state)
 
-    def _plan(self, whole_weight: float) -> Plan:
+    def _plan(self, whole_weight: float) -> steps.Plan:
         """How to train on rows of this weight."""
         options = self._options
-        steps = step_plan(self.C, self.max_steps, options.tol, options.step_tol)
-        return Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, steps)
+        descent = steps.step_plan(self.C, self.max_steps, options.tol, options.step_tol)
+        return steps.Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, descent)
 
 
 def stable_goal(

@@ -1,7 +1,7 @@
 """`RateConstrainedClassifierCV`: the regulariser and the number of steps by cross-validation under the goal."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Annotated, Any, Literal
 
@@ -13,37 +13,23 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Bools, Classifier, Floats
-from widemargin.estimators import _kinds as kinds
+from widemargin._typing import Bools, Floats
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators._options import cause_of, parameters
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.folds import (
-    FoldMeasure,
-    Setting,
-    ValidationRows,
-    choose_setting,
-    make_splits,
-    validate,
-)
-from widemargin.estimators.rate_constrained.options import TrainingOptions
-from widemargin.estimators.thresholds.scores import row_wise
+from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting, ValidationRows, choose_setting, validate
+from widemargin.estimators.rate_constrained.ramp_model import RampParameters
+from widemargin.estimators.thresholds.scores import make_splits, row_wise
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning
-from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.sources import External
 from widemargin.solvers.base import Budget
 
 __all__ = ["RateConstrainedClassifierCV"]
 
-_SHARED = (
-    "kernel", "gamma", "feature_map", "enforce", "pos_label", "baselines", "on_infeasible", "callbacks", "n_jobs",
-    "random_state", "solver_options",
-)  # fmt: skip
-
 
 @parameters
-class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """`RateConstrainedClassifier` with C and the number of steps chosen by cross-validation under the goal.
 
     A lower training objective does not mean a lower test error (on a9a more steps and a larger C lower the first and
@@ -133,30 +119,11 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
     True
     """
 
-    goal: Goal | str | None = field(default=None, kw_only=False)
     Cs: Annotated[int | Sequence[float], Interval(Integral, 1, None, closed="left"), "array-like"] = 6
     max_steps: Annotated[int | Sequence[int], Interval(Integral, 1, None, closed="left"), "array-like"] = (5, 8)
     cv: Annotated[Any, "cv_object"] = 5
     rule: Literal["best", "one-standard-error"] = "best"
     refit: bool = True
-    kernel: kinds.KernelName | None = None
-    gamma: kinds.Gamma = "scale"
-    feature_map: kinds.FeatureMapName = None
-    enforce: Literal["deterministic", "randomized"] = "deterministic"
-    pos_label: kinds.PosLabel = None
-    baselines: Mapping[str, Classifier] | None = None
-    on_infeasible: kinds.OnInfeasible = "raise"
-    time_budget: kinds.Positive | None = None
-    callbacks: kinds.Callbacks = None
-    n_jobs: int | None = None
-    random_state: kinds.Random = None
-    solver_options: TrainingOptions | Mapping[str, object] | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
@@ -204,9 +171,8 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         if steps.ndim != 1 or not len(steps) or not (np.equal(steps, np.round(steps)).all() and (steps >= 1).all()):
             raise DataError(f"max_steps holds {steps.size} candidates; give at least one, each an integer >= 1.")
         settings = [Setting(float(C), int(s)) for C in np.unique(Cs) for s in np.unique(steps)]
-        shared = {name: getattr(self, name) for name in _SHARED}
-        plain = RateConstrainedClassifier(self.goal, **shared)
-        budget = Budget(self.time_budget, plain._budget().callbacks)
+        shared = {name: getattr(self, name) for name in RampParameters.__dataclass_fields__ if name != "time_budget"}
+        plain, budget = RateConstrainedClassifier(**shared), self._budget()
         self.goal_ = as_goal(self.goal)
         checked = plain._checked(row_wise(X), y, sample_weight, populations, external)
         rows = ValidationRows(plain, self.goal_, checked)
@@ -214,12 +180,12 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
             self.__dict__.pop(name, None)
             if hasattr(plain, name):
                 setattr(self, name, getattr(plain, name))
-        splits = make_splits(self.cv, rows, check_random_state(self.random_state))
+        splits = make_splits(self.cv, checked.labels, check_random_state(self.random_state), rows.strata)
         with limit_threads(self.n_jobs):
             done = validate(rows, splits, settings, budget)
         self._choose(settings, done, len(splits), budget)
         if self.refit:
-            chosen = RateConstrainedClassifier(self.goal, C=self.C_, max_steps=self.n_steps_, **shared)
+            chosen = RateConstrainedClassifier(C=self.C_, max_steps=self.n_steps_, **shared)
             if budget.interrupted:
                 chosen.solver_options = replace(chosen._options, on_interrupt="return")
             try:
@@ -232,19 +198,17 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
                         self.coef_ = chosen.coef_
                     if budget.interrupted:
                         self.status_ = "interrupted"
-        if budget.interrupted and TrainingOptions.of(self.solver_options).on_interrupt == "raise":
+        if budget.interrupted and self._options.on_interrupt == "raise":
             raise KeyboardInterrupt
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`."""
-        scores: Floats = self._fitted().decision_function(X)
-        return scores
+        return self._fitted().decision_function(X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
-        labels: npt.NDArray[Any] = self._fitted().predict(X)
-        return labels
+        return self._fitted().predict(X)
 
     def randomized_proba(self, X: Any) -> Floats:
         """Probabilities with which the randomised classifier names each class, shape (n, 2)."""
@@ -259,14 +223,14 @@ class RateConstrainedClassifierCV(ClassifierMixin, BaseEstimator):  # type: igno
         return self.best_estimator_
 
     def _choose(
-        self, settings: Sequence[Setting], done: Sequence[Sequence[FoldMeasure]], asked: int, budget: Budget
+        self, settings: Sequence[Setting], done: Sequence[Sequence[FoldMeasure]], expected: int, budget: Budget
     ) -> None:
         """Set what validation found, and say where it ended early or found nothing within noise."""
         self.n_splits_ = len(done)
         if budget.exhausted:
             seconds, cause = budget.elapsed, cause_of(budget)
             warn(
-                f"validation ended after {seconds:.1f} s with {len(done)} of {asked} folds ({cause}).",
+                f"validation ended after {seconds:.1f} s with {len(done)} of {expected} folds ({cause}).",
                 MarginConvergenceWarning,
             )
         if not done:  # nothing to choose by

@@ -21,27 +21,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
-from sklearn.model_selection import StratifiedKFold, check_cv
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.distributed.workers import Deadline, is_serial, side_by_side
+from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.training import (
-    CheckedRows,
-    Solution,
-    TiedRows,
-    Watched,
-    make_measures,
-    refuse_overflow,
-    step_plan,
-    with_solver,
-)
-from widemargin.exceptions import CapabilityError, DataError, GoalError
+from widemargin.estimators.thresholds.scores import Split
+from widemargin.exceptions import CapabilityError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.measuring.intervals import covariance, objective_influence, slack_variances
@@ -53,11 +43,8 @@ from widemargin.solvers.ramp.tightening import enforce_from_two_starts
 
 __all__ = [
     "Admissible", "FoldMeasure", "Setting", "ValidationRows", "choose_candidate", "choose_setting",
-    "fold_measures", "make_splits", "validate",
+    "fold_measures", "validate",
 ]  # fmt: skip
-
-Split = tuple[Ints, Ints]
-Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
 
 
 class Setting(NamedTuple):
@@ -113,7 +100,7 @@ class ValidationRows:
         If a bound is a number of rows, which means another thing on a fold.
     """
 
-    def __init__(self, plain: RateConstrainedClassifier, goal: Goal, rows: CheckedRows) -> None:
+    def __init__(self, plain: RateConstrainedClassifier, goal: Goal, rows: steps.CheckedRows) -> None:
         self.plain, self.goal, self.rows = plain, goal, rows
         self._uses = baselines_used(goal)
         self.tied = bind(goal, plain._sources(self._uses, rows)[0])
@@ -126,13 +113,13 @@ class ValidationRows:
                     "rate, or RateConstrainedClassifier with a C of your own."
                 )
 
-    def fold(self, number: int, split: Split) -> tuple[TiedRows, TiedRows]:
+    def fold(self, number: int, split: Split) -> tuple[steps.TiedRows, steps.TiedRows]:
         """The goal on the training and on the held-out rows of a fold."""
         parts = []
         for index, what in zip(split, ("training", "held-out"), strict=True):
             sources, matrices = self.plain._sources(self._uses, self.rows.take(index))
             try:
-                parts.append(TiedRows(bind(self.goal, sources, warn_trivial=False), matrices))
+                parts.append(steps.TiedRows(bind(self.goal, sources, warn_trivial=False), matrices))
             except GoalError as error:
                 raise GoalError(f"on the {len(index)} {what} rows of fold {number}: {error}") from error
         return parts[0], parts[1]
@@ -140,9 +127,7 @@ class ValidationRows:
     def unwatched(self) -> "ValidationRows":
         """These rows without callbacks, which do not travel."""
         other = copy.copy(self)
-        other.plain = copy.copy(self.plain)
-        other.plain.callbacks = None
-        other.plain.solver_options = replace(self.plain._options, verbose=0)
+        other.plain = self.plain._unwatched()
         return other
 
     def strata(self, n_splits: int) -> Ints:
@@ -153,28 +138,6 @@ class ValidationRows:
         together: Ints = np.where(common, cell + 2, label)
         rare = np.bincount(together)[together] < n_splits
         return np.where(rare, label, together) if rare.any() else together
-
-
-def make_splits(cv: Cv, rows: ValidationRows, random_state: np.random.RandomState) -> list[Split]:
-    """Row numbers of the folds.
-
-    Raises
-    ------
-    DataError
-        If a class has fewer rows than there are folds.
-    """
-    y = rows.rows.labels
-    if not isinstance(cv, Integral):
-        splitter = check_cv(cv, y, classifier=True)
-        return [(train, test) for train, test in splitter.split(np.zeros(len(y)), y)]
-    folds, smallest = int(cv), int(np.unique(y, return_counts=True)[1].min())
-    if folds < 2 or smallest < folds:
-        raise DataError(
-            f"cv={folds} needs at least 2 folds and {folds} rows of each class; the smaller has {smallest}."
-        )
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
-    strata = rows.strata(folds)
-    return [(train, test) for train, test in splitter.split(np.zeros(len(strata)), strata)]
 
 
 def validate(
@@ -230,7 +193,11 @@ def _one_fold(
 
 
 def fold_measures(
-    training: TiedRows, held: TiedRows, settings: Sequence[Setting], plain: RateConstrainedClassifier, budget: Budget
+    training: steps.TiedRows,
+    held: steps.TiedRows,
+    settings: Sequence[Setting],
+    plain: RateConstrainedClassifier,
+    budget: Budget,
 ) -> Iterator[FoldMeasure]:
     """Train and measure every setting in turn; ends early where the budget does.
 
@@ -249,15 +216,15 @@ def fold_measures(
     total, options = float(n if weight is None else weight.sum()), plain._options
     space = plain._space(matrices[0], weight, n_sources=len(matrices))
     flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
-    flat, convex = with_solver(flat, space, options.solver)
+    flat, convex = steps.with_solver(flat, space, options.solver)
     before: tuple[Setting, MajorizeOptions, RampResult] | None = None  # the setting trained last, and its solution
     first: ConvexState | None = None  # the solution of its C's first convex step
     for setting in settings:
         began = time.perf_counter()
         problem = flat.with_lam(2.0 / (total * setting.C))
-        plan = run = step_plan(setting.C, setting.steps, options.step_tol, options.step_tol)
-        watched, state = Watched(convex), first
-        start: Solution | None = None
+        plan = run = steps.step_plan(setting.C, setting.steps, options.step_tol, options.step_tol)
+        watched, state = steps.Watched(convex), first
+        start: steps.Solution | None = None
         if before is not None and before[0].C == setting.C and before[1].slopes == plan.slopes:
             done, prior = before[0].steps, before[2]
             if (
@@ -265,8 +232,8 @@ def fold_measures(
             ):  # its steps are the first ones of this setting's: no larger penalty was needed
                 run = replace(plan, steps=setting.steps - done - 1, slopes=())
                 start, state, watched.first = (prior.w, prior.b), prior.subproblem.state, first
-        with refuse_overflow(matrices):
-            measures, hard = make_measures(problem, plain.enforce)
+        with steps.refuse_overflow(matrices):
+            measures, hard = steps.make_measures(problem, plain.enforce)
             solution = minimise_ramp(problem, watched, run, start=start, state=state, budget=budget)
             best = enforce_from_two_starts(
                 problem, watched, measures, plan, hard=hard, give_back=measures is hard, budget=budget, known=solution

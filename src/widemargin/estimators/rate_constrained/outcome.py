@@ -132,11 +132,10 @@ def find_out(
     missed = [not (item.ramp_met if soft else item.met) for item in items]
     if not any(missed):
         return None
-    slacks = {item.label: item.slack for item in items if not item.met}
-    ramp_slacks = {item.label: item.ramp_slack for item in items if not item.ramp_met}
-    hard_ones, soft_ones = (
-        {label: None if slack is None else -slack for label, slack in some.items()} for some in (slacks, ramp_slacks)
-    )
+    hard_ones = {item.label: None if item.slack is None else -item.slack for item in items if not item.met}
+    soft_ones = {
+        item.label: None if item.ramp_slack is None else -item.ramp_slack for item in items if not item.ramp_met
+    }
     if diagnosis is None:
         limit = at_limit(trained.solution)
         pulling = [item.label for item, end, miss in zip(items, limit, missed, strict=True) if end or miss]

@@ -64,16 +64,13 @@ def refuse_unprovable(enforce: str, kernel: object, *, fit_intercept: bool) -> N
             f'a confidence covers the rates of predict, and enforce="{enforce}" is about those of '
             'predict_randomized. Use enforce="deterministic", or GoalThresholdClassifier(randomize=True) on the model.'
         )
+    refusal = ""
     if isinstance(kernel, str) and kernel == "precomputed":
-        raise CapabilityError(
-            "a confidence keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by "
-            "name or as a function."
-        )
-    if not fit_intercept:
-        raise CapabilityError(
-            "a confidence is reached by moving the threshold, and fit_intercept=False allows none. Use "
-            "fit_intercept=True, or confidence=None."
-        )
+        refusal = "keeps rows aside, and kernel='precomputed' has a column for every row. Give the kernel by name"
+    elif not fit_intercept:
+        refusal = "is reached by moving the threshold, and fit_intercept=False allows none. Use fit_intercept=True"
+    if refusal:
+        raise CapabilityError(f"a confidence {refusal}, or confidence=None.")
 
 
 def keep_rows(
@@ -106,14 +103,14 @@ def keep_rows(
 
 
 def train_validated(
-    rows: TiedRows, kept: TiedRows, confidence: float, space: ColumnSpace, plan: Plan, budget: Budget, *,
+    rows: TiedRows, aside: TiedRows, confidence: float, space: ColumnSpace, plan: Plan, budget: Budget, *,
     start: Solution | None, scores_of: Callable[[Floats, float], list[Floats]],
 ) -> Validated:  # fmt: skip
     """Train the family and choose model and threshold.
 
     Parameters
     ----------
-    rows, kept : TiedRows
+    rows, aside : TiedRows
         The goal on the training rows and on the validation rows.
     confidence : float
     space, plan, start
@@ -121,7 +118,7 @@ def train_validated(
     budget : Budget
         Where it is spent, the models so far are the family.
     scores_of : callable
-        Scores of the positive class by a solution (w, b), for each source of `kept`.
+        Scores of the positive class by a solution (w, b), for each source of `aside`.
 
     Returns
     -------
@@ -129,7 +126,7 @@ def train_validated(
         Of all candidates that are proved, the one of lowest objective on the validation rows; where there is none, the
         one that fewest rows would prove.
     """
-    tied, proving = rows.tied, kept.tied
+    tied, proving = rows.tied, aside.tied
     ours, theirs = ([item.text for item in part.constraints] for part in (tied, proving))
     if ours != theirs:  # what is trained must be what is proved: bundles and tiny populations depend on the rows
         strange = sorted({*ours} ^ {*theirs})
@@ -172,7 +169,7 @@ def train_validated(
             proving, measured, proofs, refused=f"none of {len(family)} models at any threshold",
             tried="every one was tried", nearest="the nearest",
         )  # fmt: skip
-        refusal = f"{refusal} {cure_text(proved=True, rows=needed[place], kept='this model')}"
+        refusal = f"{refusal} {cure_text(proved=True, rows=needed[place], keeping='this model')}"
     best, status = model.best, Status.CONVERGED if proved else Status.INFEASIBLE
     moved = replace(best, b=best.b + choice.threshold, shifted=best.shifted or choice.threshold != 0.0, how="")
     if model.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT):

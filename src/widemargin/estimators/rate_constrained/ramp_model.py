@@ -2,24 +2,26 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import field, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from widemargin._typing import Bools, Features, Floats, Matrix, Seed
+from widemargin._typing import Bools, Classifier, Features, Floats, Matrix, Seed
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import ROW_CHECKS, BinaryGoalMixin
 from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
-from widemargin.estimators._options import CURES, budget_of
+from widemargin.estimators._options import CURES, Checked, budget_of, parameters
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import Infeasibility, certificate_text, explain, generalization
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
@@ -27,7 +29,7 @@ from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["RampModel"]
+__all__ = ["RampModel", "RampParameters"]
 
 
 class _CoefficientsOfLinearModels:
@@ -42,29 +44,51 @@ class _CoefficientsOfLinearModels:
         raise AttributeError("coef_ is set by fit.")
 
 
-class RampModel(BinaryGoalMixin):
+@parameters
+class RampParameters:
+    """The parameters that a rate-constrained classifier shares with its cross-validation."""
+
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    enforce: Literal["deterministic", "randomized"] = "deterministic"
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Classifier] | None = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    random_state: kinds.Random = None
+    solver_options: TrainingOptions | Mapping[str, object] | None = None
+
+    _options = Checked(TrainingOptions)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _budget(self) -> Budget:
+        return budget_of(self.time_budget, self.callbacks, self._options.verbose)
+
+
+class RampModel(RampParameters, BinaryGoalMixin):
     """What a fitted linear or kernel model with a ramp says of rows (Appendix A of the paper)."""
 
     calibration: str | None
-    random_state: Seed
     calibrator_: Calibrator | None
-    solver_options: TrainingOptions | Mapping[str, object] | None
-    enforce: str
-    time_budget: float | None
-    callbacks: kinds.Callbacks
-    feature_map: str | None
-    on_infeasible: str
     infeasibility_: Infeasibility | None
 
     coef_ = _CoefficientsOfLinearModels()
 
-    @property
-    def _options(self) -> TrainingOptions:
-        """The options of training, checked."""
-        return TrainingOptions.of(self.solver_options)
-
-    def _budget(self) -> Budget:
-        return budget_of(self.time_budget, self.callbacks, self._options.verbose)
+    def _unwatched(self) -> Self:
+        """The same estimator without callbacks and logging, which do not travel."""
+        other = copy.copy(self)
+        other.callbacks, other.solver_options = None, replace(self._options, verbose=0)
+        return other
 
     def decision_function(self, X: Features) -> Floats:
         """Signed scores, shape (n,); positive means `classes_[1]`. Kernel values are computed in blocks."""

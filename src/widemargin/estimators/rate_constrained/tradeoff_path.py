@@ -1,13 +1,11 @@
 """The price of a requirement: models along the values of one bound, each started from its neighbour."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import clone
 from sklearn.utils import check_consistent_length, check_random_state
 
 from widemargin._threads import limit_threads
@@ -168,11 +166,8 @@ def tradeoff_path(
             if resume is not None:
                 sweep.go_on_from(resume)
             return sweep.run()
-        plain = clone(classifier).set_params(
-            callbacks=None, solver_options=dataclasses.replace(classifier._options, verbose=0)
-        )
         deadline, parts = Deadline.after(sweep.budget.left), np.array_split(np.arange(len(levels)), pieces)
-        train = partial(_train_piece, plain, training, held, goals, levels, place, deadline)
+        train = partial(_train_piece, classifier._unwatched(), training, held, goals, levels, place, deadline)
         return sweep.run(side_by_side(train, parts, workers, n_jobs=classifier.n_jobs))
 
 

@@ -7,24 +7,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
 from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
+from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.rate_constrained.training import (
-    CheckedRows,
-    Plan,
-    TiedRows,
-    Trained,
-    Watched,
-    make_measures,
-    refuse_overflow,
-    result_status,
-    with_solver,
-)
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
@@ -58,11 +47,7 @@ class _Measured:
         return self.tied
 
     def add(
-        self,
-        model: RateConstrainedClassifier,
-        tied: TiedGoal,
-        keys: Sequence[Constraint],
-        swept: Sequence[Constraint],
+        self, model: RateConstrainedClassifier, tied: TiedGoal, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure a model."""
         scores = model._positive_scores(self.matrices)
@@ -116,7 +101,7 @@ class GoalSeries:
         Of a start from nothing, which the first goal gets, and as a second opinion every goal that ends unlike its
         neighbour, met after one that was not, or not met after one that was.
     budget : Budget
-    steps : int, default=4
+    most : int, default=4
         Most steps of majorisation from a neighbour's solution, the last one included. Two were measured to be enough
         between close neighbours; more follow a goal that lies farther off, and cost as much each.
     stall : float, default=0.01
@@ -125,12 +110,12 @@ class GoalSeries:
     """
 
     def __init__(
-        self, sources: Sequence[Source], matrices: Sequence[Matrix], space: ColumnSpace, plan: Plan, budget: Budget, *,
-        steps: int = 4, stall: float = 1e-2,
+        self, sources: Sequence[Source], matrices: Sequence[Matrix], space: ColumnSpace, plan: steps.Plan,
+        budget: Budget, *, most: int = 4, stall: float = 1e-2,
     ) -> None:  # fmt: skip
         self.sources, self.space, self.plan, self.budget = sources, space, plan, budget
         self.features = space.features(matrices)
-        self.warm = replace(plan.steps, steps=steps - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
+        self.warm = replace(plan.steps, steps=most - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
         self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
@@ -145,7 +130,7 @@ class GoalSeries:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
         self._tied, self._given = tied, before
 
-    def train(self, tied: TiedGoal) -> Trained:
+    def train(self, tied: TiedGoal) -> steps.Trained:
         """Train on a tied goal, warm where there is a goal before."""
         flat = None
         if self._flat is not None and self._tied is not None and self._tied.space is tied.space:
@@ -154,9 +139,9 @@ class GoalSeries:
             self._last = None
             flat = build_problem(tied, self.features, self.plan.lam, fit_intercept=self.plan.fit_intercept)
         self._flat = flat
-        problem, solver = with_solver(flat, self.space, self.plan.solver)
-        measures, hard = make_measures(problem, self.plan.enforce)
-        convex, give_back, resumed = Watched(solver), measures is hard, self._given is not None
+        problem, solver = steps.with_solver(flat, self.space, self.plan.solver)
+        measures, hard = steps.make_measures(problem, self.plan.enforce)
+        convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
         search: Enforced | None = None
         if before is not None and before.n_constraints == problem.n_constraints:
@@ -177,7 +162,7 @@ class GoalSeries:
                 problem, convex, measures, self.plan.steps, hard=hard, give_back=give_back, budget=self.budget
             )
             search = cold if search is None or cold.best.beats(search.best) else search
-        trained = Trained(search, problem, result_status(search.best, self.budget), tuple(solver.used))
+        trained = steps.Trained(search, problem, steps.result_status(search.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
         self._tied, self._state = tied, convex.last
@@ -232,7 +217,7 @@ class Sweep:
         uses: Mapping[str | None, Collection[str]],
         *,
         is_held: bool = False,
-    ) -> tuple[_Measured, CheckedRows]:
+    ) -> tuple[_Measured, steps.CheckedRows]:
         """Rows that were given, ready to be measured on."""
         assert given.X is not None and given.y is not None
         rows = self.model._checked(
@@ -267,18 +252,30 @@ class Sweep:
                 w, b = sign * model.coef_[0], -sign * float(model.intercept_[0])
                 before = Neighbour(w, b, 0.0, point.met, tied.n_constraints)
             self.series.go_on(tied, before)
-        found, told = self.training.log.finish().objective, path.training.objective
-        if not np.allclose(found, told, rtol=0.0, atol=1e-9, equal_nan=True):
+        measured, told = self.training.log.finish().objective, path.training.objective
+        if not np.allclose(measured, told, rtol=0.0, atol=1e-9, equal_nan=True):
             raise DataError(
-                f"the models of the earlier path have the objectives {found.tolist()} on these rows, and it says "
+                f"the models of the earlier path have the objectives {measured.tolist()} on these rows, and it says "
                 f"{told.tolist()}: the rows are others, or the numbers were changed. Train all points."
             )
 
     def train(self) -> "Piece":
         """Train point after point, until the goals or the time end."""
         for goal in self.goals[len(self.points) :]:
-            with refuse_overflow(self.training.matrices):
-                self._train(goal)
+            began, tied = self.budget.elapsed, self.series.bind(goal)
+            self._agrees(tied.n_constraints)
+            if self.held is not None:  # what is wrong there is said before the time for training is spent
+                self.held.bind(goal)
+            with steps.refuse_overflow(self.training.matrices):
+                trained = self.series.train(tied)
+                if self.budget.exhausted and self.points:
+                    break  # cut short; its neighbours are done
+                model = copy.copy(self.model)
+                model.goal = model.goal_ = goal
+                model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
+            best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
+            self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
+            self._tell(self.points[-1])
             if self.budget.exhausted:
                 break
         held = None if self.held is None else self.held.log
@@ -310,23 +307,32 @@ class Sweep:
                 f"({listed}); their nearest models are kept, with met = False.",
                 GoalWarning,
             )
-        return self._path()
-
-    def _train(self, goal: Goal) -> None:
-        began = self.budget.elapsed
-        tied = self.series.bind(goal)
-        self._agrees(tied.n_constraints)
-        if self.held is not None:  # what is wrong there is said before the time for training is spent
-            self.held.bind(goal)
-        trained = self.series.train(tied)
-        if self.budget.exhausted and self.points:
-            return  # cut short; its neighbours are done
-        model = copy.copy(self.model)
-        model.goal = model.goal_ = goal
-        model._adopt(self.series.space, trained, TiedRows(tied, self.training.matrices))
-        best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
-        self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
-        self._tell(self.points[-1])
+        models = tuple(point.model for point in self.points)
+        training = self.training.log.finish()
+        slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
+        met, entry = np.array([point.met for point in self.points]), None
+        if self.place is not None:
+            entry = self.goals[0].constraints[self.place]
+        return TradeoffPath(
+            name="value" if entry is None else entry.label or entry.text,
+            objective_text=str(self.goals[0].objective),
+            labels=self.labels,
+            values=self.levels[: len(models)],
+            n_asked=len(self.goals),
+            coef=np.concatenate([model.coef_ for model in models]) if hasattr(models[0], "coef_") else None,
+            intercept=np.concatenate([model.intercept_ for model in models]),
+            training=training,
+            held_out=None if self.held is None else self.held.log.finish(),
+            gap=np.array([model.subproblem_gap_ for model in models]),
+            certified=np.array([model.certified_point_ for model in models]),
+            multipliers=np.stack([model.multipliers_ for model in models]),
+            met=met,
+            violation=np.where(met, 0.0, np.maximum(-slack, 0.0).max(axis=1, initial=0.0)),
+            status=tuple(model.status_ for model in models),
+            seconds=np.array([point.seconds for point in self.points]),
+            n_iter=np.array([model.n_iter_ for model in models]),
+            models=models,
+        )
 
     def _agrees(self, n_constraints: int) -> None:
         if self.points and n_constraints != len(self.labels):
@@ -367,36 +373,6 @@ class Sweep:
             self.points.append(point)
             self._tell(point)
 
-    def _path(self) -> TradeoffPath:
-        models = tuple(point.model for point in self.points)
-        training = self.training.log.finish()
-        slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
-        met = np.array([point.met for point in self.points])
-        name = "value"
-        if self.place is not None:
-            entry = self.goals[0].constraints[self.place]
-            name = entry.label or entry.text
-        return TradeoffPath(
-            name=name,
-            objective_text=str(self.goals[0].objective),
-            labels=self.labels,
-            values=self.levels[: len(models)],
-            n_asked=len(self.goals),
-            coef=np.concatenate([model.coef_ for model in models]) if hasattr(models[0], "coef_") else None,
-            intercept=np.concatenate([model.intercept_ for model in models]),
-            training=training,
-            held_out=None if self.held is None else self.held.log.finish(),
-            gap=np.array([model.subproblem_gap_ for model in models]),
-            certified=np.array([model.certified_point_ for model in models]),
-            multipliers=np.stack([model.multipliers_ for model in models]),
-            met=met,
-            violation=np.where(met, 0.0, np.maximum(-slack, 0.0).max(axis=1, initial=0.0)),
-            status=tuple(model.status_ for model in models),
-            seconds=np.array([point.seconds for point in self.points]),
-            n_iter=np.array([model.n_iter_ for model in models]),
-            models=models,
-        )
-
 
 def cut_short(path: TradeoffPath) -> bool:
     """Whether not even its first point was trained to the end."""
@@ -420,24 +396,21 @@ def model_from_numbers(numbers: Mapping[str, Any]) -> SimpleNamespace:
         The numbers are none, or do not fit together.
     """
     try:
-        made = SimpleNamespace(intercept_=_finite([numbers["intercept"]]))
+        names = ("coef",) if "coef" in numbers else ("dual_coef", "support")
+        arrays = {name: np.array(numbers[name], dtype=np.float64) for name in names}
+        arrays["intercept"] = np.array([numbers["intercept"]], dtype=np.float64)
+        if any(array.ndim != 1 or not np.isfinite(array).all() for array in arrays.values()):
+            raise ValueError("a vector of finite numbers is needed")
+        model = SimpleNamespace(intercept_=arrays["intercept"])
         if "coef" in numbers:
-            made.coef_ = _finite(numbers["coef"])[None, :]
-            return made
-        made.dual_coef_, support = _finite(numbers["dual_coef"])[None, :], _finite(numbers["support"])
-        made.support_ = support.astype(np.intp)
-        if made.support_.shape != made.dual_coef_[0].shape or (made.support_ != support).any():
+            model.coef_ = arrays["coef"][None, :]
+            return model
+        model.dual_coef_, model.support_ = arrays["dual_coef"][None, :], arrays["support"].astype(np.intp)
+        if model.support_.shape != arrays["dual_coef"].shape or (model.support_ != arrays["support"]).any():
             raise ValueError("support and dual_coef differ")
-        return made
+        return model
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"the stored models are damaged ({str(error)[:200]}). Train all points again.") from None
-
-
-def _finite(values: npt.ArrayLike) -> Floats:
-    found = np.array(values, dtype=np.float64)
-    if found.ndim != 1 or not np.isfinite(found).all():
-        raise ValueError("a vector of finite numbers is needed")
-    return found
 
 
 def restored(
@@ -462,21 +435,21 @@ def restored(
     DataError
         The path has no models, or they are of another space.
     """
-    known = path.model(number)
-    if isinstance(known, RateConstrainedClassifier):
-        return known
+    stored = path.model(number)
+    if isinstance(stored, RateConstrainedClassifier):
+        return stored
     model, is_kernel = copy.copy(template), isinstance(space, GramSpace)
-    if is_kernel != hasattr(known, "dual_coef_"):
+    if is_kernel != hasattr(stored, "dual_coef_"):
         raise DataError("the earlier path has models of another kind (linear, kernel). Train all points again.")
     if isinstance(space, GramSpace):
         rows = stacked(matrices)
-        if known.support_.size and not 0 <= known.support_.min() <= known.support_.max() < rows.shape[0]:
+        if stored.support_.size and not 0 <= stored.support_.min() <= stored.support_.max() < rows.shape[0]:
             raise DataError("the earlier path has models of rows that are not there. Train all points again.")
-        model.support_, model.support_vectors_ = known.support_, rows[known.support_]
-        model.dual_coef_, model.intercept_, model.gamma_ = known.dual_coef_, known.intercept_, space.kernel.gamma
+        model.support_, model.support_vectors_ = stored.support_, rows[stored.support_]
+        model.dual_coef_, model.intercept_, model.gamma_ = stored.dual_coef_, stored.intercept_, space.kernel.gamma
     else:
-        space.adopt(model, known.coef_)
-        model.intercept_ = known.intercept_
+        space.adopt(model, stored.coef_)
+        model.intercept_ = stored.intercept_
     model.subproblem_gap_, model.certified_point_ = float(path.gap[number]), bool(path.certified[number])
     model.multipliers_, model.status_ = path.multipliers[number], path.status[number]
     model.n_iter_ = int(path.n_iter[number])

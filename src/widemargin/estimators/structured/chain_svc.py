@@ -100,9 +100,6 @@ class ChainSVC(ReadyMadeSVM):
 
     model_: ChainModel = field(init=False)
 
-    def _model(self) -> ChainModel:
-        return ChainModel(self.weights)
-
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Examples, y: Examples) -> Self:
         """Train on labelled sequences.
@@ -127,14 +124,15 @@ class ChainSVC(ReadyMadeSVM):
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
-        self._train(self._model(), [with_constant(x) for x in sequences] if self.fit_intercept else sequences, y)
+        self._train(
+            ChainModel(self.weights), [with_constant(x) for x in sequences] if self.fit_intercept else sequences, y
+        )
         return self
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The states, sorted."""
-        states: npt.NDArray[Any] = self.model_.states
-        return states
+        return np.asarray(self.model_.states)
 
     def predict(self, X: Examples) -> list[npt.NDArray[Any]]:
         """The labelling of largest score of every sequence.

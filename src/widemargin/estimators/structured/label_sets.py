@@ -1,5 +1,6 @@
 """Classifiers that predict label sets: `MultiLabelSVC`, with pairs of labels, and `HierarchicalSVC`."""
 
+from abc import abstractmethod
 from dataclasses import field
 from numbers import Integral
 from typing import Annotated, Any, Literal, Self
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.training import ReadyMadeSVM, StructuralOptions, potentials, with_constant
+from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.exceptions import DataError
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
 from widemargin.structured.models.base import LabelSetModel
@@ -34,6 +35,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     offset: float
     model_: LabelSetModel
+
+    @abstractmethod
+    def _model(self) -> LabelSetModel:
+        """The model that the parameters describe."""
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: Features) -> Self:
@@ -272,8 +277,7 @@ class MultiLabelSVC(LabelSetSVM):
     @property
     def edges_(self) -> Ints:
         """Pairs of labels of `theta_`."""
-        pairs: Ints = self.model_.structure.pairs
-        return pairs
+        return np.asarray(self.model_.structure.pairs)
 
 
 @parameters
@@ -389,8 +393,8 @@ class HierarchicalSVC(LabelSetSVM):
 
     def _model(self) -> HierarchyModel:
         return HierarchyModel(
-            self.hierarchy, loss=self.loss, weights=self.weights, separator=self._separator, oracle=self.oracle,
-            labels=self.labels,
+            self.hierarchy, loss=self.loss, weights=self.weights, oracle=self.oracle, labels=self.labels,
+            separator=self._options.separator,
         )  # fmt: skip
 
     def closed(self, y: npt.ArrayLike) -> Ints:
@@ -404,17 +408,10 @@ class HierarchicalSVC(LabelSetSVM):
         -------
         ndarray of shape (n, k)
         """
-        self._check_columns(getattr(y, "columns", None))
+        self._check_labels(y)
         return self._model().closed(y)
 
     def _check_labels(self, y: Features) -> None:
-        self._check_columns(getattr(y, "columns", None))
-
-    @property
-    def _separator(self) -> str:
-        return StructuralOptions.of(self.solver_options).separator
-
-    def _check_columns(self, names: npt.ArrayLike | None) -> None:
         """Refuse columns of y that carry the names of nodes in another order."""
-        graph = read_hierarchy(self.hierarchy, self._separator)
-        check_order(graph, np.arange(len(graph.names)) if names is None else names)
+        graph = read_hierarchy(self.hierarchy, self._options.separator)
+        check_order(graph, getattr(y, "columns", np.arange(len(graph.names))))

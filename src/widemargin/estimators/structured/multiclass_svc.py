@@ -96,9 +96,6 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     model_: MulticlassModel = field(init=False)
 
-    def _model(self) -> MulticlassModel:
-        return MulticlassModel(self.cost)
-
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: npt.ArrayLike) -> Self:
         """Train on labelled examples.
@@ -121,14 +118,13 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
-        self._train(self._model(), with_constant(X) if self.fit_intercept else X, labels)
+        self._train(MulticlassModel(self.cost), with_constant(X) if self.fit_intercept else X, labels)
         return self
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
         """The classes, sorted."""
-        classes: npt.NDArray[Any] = self.model_.classes
-        return classes
+        return np.asarray(self.model_.classes)
 
     def decision_function(self, X: Features) -> Floats:
         """Scores of the classes.
@@ -160,8 +156,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """
         scores = self.decision_function(X)
         best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        classes: npt.NDArray[Any] = self.classes_[best]
-        return classes
+        return np.asarray(self.classes_[best])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

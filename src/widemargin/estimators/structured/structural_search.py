@@ -25,13 +25,13 @@ from sklearn.utils import _safe_indexing, check_random_state
 from widemargin._typing import Floats, Ints, Seed
 from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
-from widemargin.estimators.structured.training import StructuralEstimator, StructuralOptions
+from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Callback
 from widemargin.solvers.recorder import end_status
 from widemargin.structured.learners.example_rows import count
-from widemargin.structured.learners.mapped import Cluster
+from widemargin.structured.learners.passes import Cluster
 from widemargin.structured.model import Examples
 
 __all__ = ["StructuralCell", "StructuralSearch", "label_set_scorers", "structural_path", "structural_search"]
@@ -278,7 +278,22 @@ def structural_search(
     >>> clf = found.best_estimator.set_params(max_iter=1000).fit(X, Y)
     """
     started = time.perf_counter()
-    _check_options(model, rescalings, max_iters, offsets, patience, on_interrupt)
+    if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
+        raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")
+    for name, values in (("rescalings", rescalings), ("max_iters", max_iters), ("offsets", offsets)):
+        if values is not None and len(values) == 0:
+            raise DataError(f"{name} is empty: give at least one value.")
+    if max_iters is not None and min(max_iters) < 1:
+        raise DataError(f"max_iters={list(max_iters)}: numbers of passes must be at least 1.")
+    if offsets is not None:
+        if "offset" not in model.get_params():
+            raise DataError(f"{type(model).__name__} has no offset: leave offsets out.")
+        if not all(math.isfinite(offset) for offset in offsets):
+            raise DataError(f"offsets={list(offsets)} must be finite numbers.")
+    if patience < 1:
+        raise DataError(f"patience={patience!r} must be at least 1.")
+    if on_interrupt not in ("raise", "return"):
+        raise DataError(f"on_interrupt={on_interrupt!r}: give 'raise' or 'return'.")
     search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
     # by default 1 / (C n) falls from 0.1 to 1e-5, half a decade a step
     n = float(np.mean([train.shape[0] for train, _ in search.folds]))
@@ -312,29 +327,6 @@ def structural_search(
     params |= {} if best.offset is None else {"offset": best.offset}
     chosen = clone(model).set_params(**params)
     return StructuralSearch(params, chosen, best.score, tuple(cells), str(status), time.perf_counter() - started)
-
-
-def _check_options(
-    model: StructuralEstimator, rescalings: Sequence[str], max_iters: Sequence[int] | None,
-    offsets: Sequence[float] | None, patience: int, on_interrupt: str,
-) -> None:  # fmt: skip
-    """Refuse what would end in an empty or senseless search."""
-    if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
-        raise DataError(f"rescalings={rescalings!r}: give a sequence of 'slack' and 'margin'.")
-    for name, values in (("rescalings", rescalings), ("max_iters", max_iters), ("offsets", offsets)):
-        if values is not None and len(values) == 0:
-            raise DataError(f"{name} is empty: give at least one value.")
-    if max_iters is not None and min(max_iters) < 1:
-        raise DataError(f"max_iters={list(max_iters)}: numbers of passes must be at least 1.")
-    if offsets is not None:
-        if "offset" not in model.get_params():
-            raise DataError(f"{type(model).__name__} has no offset: leave offsets out.")
-        if not all(math.isfinite(offset) for offset in offsets):
-            raise DataError(f"offsets={list(offsets)} must be finite numbers.")
-    if patience < 1:
-        raise DataError(f"patience={patience!r} must be at least 1.")
-    if on_interrupt not in ("raise", "return"):
-        raise DataError(f"on_interrupt={on_interrupt!r}: give 'raise' or 'return'.")
 
 
 class _Search:
@@ -390,7 +382,7 @@ class _Search:
         # up to a gap of 5%: the scores of the models hardly change after it
         limits = {"tol": max(0.05, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
         one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
-        options = StructuralOptions.of(one.solver_options)
+        options = one._options
         one.set_params(time_budget=deadline.left, solver_options=replace(options, on_interrupt="raise"))
         one._prove = False
         with warnings.catch_warnings():

@@ -1,6 +1,5 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -16,7 +15,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Matrix
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._options import CURES, SolverOptions, budget_of, interrupted, parameters
+from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Status
@@ -109,6 +108,7 @@ class StructuralParameters:
 class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[misc]
     """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
 
+    _options = Checked(StructuralOptions)
     _prove = True  # a search for parameters has no use for the proved bounds of its models
 
     model_: StructuredModel
@@ -121,7 +121,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         self, model: StructuredModel, X: Examples, Y: Examples, *, search: str | Search = "auto", debug: bool = False
     ) -> None:
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended."""
-        options = StructuralOptions.of(self.solver_options)
+        options = self._options
         budget = budget_of(self.time_budget, self.callbacks, options.verbose)
         problem = StructuredProblem(
             model, X, Y, C=self.C, rescaling=self.rescaling, search=search, eps=options.search_tol,
@@ -217,10 +217,6 @@ class ReadyMadeSVM(StructuralEstimator):
     intercept_: Floats
     model_: StructureModel
 
-    @abstractmethod
-    def _model(self) -> StructureModel:
-        """The model that the parameters describe."""
-
     def _set_weights(self, weights: Weights) -> None:
         """Weights of the constant column, which is the last one, are intercepts."""
         W = weights.W
@@ -237,5 +233,4 @@ def with_constant(X: Matrix) -> Matrix:
 
 def potentials(X: Matrix, coef: Floats, intercept: Floats) -> Floats:
     """`X coef' + intercept`, an ndarray in float64 of shape (rows, S)."""
-    u: Floats = np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept
-    return u
+    return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept

@@ -2,16 +2,20 @@
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
+from widemargin._typing import Classifier
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
+from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, encode_labels, make_sources, positive_class
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
@@ -19,10 +23,8 @@ from widemargin.rows import Rows
 
 __all__ = ["GoalScorer", "goal_scorer"]
 
-UNDEFINED = 1.0
-"""Violation of a constraint whose ratio is undefined: as large as that of any share can be."""
 
-
+@parameters
 class GoalScorer(BaseEstimator):  # type: ignore[misc]
     """Scores fitted classifiers on a goal; made by `goal_scorer`. Called as `scorer(estimator, X, y, ...)`.
 
@@ -32,20 +34,11 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
     # scikit-learn reads off `score` what a search may pass on; the estimator is handed over by the search itself.
     __metadata_request__score: ClassVar[dict[str, Any]] = {"estimator": UNUSED}
 
-    def __init__(
-        self,
-        goal: Goal | str | None = None,
-        *,
-        tolerance: float = 0.0,
-        external: Mapping[str, External] | None = None,
-        baselines: Mapping[str, Any] | None = None,
-        pos_label: Any = None,
-    ) -> None:
-        self.goal = goal
-        self.tolerance = tolerance
-        self.external = external
-        self.baselines = baselines
-        self.pos_label = pos_label
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    tolerance: float = 0.0
+    external: Mapping[str, External] | None = None
+    baselines: Mapping[str, Classifier] | None = None
+    pos_label: kinds.PosLabel = None
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
         """The same as `score`, as searches call it."""
@@ -79,9 +72,24 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         positive = []
         for source in sources:
             rows = X if source.name is None else external_rows(self.external, source.name)
-            said = _predicted(estimator, rows, tables[source.name])
-            positive.append(encode_labels(said, pair, pair[1], what="predictions") > 0)
-        return _score(bind(goal, sources, warn_trivial=False), positive, float(self.tolerance))
+            arguments = {}
+            table = tables[source.name]
+            if table is not None and "populations" in inspect.signature(estimator.predict).parameters:
+                arguments = {"populations": table}  # of a classifier that decides by it
+            labels = estimator.predict(rows, **arguments)
+            positive.append(encode_labels(labels, pair, pair[1], what="predictions") > 0)
+        tied = bind(goal, sources, warn_trivial=False)
+        measured = tied.measure(tied.positive_mass(positive))
+        slack = measured.slack
+        if self.tolerance != 0.0:
+            slack = slack + float(self.tolerance) * np.sqrt(slack_variances(tied, positive).sum(axis=0))
+        missed = -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound)))
+        # of a ratio that is undefined 1, as large as the violation of any share can be
+        violation = float(np.where(np.isnan(slack), 1.0, missed).max(initial=0.0))
+        if violation <= TOLERANCE:
+            return -float(measured.objective)
+        largest = np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0)
+        return -float(largest @ tied.cell_weight + tied.objective_constant) - violation
 
 
 def goal_scorer(
@@ -144,25 +152,6 @@ def goal_scorer(
     True
     """
     return GoalScorer(goal, tolerance=tolerance, external=external, baselines=baselines, pos_label=pos_label)
-
-
-def _score(tied: TiedGoal, positive: list[Any], tolerance: float) -> float:
-    measured = tied.measure(tied.positive_mass(positive))
-    slack = measured.slack
-    if tolerance != 0.0:
-        slack = slack + tolerance * np.sqrt(slack_variances(tied, positive).sum(axis=0))
-    missed = np.where(np.isnan(slack), UNDEFINED, -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound))))
-    violation = float(missed.max(initial=0.0))
-    if violation <= TOLERANCE:
-        return -float(measured.objective)
-    worst = np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0)
-    return -float(worst @ tied.cell_weight + tied.objective_constant) - violation
-
-
-def _predicted(estimator: Any, X: Any, populations: Any) -> Any:
-    """Predictions, with the table of populations where the classifier decides by it."""
-    takes = populations is not None and "populations" in inspect.signature(estimator.predict).parameters
-    return estimator.predict(X, populations=populations) if takes else estimator.predict(X)
 
 
 def _pos_label(estimator: Any) -> Any:

@@ -10,15 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state, get_tags, validation
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _check_y,
-    check_consistent_length,
-    check_is_fitted,
-)
 
 from widemargin._text import listing
 from widemargin._threads import limit_threads
@@ -29,15 +23,7 @@ from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
 from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
-from widemargin.estimators.thresholds.scores import (
-    cross_scores,
-    fit_scorer,
-    natural_threshold,
-    raw_scores,
-    row_wise,
-    split_rows,
-    takes_weights,
-)
+from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
@@ -248,14 +234,14 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
                 'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
             )
         X = row_wise(X)
-        y = _check_y(y, multi_output=False, estimator=self)
-        check_consistent_length(X, y)
+        y = validation._check_y(y, multi_output=False, estimator=self)
+        validation.check_consistent_length(X, y)
         if y.shape[0] < 1:
             raise DataError("X and y hold 0 rows; give rows of both classes.")
         weight = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-            if self._fits() and not takes_weights(self.estimator):
+            weight = validation._check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+            if self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
                 warn(
                     f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
                     "goal's rates only.",
@@ -268,7 +254,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         if self._fits():
             self._set_classes(y)
         else:
-            check_is_fitted(self.estimator, "classes_")
+            validation.check_is_fitted(self.estimator, "classes_")
             self._set_classes(y, np.asarray(self.estimator.classes_))
         self.groups_ = None
         if self.per_population is not None:
@@ -349,14 +335,9 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
 
     def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
         """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
-        check_is_fitted(self, "threshold_")
+        validation.check_is_fitted(self, "threshold_")
         scores = raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
-        return scores, self._groups_of(X, populations, len(scores))
-
-    def _groups_of(self, X: Any, populations: Any, n_rows: int) -> Ints:
-        if self.groups_ is None:
-            return np.zeros(n_rows, np.int64)
-        return group_numbers(self.groups_, X, populations, n_rows)
+        return scores, group_numbers(self.groups_, X, populations, len(scores))
 
     @property
     def n_features_in_(self) -> int:
@@ -366,8 +347,7 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     @property
     def feature_names_in_(self) -> npt.NDArray[Any]:
         """Names of the features seen by the estimator."""
-        names: npt.NDArray[Any] = self._of_estimator("feature_names_in_")
-        return names
+        return np.asarray(self._of_estimator("feature_names_in_"))
 
     def _of_estimator(self, name: str) -> Any:
         if not hasattr(vars(self).get("estimator_"), name):
@@ -394,21 +374,22 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
             sizes = np.array([proof.size for proof in proofs])
         scores = [direction * own_scores]
-        group = [self._groups_of(rows.X, rows.populations, len(own_scores))]
+        group = [group_numbers(self.groups_, rows.X, rows.populations, len(own_scores))]
         for source in sources[1:]:
             X = row_wise(external_rows(rows.external, source.name))
             scores.append(direction * raw_scores(self.estimator_, X))
             populations = external_data(str(source.name), rows.external).populations
-            group.append(self._groups_of(X, populations, len(scores[-1])))
+            group.append(group_numbers(self.groups_, X, populations, len(scores[-1])))
         empty = [g.reference for i, g in enumerate(groups) if not (group[0] == i).any()]
         if empty:
             raise DataError(
                 f"{len(empty)} of {len(groups)} populations have no validation rows to choose a threshold "
                 f"on: {listing(empty, 5)}. Give more rows, or join small populations."
             )
+        natural = 0.0 if hasattr(self.estimator_, "decision_function") else 0.5  # where the scorer changes its mind
         find = partial(
-            best_rule, tied, scores, group, len(groups) or 1, natural=direction * natural_threshold(self.estimator_),
-            margins=sizes, randomize=self.randomize,
+            best_rule, tied, scores, group, len(groups) or 1, natural=direction * natural, margins=sizes,
+            randomize=self.randomize,
         )  # fmt: skip
         rule = find()
         medians, shares = direction * rule.medians, list(map(rule.shares, scores, group))
@@ -441,8 +422,8 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             tried="every one was tried" if rule.proved else "not all combinations could be tried",
         )  # fmt: skip
         would_do = None if proofs is None else rows_that_would_do(find)
-        kept = "these thresholds" if groups or self.randomize else "this threshold"
-        message = f"{text} {cure_text(proved=proofs is not None, rows=would_do, kept=kept)}"
+        keeping = "these thresholds" if groups or self.randomize else "this threshold"
+        message = f"{text} {cure_text(proved=proofs is not None, rows=would_do, keeping=keeping)}"
         if self.on_infeasible == "raise":
             raise InfeasibleGoalError(message)
         warn(message, GoalWarning)

@@ -6,6 +6,7 @@ A group is a population with a condition on columns alone. Every row belongs to 
 
 import dataclasses
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -23,10 +24,7 @@ from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, 
 __all__ = ["find_groups", "group_numbers", "reach"]
 
 
-_MOST = 1000
-
-
-def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int) -> tuple[Population, ...]:
+def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int, most: int = 1000) -> tuple[Population, ...]:
     """The groups of rows that get a threshold of their own.
 
     Parameters
@@ -39,7 +37,7 @@ def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int) -> t
     Raises
     ------
     DataError
-        If there is no such table, a column has no values or more than 1000, or a list holds something else.
+        If there is no such table, a column has no values or more than `most`, or a list holds something else.
     GoalError
         If a population is external, or its condition looks at labels or baselines, which prediction has not.
     """
@@ -51,10 +49,10 @@ def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int) -> t
                 "X as a data frame."
             )
         values = table.column(per_population).distinct()
-        if not 1 <= len(values) <= _MOST:
+        if not 1 <= len(values) <= most:
             raise DataError(
                 f"column {per_population!r} has {len(values)} different values, and each would get a threshold; name "
-                f"a column with 1 to {_MOST}."
+                f"a column with 1 to {most}."
             )
         return tuple(Population(str(value).strip() or "blank", where=col(per_population) == value) for value in values)
     groups = tuple(per_population)
@@ -73,8 +71,8 @@ def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int) -> t
     return groups
 
 
-def group_numbers(groups: Sequence[Population], X: Any, populations: Any, n_rows: int) -> Ints:
-    """Number of the group of each row, shape (n,).
+def group_numbers(groups: Sequence[Population] | None, X: Any, populations: Any, n_rows: int) -> Ints:
+    """Number of the group of each row, shape (n,); 0 without groups.
 
     Raises
     ------
@@ -83,8 +81,8 @@ def group_numbers(groups: Sequence[Population], X: Any, populations: Any, n_rows
     GoalError
         If a column is missing or of another type.
     """
-    if n_rows == 0:
-        return np.zeros(0, np.int64)
+    if groups is None or n_rows == 0:
+        return np.zeros(n_rows, np.int64)
     table = PopulationTable.build(populations, X, n_rows=n_rows)
     known = None if table is None else cast(PopulationTable, _KnownTable(table, groups))
     source = Source(None, None, None, known, {}, n_rows)
@@ -127,25 +125,12 @@ def reach(groups: Sequence[Population], population: Population) -> int:
 
 def _holds(part: Predicate, column: TableColumn) -> npt.NDArray[np.bool_]:
     """Whether a condition on one column holds on each of its values."""
-    table = cast(PopulationTable, _KnownTable(_OneColumn(column), [Population(None, where=part)]))
+    alone = SimpleNamespace(n_rows=len(column.values), column=lambda name: column)
+    table = cast(PopulationTable, _KnownTable(alone, [Population(None, where=part)]))
     try:
         return evaluate(part, Source(None, None, None, table, {}, len(column.values))).true
     except GoalError:  # a condition of another type, which binding refuses in better words
         return np.ones(len(column.values), bool)
-
-
-@dataclasses.dataclass(frozen=True)
-class _OneColumn:
-    """A table of one column."""
-
-    only: TableColumn
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.only.values)
-
-    def column(self, name: str | int) -> TableColumn:
-        return self.only
 
 
 class _KnownTable:

@@ -77,11 +77,7 @@ class Margin:
 
 
 def margins(
-    tied: TiedGoal,
-    confidence: float,
-    *,
-    reach: Callable[[Population], int] | None = None,
-    mixtures: bool = False,
+    tied: TiedGoal, confidence: float, *, reach: Callable[[Population], int] | None = None, mixtures: bool = False
 ) -> tuple[Margin, ...]:
     """The margin of each constraint, for all of them to hold together with the given confidence.
 
@@ -195,12 +191,7 @@ def _steps(group: list[tuple[float, Rate]]) -> list[float]:
 
 
 def guarantee_text(
-    tied: TiedGoal,
-    proofs: Sequence[Margin],
-    confidence: float,
-    *,
-    searched: str = "threshold searched",
-    more: str = "",
+    tied: TiedGoal, proofs: Sequence[Margin], confidence: float, *, searched: str = "threshold searched", more: str = ""
 ) -> str:
     """The statement proved, with its assumptions.
 
@@ -262,7 +253,7 @@ def refusal_text(
     return f"{head}; {nearest} misses {len(lines)} of {tied.n_constraints} constraints: {'; '.join(lines)}."
 
 
-def cure_text(*, proved: bool, rows: int | None, kept: str) -> str:
+def cure_text(*, proved: bool, rows: int | None, keeping: str) -> str:
     """What can be done.
 
     Parameters
@@ -271,10 +262,10 @@ def cure_text(*, proved: bool, rows: int | None, kept: str) -> str:
         Whether a proof was asked for.
     rows : int or None
         Number of validation rows that would do, of a goal that is met by estimate; None: it is not.
-    kept : str
+    keeping : str
         What `on_infeasible="warn"` keeps.
     """
-    keep = f'or keep {kept} with on_infeasible="warn".'
+    keep = f'or keep {keeping} with on_infeasible="warn".'
     if not proved:
         return f"Loosen one of them, use a better estimator, {keep}"
     if rows is None:

@@ -6,12 +6,12 @@ One threshold is found by a sweep over all of them; the others by linear program
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Bools, Cells, Floats, Ints
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
@@ -43,26 +43,6 @@ class TriedThreshold:
     violation: float
 
 
-class SweepProblem(NamedTuple):
-    """Rows of weight > 0 of all sources, and the tightened goal, as the searches over thresholds take them.
-
-    Attributes
-    ----------
-    z, weight, cell : ndarray of shape (n,)
-    used : ndarray of bool
-        Which of all rows they are.
-    coef : CellCoefficients
-    gamma : ndarray
-    """
-
-    z: Floats
-    weight: Floats
-    cell: npt.NDArray[np.int32]
-    used: npt.NDArray[np.bool_]
-    coef: CellCoefficients
-    gamma: Floats
-
-
 def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> TriedThreshold:
     """Try every threshold between two scores, and both ends.
 
@@ -82,16 +62,30 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
         Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
         nothing.
     """
-    problem = sweep_problem(tied, scores, margins)
-    found = best_threshold(
-        problem.z - natural, problem.weight, problem.cell, problem.coef, problem.gamma, tied.cell_weight
-    )
-    threshold = between(problem.z, found.n_positive, natural)
-    return TriedThreshold(threshold, found.violation == 0.0, found.objective, found.violation)
+    z, weight, cell, _, coef, gamma = sweep_problem(tied, scores, margins)
+    best = best_threshold(z - natural, weight, cell, coef, gamma, tied.cell_weight)
+    threshold = between(z, best.n_positive, natural)
+    return TriedThreshold(threshold, best.violation == 0.0, best.objective, best.violation)
 
 
-def sweep_problem(tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False) -> SweepProblem:
-    """Rows and goal as `choose_threshold` takes them, or with coefficients of moderate size for linear programmes."""
+def sweep_problem(
+    tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False
+) -> tuple[Floats, Floats, Cells, Bools, CellCoefficients, Floats]:
+    """Rows of weight > 0 of all sources, and the tightened goal, as the searches over thresholds take them.
+
+    Parameters
+    ----------
+    for_lp : bool, default=False
+        With coefficients of moderate size, for linear programmes.
+
+    Returns
+    -------
+    z, weight, cell : ndarray of shape (n,)
+    used : ndarray of bool
+        Which of all rows they are.
+    coef : CellCoefficients
+    gamma : ndarray
+    """
     z, cell = np.concatenate(scores), np.concatenate(tied.cell)
     weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.row_weight, strict=True)]
     weight = np.concatenate(weights)
@@ -127,12 +121,12 @@ def sweep_problem(tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, 
         # a signed coefficient counts what turns: the constraint is larger by all that could
         more.append(-miss - unit * (constant + float((alpha + beta) @ tied.cell_weight)))
     if not more:
-        return SweepProblem(z, weight, cell, used, coef._replace(value=values[0]), gamma)
+        return z, weight, cell, used, coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)
     order = np.argsort(row, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=k))]).astype(np.int64)
     coef = coef._replace(indptr=indptr, column=np.concatenate(columns)[order], value=np.concatenate(values)[order])
-    return SweepProblem(z, weight, cell, used, coef, np.append(gamma, more))
+    return z, weight, cell, used, coef, np.append(gamma, more)
 
 
 def between(z: Floats, count: int, natural: float) -> float:
@@ -180,14 +174,12 @@ class Rule:
     def medians(self) -> Floats:
         """The threshold of each group above which a row is more probably positive than not, shape (n_groups,)."""
         place = np.argmax(np.cumsum(self.probability, axis=1) > 0.5, axis=1)
-        medians: Floats = np.take_along_axis(self.thresholds, place[:, None], axis=1)[:, 0]
-        return medians
+        return np.asarray(np.take_along_axis(self.thresholds, place[:, None], axis=1)[:, 0])
 
     def shares(self, scores: Floats, group: Ints) -> Floats:
         """Probability of the positive class for each row, shape (n,)."""
         above = scores[:, None] > self.thresholds[group]
-        shares: Floats = np.minimum((above * self.probability[group]).sum(axis=1), 1.0)
-        return shares
+        return np.asarray(np.minimum((above * self.probability[group]).sum(axis=1), 1.0))
 
 
 def best_rule(
@@ -219,11 +211,9 @@ def best_rule(
         choice = choose_threshold(tied, scores, natural, margins)
         one = np.ones((1, 1))
         return Rule(choice.threshold * one, one, choice.met, 0.0 if choice.met else np.nan, not choice.met)
-    problem = sweep_problem(tied, scores, margins, for_lp=True)
-    number = np.concatenate(list(group))[problem.used]
-    candidates = Candidates(
-        problem.z, problem.weight, problem.cell, number, n_groups, problem.coef, problem.gamma, tied.cell_weight
-    )
+    z, weight, cell, used, coef, gamma = sweep_problem(tied, scores, margins, for_lp=True)
+    number = np.concatenate(list(group))[used]
+    candidates = Candidates(z, weight, cell, number, n_groups, coef, gamma, tied.cell_weight)
     best = best_mixture(candidates) if randomize else best_per_group(candidates)
     probability = best.probability if isinstance(best, Mixture) else np.ones(n_groups)
     met, proved = best.violation == 0.0, isinstance(best, Mixture) or best.proved
@@ -233,8 +223,8 @@ def best_rule(
     width = int(np.bincount(owner, minlength=n_groups).max())
     thresholds, shares = np.zeros((n_groups, width)), np.zeros((n_groups, width))
     for g in range(n_groups):
-        mine, z = np.flatnonzero(owner == g), candidates.scores_of(g)
-        values = np.array([between(z, int(candidates.count[k]), natural) for k in best.numbers[mine]])
+        mine, own = np.flatnonzero(owner == g), candidates.scores_of(g)
+        values = np.array([between(own, int(candidates.count[k]), natural) for k in best.numbers[mine]])
         order = np.argsort(values)
         thresholds[g, : len(mine)] = values[order]
         thresholds[g, len(mine) :] = values[order][-1]

@@ -1,5 +1,6 @@
 """The scorer inside a threshold classifier: which rows it is fitted on, and its scores."""
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -9,13 +10,17 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv, train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._typing import Floats, Index
+from widemargin._typing import Floats, Index, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import take
 
 __all__ = [
-    "cross_scores", "fit_scorer", "natural_threshold", "raw_scores", "row_wise", "split_rows", "takes_weights",
+    "Cv", "Split", "cross_scores", "fit_scorer", "make_splits", "raw_scores", "row_wise", "split_rows",
 ]  # fmt: skip
+
+
+Split = tuple[Ints, Ints]
+Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
 
 
 def row_wise(X: Any) -> Any:
@@ -57,14 +62,9 @@ def split_rows(
     return np.sort(train), np.sort(test)
 
 
-def takes_weights(estimator: Any) -> bool:
-    """Whether its `fit` has a parameter `sample_weight`."""
-    return bool(has_fit_parameter(estimator, "sample_weight"))
-
-
 def fit_scorer(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
     """A fitted clone; it gets the weights if its `fit` names them."""
-    if weight is not None and takes_weights(estimator):
+    if weight is not None and has_fit_parameter(estimator, "sample_weight"):
         return clone(estimator).fit(X, y, sample_weight=weight)
     return clone(estimator).fit(X, y)
 
@@ -80,7 +80,7 @@ def cross_scores(
         If the folds do not hold every row out exactly once.
     """
     scores, times = np.empty(y.shape[0]), np.zeros(y.shape[0], np.int64)
-    for train, test in _splitter(cv, y, random_state).split(np.zeros(len(y)), y):
+    for train, test in make_splits(cv, y, random_state):
         fitted = fit_scorer(estimator, take(X, train), y[train], take(weight, train))
         scores[test] = raw_scores(fitted, take(X, test))
         np.add.at(times, test, 1)
@@ -89,18 +89,25 @@ def cross_scores(
     return scores
 
 
-def _splitter(cv: Any, y: npt.NDArray[Any], random_state: np.random.RandomState) -> Any:
+def make_splits(
+    cv: Cv, y: npt.NDArray[Any], random_state: np.random.RandomState, strata: Callable[[int], Ints] | None = None
+) -> list[Split]:
+    """Row numbers of folds: shuffled where `cv` is their number, stratified by label or by `strata(cv)`.
+
+    Raises
+    ------
+    DataError
+        If a class has fewer rows than there are folds.
+    """
     if not isinstance(cv, Integral):
-        return check_cv(cv, y, classifier=True)
+        return list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
     folds, smallest = int(cv), int(np.unique(y, return_counts=True)[1].min())
-    if smallest < folds:
-        raise DataError(f"cv={folds} needs {folds} rows of each class, and the smaller one has {smallest}.")
-    return StratifiedKFold(folds, shuffle=True, random_state=random_state)
-
-
-def natural_threshold(estimator: Any) -> float:
-    """Where the scorer itself changes its mind: 0 for `decision_function`, 1/2 for `predict_proba`."""
-    return 0.0 if hasattr(estimator, "decision_function") else 0.5
+    if folds < 2 or smallest < folds:
+        raise DataError(
+            f"cv={folds} needs at least 2 folds and {folds} rows of each class; the smaller has {smallest}."
+        )
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=random_state)
+    return list(splitter.split(np.zeros(len(y)), y if strata is None else strata(folds)))
 
 
 def raw_scores(estimator: Any, X: Any) -> Floats:

@@ -112,11 +112,11 @@ def evaluate(predicate: predicates.Predicate, source: Source) -> Truth:
             f"give {where}, or X as a data frame."
         )
     column = source.table.column(predicate.column)
-    unknown = column.missing
-    if isinstance(predicate, predicates.IsNull) or column.kind == "empty":
-        true = np.zeros(len(column.values), bool)
-        if isinstance(predicate, predicates.IsNull):
-            true, unknown = true if unknown is None else unknown, None
+    true, unknown = np.zeros(len(column.values), bool), column.missing
+    if isinstance(predicate, predicates.IsNull):
+        true, unknown = true if unknown is None else unknown, None
+    elif column.kind == "empty":
+        pass  # nothing is true of missing values
     elif isinstance(predicate, predicates.IsTrue):
         if not column.is_binary:
             raise GoalError(
@@ -369,10 +369,8 @@ def build_cells(
         if population.rows in unknown:
             continue
         truth = members(population, source)
-        open_rows = truth.unknown
-        unknown[population.rows] = 0
-        if open_rows is not None:
-            unknown[population.rows] = int(np.count_nonzero(open_rows) if rows is None else rows[open_rows].sum())
+        unsure = truth.unknown
+        unknown[population.rows] = 0 if unsure is None else int(np.sum(unsure if rows is None else rows[unsure]))
         if population.where is not None:
             place[population.rows] = packer.add(truth.true, 1)
     cell, words, k = packer.finish()

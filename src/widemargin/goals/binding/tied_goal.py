@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,10 @@ from widemargin.goals.language.linear import Linear
 from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable, constraint_standing, form_value
 from widemargin.linalg.cells import CellCoefficients
 
-__all__ = ["Dropped", "TiedConstraint", "TiedGoal", "dropped_texts"]
+__all__ = ["Dropped", "Predictions", "TiedConstraint", "TiedGoal", "assemble", "dropped_texts"]
+
+Predictions: TypeAlias = Sequence[npt.NDArray[Any]]
+"""For each source, 1 or True where a row is predicted positive, or the probability of it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +170,7 @@ class TiedGoal:
             for cell, repeats in zip(self.cell, self.repeats, strict=True)
         )
 
-    def positive_mass(self, positive: Sequence[npt.NDArray[Any]]) -> Floats:
+    def positive_mass(self, positive: Predictions) -> Floats:
         """Weight predicted positive in each cell.
 
         Parameters
@@ -191,19 +194,17 @@ class TiedGoal:
         for name, cell, weight, repeats, share in parts:
             if share.shape != cell.shape:
                 raise DataError(f"{self.space.titles[name]}: {len(cell)} rows and predictions of shape {share.shape}.")
-            weight_of_entry = share if weight is None else weight * share
-            mass += np.bincount(
-                cell, weight_of_entry if repeats is None else repeats.count * weight_of_entry, len(mass)
-            )
+            positive_weight = share if weight is None else weight * share
+            if repeats is not None:
+                positive_weight = repeats.count * positive_weight
+            mass += np.bincount(cell, positive_weight, len(mass))
         return np.minimum(mass, self.cell_weight)  # rounding of a sum of probabilities must not make a negative rest
 
     def measure(self, positive_mass: Floats) -> Measured:
         """Objective and constraints of predictions, in the user's units (see `Measured`)."""
         values = self.table.values(positive_mass)
-        standings = [
-            constraint_standing(item.constraint, item.cleared, self.table, values) for item in self.constraints
-        ]
-        columns = np.array(standings, dtype=np.float64).reshape(-1, 4).T.copy()
+        rows = [constraint_standing(item.constraint, item.cleared, self.table, values) for item in self.constraints]
+        columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T.copy()
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
         return Measured(objective, *columns)
 

@@ -136,7 +136,6 @@ class ColumnDigest:
             keys = list(range(2 * len(constants) + 1))
         for code in np.unique(codes[present]).tolist():
             self._note(keys[code], values[present & (codes == code)].min() if distinct is None else distinct[code])
-        self._check_number()
         shown, numbers = np.unique(np.where(present, codes, len(keys)), return_inverse=True)
         return numbers.astype(np.int64), [keys[code] if code < len(keys) else None for code in shown.tolist()]
 
@@ -155,19 +154,17 @@ class ColumnDigest:
 
     def _note(self, key: Key, value: np.generic | Scalar) -> None:
         self._least[key] = min(self._least[key], value) if key in self._least else value
+        if self.use.every_value and len(self._least) > COUNTED.values:
+            raise DataError(
+                f"column {self.name!r} has more than {COUNTED.values} distinct values, and the goal compares them all. "
+                "Group the values, or list some with values=."
+            )
 
     def _keep_texts(self, texts: Iterable[str]) -> None:
         """Constants and the first few others: which ones does not depend on the order in which they came."""
         everything = self._texts.union(texts)
         others = sorted(everything - self.use.constants)[: COUNTED.texts]
         self._texts = frozenset([*(text for text in everything if text in self.use.constants), *others])
-
-    def _check_number(self) -> None:
-        if self.use.every_value and len(self._least) > COUNTED.values:
-            raise DataError(
-                f"column {self.name!r} has more than {COUNTED.values} distinct values, and the goal compares them all. "
-                "Group the values, or list some with values=."
-            )
 
     def _learn(self, kind: str, dtype: str, values: np.dtype[Any] | None) -> None:
         if kind == "empty":
@@ -189,7 +186,6 @@ class ColumnDigest:
         for key, value in other._least.items():
             self._note(key, value)
         self._keep_texts(other._texts)
-        self._check_number()
 
     def column(self, keys: Sequence[Key]) -> TableColumn:
         """A column that the goal's predicates cannot tell from the one that was digested, a value for each key."""
@@ -348,21 +344,17 @@ class CountedRows:
         kinds = self._ordered()
         count, total, share = (np.array(part) for part in zip(*(self._kinds[kind] for kind in kinds), strict=True))
         label, predicted, *others = zip(*kinds, strict=True)
-        signs = {
-            name: (2 * np.array(values) - 1).astype(np.int8)
-            for name, values in zip(self._baselines, others, strict=False)
-        }
-        columns = zip(self._digests.items(), others[len(signs) : -1], strict=True)
+        n_baselines = len(self._baselines)
+        signs = [(2 * np.array(values) - 1).astype(np.int8) for values in others[:n_baselines]]
+        columns = zip(self._digests.items(), others[n_baselines:-1], strict=True)
         table = {name: digest.column(keys) for (name, digest), keys in columns}
-        weight = None
-        if self._binned or self._weights != {1.0}:
-            weight = total / count if self._binned else np.array(others[-1], dtype=np.float64)
+        weight = total / count if self._binned else np.array(others[-1], dtype=np.float64)
         source = Source(
             self.name,
             np.array(label, dtype=np.int8) - np.int8(1) if self._has["labels"] else None,
-            weight,
+            weight if self._binned or self._weights != {1.0} else None,
             PopulationTable(len(kinds), dict.fromkeys(table, table.__getitem__), table) if table else None,
-            signs,
+            dict(zip(self._baselines, signs, strict=True)),
             len(kinds),
             Repeats(count.astype(np.int64), self._binned),
         )

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import plain_value
-from widemargin.goals.binding.tied_goal import Dropped, TiedGoal, dropped_texts
+from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
 from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence, slack_intervals
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 
@@ -290,11 +289,11 @@ def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, wit
 
 def make_report(
     tied: TiedGoal,
-    positive: Sequence[npt.NDArray[Any]],
+    positive: Predictions,
     *,
     positive_class: Label,
     data_name: str = "the data",
-    ramp: Sequence[npt.NDArray[Any]] | None = None,
+    ramp: Predictions | None = None,
     multipliers: Floats | None = None,
     confidence: float | None = None,
     decide: str = "estimate",

@@ -17,7 +17,7 @@ have in common.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ import scipy.stats
 from widemargin._typing import Bools, Floats, Ints, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import Packer
-from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
 from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values, ratio_value
 
@@ -93,12 +93,7 @@ def simultaneous_confidence(confidence: float, number: int) -> float:
 
 
 def slack_intervals(
-    tied: TiedGoal,
-    positive: Sequence[npt.NDArray[Any]],
-    *,
-    confidence: float = 0.95,
-    n_replicates: int = 2000,
-    random_state: Seed = 0,
+    tied: TiedGoal, positive: Predictions, *, confidence: float = 0.95, n_replicates: int = 2000, random_state: Seed = 0
 ) -> tuple[Interval | None, ...]:
     """Confidence interval of the slack of each constraint, for 0/1 predictions.
 
@@ -209,9 +204,8 @@ def _percentile(slack: Floats, estimate: float, confidence: float, size: float) 
     most = np.sort(np.where(np.isnan(slack), np.inf, slack))
     lower = min(float(least[int(np.floor(tail * (len(slack) - 1)))]), estimate)
     upper = max(float(most[int(np.ceil((1.0 - tail) * (len(slack) - 1)))]), estimate)
-    return Interval(
-        lower if np.isfinite(lower) else None, upper if np.isfinite(upper) else None, confidence, "bootstrap"
-    )
+    low, high = lower if np.isfinite(lower) else None, upper if np.isfinite(upper) else None
+    return Interval(low, high, confidence, "bootstrap")
 
 
 @dataclass(frozen=True)
@@ -258,7 +252,7 @@ class Tally:
     count: Floats
 
 
-def tally(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Tally:
+def tally(tied: TiedGoal, positive: Predictions) -> Tally:
     """Count the rows of all sources, given 0/1 predictions for each source."""
     parts, n_bins = [], 0
     for cell, weight, repeats, sign in zip(tied.cell, tied.row_weight, tied.repeats, positive, strict=True):
@@ -399,7 +393,7 @@ Influence: TypeAlias = tuple[Floats, ...]
 """For each source, what every row adds to a measure, weight included."""
 
 
-def objective_influence(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Influence:
+def objective_influence(tied: TiedGoal, positive: Predictions) -> Influence:
     """Influence of each row on the objective.
 
     Parameters
@@ -416,7 +410,7 @@ def objective_influence(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) ->
     return _influence(tied.goal.objective, None, tied, values, positive)
 
 
-def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Floats:
+def slack_variances(tied: TiedGoal, positive: Predictions) -> Floats:
     """Variance of the slack of each constraint, split by source, shape (n_sources, m).
 
     NaN where a ratio is undefined.
@@ -431,7 +425,7 @@ def slack_variances(tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> Flo
     return variances
 
 
-def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Sequence[npt.NDArray[Any]]) -> float:
+def quotient_error(above: Linear, below: Linear, tied: TiedGoal, positive: Predictions) -> float:
     """Standard error of the quotient of two forms without ratios; NaN where the denominator is zero."""
     values = tied.table.values(tied.positive_mass(positive))
     return float(np.sqrt(_variances(_influence(above, below, tied, values, positive)).sum()))
@@ -454,9 +448,7 @@ def _variances(influence: Influence) -> Floats:
     return variances
 
 
-def _influence(
-    above: Linear, below: Linear | None, tied: TiedGoal, values: Floats, positive: Sequence[npt.NDArray[Any]]
-) -> Influence:
+def _influence(above: Linear, below: Linear | None, tied: TiedGoal, values: Floats, positive: Predictions) -> Influence:
     """Influence of each row on a form without ratios, or on the quotient of two; NaN where the denominator is zero.
 
     That on `above / below` is `(influence on above - quotient * influence on below) / below`.

@@ -9,7 +9,7 @@ import html
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,13 @@ import numpy.typing as npt
 from widemargin._text import aligned, html_table, pandas_for_frames, wrapped
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring import intervals
 from widemargin.goals.measuring.rates_of_predictions import form_value
 
 __all__ = ["MeasureLog", "Measures", "Price", "TradeoffPath"]
 
-Arrays: TypeAlias = Sequence[npt.NDArray[Any]]
 
 FORMAT = 1
 KIND = "widemargin trade-off path"
@@ -101,7 +100,12 @@ class MeasureLog:
         self._influences += other._influences
 
     def add(
-        self, tied: TiedGoal, positive: Arrays, soft: Arrays, keys: Sequence[Constraint], swept: Sequence[Constraint]
+        self,
+        tied: TiedGoal,
+        positive: Predictions,
+        soft: Predictions,
+        keys: Sequence[Constraint],
+        swept: Sequence[Constraint],
     ) -> None:
         """Measure one model.
 

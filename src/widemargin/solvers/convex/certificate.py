@@ -21,17 +21,9 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status, exact_penalty
-from widemargin.solvers.recorder import Recorder
+from widemargin.solvers.recorder import Recorder, relative_gap
 
-__all__ = ["CertifiedRecorder", "ConvexPoint", "relative_gap"]
-
-
-def relative_gap(primal: float, dual: float) -> float:
-    """`(primal - dual) / |primal|`, with a floor under the denominator.
-
-    Objective coefficients sum to about one, so an objective below 1e-6 is not worth a relative accuracy.
-    """
-    return (primal - dual) / max(abs(primal), 1e-6)
+__all__ = ["CertifiedRecorder", "ConvexPoint"]
 
 
 class ConvexPoint(NamedTuple):
@@ -73,7 +65,8 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
     @property
     def gap(self) -> float:
         """Relative gap."""
-        return relative_gap(self.primal, self.dual)
+        # Objective coefficients sum to about one, so an objective below 1e-6 is not worth a relative accuracy.
+        return relative_gap(self.primal, self.dual, floor=1e-6)
 
     @property
     def best(self) -> ConvexPoint:

@@ -22,7 +22,7 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
-from widemargin.solvers.paper_nest.sdca import Ascent, DualValue, PrimalPoint
+from widemargin.solvers.paper_nest.sdca import Ascent, PrimalPoint
 
 __all__ = ["BiasChooser", "BiasResult", "BiasSearch", "LowerModel", "minimisation"]
 
@@ -174,9 +174,15 @@ class BiasSearch:
             result = ascent.solve(b, 0.5 * (primal - height), budget=budget)
             cuts += 1
             primal = self._offer(ascent.point, primal)
-            # The ascent's own cut leans to one side; the flat cut made of two of them is what lifts the
-            # lower bound.
-            self._add(b, result.dual, model)
+            # The ascent's own cut leans to one side; the flat cut made of two of them is what lifts the lower bound.
+            dual = result.dual
+            model.add(b, dual.value, -dual.total)
+            held = _Held(ascent.xi.copy(), dual.g, dual.value + dual.total * b, dual.total)
+            # Only the two cuts that are highest here matter: their crossing is where the next b will be.
+            if dual.total > 0.0 and (self._falling is None or self._falling.at(b) <= dual.value):
+                self._falling = held
+            elif dual.total < 0.0 and (self._rising is None or self._rising.at(b) <= dual.value):
+                self._rising = held
             self._flatten(model)
             if ascent.n_epochs >= ascent.max_epochs or (budget is not None and budget.exhausted):
                 break
@@ -197,16 +203,6 @@ class BiasSearch:
             self.point, self.b = point, high
             return value
         return primal
-
-    def _add(self, b: float, dual: DualValue, model: LowerModel) -> None:
-        """Add the cut of an ascent at b; keep its xi where no other one of its kind is higher there."""
-        model.add(b, dual.value, -dual.total)
-        held = _Held(self.ascent.xi.copy(), dual.g, dual.value + dual.total * b, dual.total)
-        # Only the two cuts that are highest here matter: their crossing is where the next b will be.
-        if dual.total > 0.0 and (self._falling is None or self._falling.at(b) <= dual.value):
-            self._falling = held
-        elif dual.total < 0.0 and (self._rising is None or self._rising.at(b) <= dual.value):
-            self._rising = held
 
     def _flatten(self, model: LowerModel) -> None:
         """Make the ascent's xi sum to zero, and add the flat cut that this gives."""

@@ -19,11 +19,13 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, exact_penalty
+from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
 from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
 from widemargin.solvers.paper_nest.sdca import Ascent
+from widemargin.solvers.recorder import relative_gap
 
 __all__ = ["CutModel", "NestOptions", "solve"]
 
@@ -123,11 +125,10 @@ def solve(
         hopeless = nest.look(v, eps, budget)
         region = nest.region()
         best, primal = nest.best()
-        gap = (primal - nest.lower) / max(abs(primal), np.finfo(float).tiny)
+        gap = relative_gap(primal, nest.lower)
         epochs, seconds = ascent.n_epochs, budget.elapsed - began
-        history.append(
-            {"primal": primal, "dual": nest.lower, "upper": region.upper, "epochs": float(epochs), "seconds": seconds}
-        )
+        entry = {"primal": primal, "dual": nest.lower, "upper": region.upper, "epochs": epochs, "seconds": seconds}
+        history.append({name: float(value) for name, value in entry.items()})
         budget.tell("cutting plane", iteration, primal, gap, float(nest.excess[best].max(initial=0.0)))
         if gap <= tol:
             status = Status.CONVERGED
@@ -137,9 +138,11 @@ def solve(
             status = Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
         if status is not Status.MAX_ITER or epochs >= max_epochs:
             break
-        # At the limit only a look at the maximum of the cuts can tell whether the dual function still grows there.
+        # Where the cuts still rise at the limit of a multiplier, only a look at their maximum can tell whether the dual
+        # function does.
+        at_the_limit = ((region.peak >= options.limit) & (region.peak < rho)).any()
         peak = NextMultipliers(region.peak, 0.5 * (region.upper - region.lower))
-        v, eps = peak if nest.at_the_limit else choose(region)
+        v, eps = peak if at_the_limit else choose(region)
         eps = max(eps, options.least_eps * tol * abs(primal))
     return ConvexResult(
         w=nest.w[best],
@@ -165,10 +168,7 @@ class CutModel:
         self.top = top.copy()
         self._m = top.shape[0]
         self._columns = np.arange(self._m + 1, dtype=np.int32)
-        self._lp = highspy.Highs()
-        self._lp.setOptionValue("output_flag", False)
-        self._lp.setOptionValue("primal_feasibility_tolerance", tolerance)
-        self._lp.setOptionValue("dual_feasibility_tolerance", tolerance)
+        self._lp = quiet_highs(tolerance)
         for end in top:
             self._lp.addVar(0.0, float(end))
         # The last variable is z, the height below all cuts.
@@ -193,13 +193,8 @@ class CutModel:
         RuntimeError
             Where HiGHS fails, also from scratch.
         """
-        self._lp.run()
-        # A warm basis may mislead after many nearly equal cuts; from scratch HiGHS finds its way.
-        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            self._lp.clearSolver()
-            self._lp.run()
-        status = self._lp.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
+        if not solved(self._lp):
+            status = self._lp.getModelStatus()
             raise RuntimeError(f"HiGHS ended with {status} on an LP that has a solution; report the problem")
         solution = self._lp.getSolution()
         # Duals of a maximisation have a sign of their own; rounding may leave them short of one in sum.
@@ -229,14 +224,9 @@ class _Nest:
 
     @classmethod
     def begin(
-        cls,
-        sub: ConstrainedHinge,
-        ascent: Ascent,
-        start: ConvexState | None,
-        rho: float,
-        options: NestOptions,
+        cls, sub: ConstrainedHinge, ascent: Ascent, start: ConvexState | None, rho: float, options: NestOptions,
         bias_chooser: BiasChooser,
-    ) -> "_Nest":
+    ) -> "_Nest":  # fmt: skip
         """Start at w = 0 and v = 0, or warm; the starting point is the first cut."""
         # Multipliers of an earlier problem may lie above the price that is asked now.
         v = np.zeros(sub.n_constraints) if start is None else np.minimum(start.v, rho)
@@ -298,11 +288,6 @@ class _Nest:
             upper, self.peak, _ = self.cuts.maximise()
         cuts = np.asarray(self.value), np.asarray(self.excess)
         return CutRegion(*cuts, self.cuts.top.copy(), self.lower, upper, self.peak, self.best_v)
-
-    @property
-    def at_the_limit(self) -> bool:
-        """Whether the cuts still rise at the limit of a multiplier: the verdict needs a look there."""
-        return bool(((self.peak >= self.options.limit) & (self.peak < self.rho)).any())
 
     def best(self) -> tuple[int, float]:
         """Number and value of the best point, with the price of its violations."""

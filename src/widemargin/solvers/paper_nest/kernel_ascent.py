@@ -78,18 +78,9 @@ def pick_moving(
 
 @kernel
 def ascend_kernel(
-    K: Reals,
-    slot: Integers,
-    rows: Integers,
-    plus: Floats,
-    minus: Floats,
-    norms2: Floats,
-    xi: Floats,
-    c: Floats,
-    s: Floats,
-    b: float,
-    scale: float,
-) -> None:
+    K: Reals, slot: Integers, rows: Integers, plus: Floats, minus: Floats, norms2: Floats, xi: Floats, c: Floats,
+    s: Floats, b: float, scale: float,
+) -> None:  # fmt: skip
     """Change `xi`, the coefficients c and the scores `s = K c` by one step for each of `rows`.
 
     Row `rows[k]` of the kernel matrix is `K[slot[k]]`.

@@ -82,18 +82,14 @@ class LevelMethod:
     def __call__(self, region: CutRegion) -> NextMultipliers:
         """Choose; the accuracy is half of the way from L to that height."""
         height = region.lower + self.share * (region.upper - region.lower)
-        return NextMultipliers(self._nearest(region, height), 0.5 * (height - region.lower))
-
-    def _nearest(self, region: CutRegion, height: float) -> Floats:
-        """Projection of the best multipliers onto `{v in the box: cuts >= height}`.
-
-        Least distance programming by non-negative least squares (Lawson and Hanson 1974, chapter 23), in units of the
-        distance from the best multipliers to the peak, which is in the set.
-        """
+        v, eps = region.best, 0.5 * (height - region.lower)
+        # Projection of the best multipliers onto `{v in the box: cuts >= height}`: least distance programming by
+        # non-negative least squares (Lawson and Hanson 1974, chapter 23), in units of the distance from the best
+        # multipliers to the peak, which is in the set.
         unit = float(np.linalg.norm(region.peak - region.best))
         short = height - region.value - region.excess @ region.best
         if unit == 0.0 or not (short > 0.0).any():
-            return region.best
+            return NextMultipliers(v, eps)
         # In x = (v - best) / unit the set is {G x >= h}: the cuts, then the two ends of the box.
         m = region.top.shape[0]
         G = np.vstack([region.excess, np.eye(m), -np.eye(m)])
@@ -104,9 +100,8 @@ class LevelMethod:
         except RuntimeError:  # too many iterations: the check below sees that nothing was found
             weights = np.zeros(h.shape[0])
         residual = E @ weights - f
-        v = region.best
         if residual[-1] < -1e-12:  # the last residual is minus the squared distance, 0 for an empty set
             v = np.clip(region.best - unit * residual[:-1] / residual[-1], 0.0, region.top)
         if region.at(v) < height - self.slip * (region.upper - height):
-            return region.best + self.share * (region.peak - region.best)  # high enough, since the cuts are concave
-        return v
+            v = region.best + self.share * (region.peak - region.best)  # high enough, since the cuts are concave
+        return NextMultipliers(v, eps)

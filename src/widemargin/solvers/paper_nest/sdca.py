@@ -34,15 +34,9 @@ from widemargin.solvers.base import Budget, Shares
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
 __all__ = [
-    "Ascent",
-    "AscentOptions",
-    "AscentResult",
-    "DualValue",
-    "PrimalPoint",
-    "coordinate_step",
-    "epoch_csr",
+    "Ascent", "AscentOptions", "AscentResult", "DualValue", "PrimalPoint", "coordinate_step", "epoch_csr",
     "epoch_dense",
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -202,7 +196,15 @@ class Ascent:
     def epoch(self, b: float, regulariser: float) -> int:
         """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
         visits = 0
-        scale, q = self._scaled(regulariser)
+        # One over the regulariser of each column, and the squared norms of the rows in that metric. They change on the
+        # ladder and with the side weights only: not worth a pass over the rows each epoch.
+        if self._metric[0] != regulariser:
+            scale = 1.0 / (regulariser * self._ratio)
+            q = self._norms2 / regulariser
+            for k, column in self._heavy:
+                q += scale[k] * column**2
+            self._metric = regulariser, scale, q
+        _, scale, q = self._metric
         for block in self.rows.blocks:
             at, n = block.place, block.row_of.shape[0]
             # Few rows are visited one by one, so that there are enough chunks to shuffle.
@@ -218,17 +220,6 @@ class Ascent:
                 visits += epoch_dense(block.X, block.row_of, *shared)
         self.n_epochs += 1
         return visits
-
-    def _scaled(self, regulariser: float) -> tuple[Floats, Floats]:
-        """One over the regulariser of each column, and the squared norms of the rows in that metric."""
-        # It changes on the ladder and with the side weights only: not worth a pass over the rows each epoch.
-        if self._metric[0] != regulariser:
-            scale = 1.0 / (regulariser * self._ratio)
-            q = self._norms2 / regulariser
-            for k, column in self._heavy:
-                q += scale[k] * column**2
-            self._metric = regulariser, scale, q
-        return self._metric[1:]
 
     def solve(self, b: float, eps: float, *, budget: Budget | None = None) -> AscentResult:
         """Ascend until `primal - dual <= eps`.
@@ -256,7 +247,12 @@ class Ascent:
             # From xi = 0 all steps point the same way; large regularisers keep w from running far beyond
             # the solution.
             if self._cold:
-                self._descend_ladder(b, unit, proximal)
+                for rung in self.options.ladder:
+                    if rung * unit > proximal:
+                        self._move_to(-self.rows.tdot(self.xi) / (rung * unit * self._ratio))
+                        for _ in range(self.options.stage):
+                            self.epoch(b, rung * unit)
+                        self._rest[:], self._delay[:] = 0, 0
                 primal = self._offer(self._w, b, primal)
                 self._balance()
                 dual = self.dual(b)
@@ -301,15 +297,6 @@ class Ascent:
             for k, column in self._heavy:
                 hinges.balance_column(self.xi, column, -self.lam * float(self.point.w[k]))
 
-    def _descend_ladder(self, b: float, unit: float, proximal: float) -> None:
-        """A few epochs at each of the regularisers from large to `proximal`, from xi = 0."""
-        for rung in self.options.ladder:
-            if rung * unit > proximal:
-                self._move_to(-self.rows.tdot(self.xi) / (rung * unit * self._ratio))
-                for _ in range(self.options.stage):
-                    self.epoch(b, rung * unit)
-                self._rest[:], self._delay[:] = 0, 0
-
     def _offer(self, w: Floats, b: float, primal: float) -> float:
         """Make w the best point if it is better than one of value `primal`; the best value."""
         point = self.at(w)
@@ -327,6 +314,7 @@ def _heavy_columns(rows: RowBlocks | GramRows, times: float) -> tuple[Floats, li
     """
     if isinstance(rows, GramRows):
         return np.ones(1), []
+    # From the heaviest column down, as long as each outweighs all lighter ones together.
     squares, _ = rows.diagonal(np.ones(rows.n_rows))
     order = np.argsort(squares)
     lighter = np.concatenate([[0.0], np.cumsum(squares[order])])

@@ -65,6 +65,7 @@ def solve(
         """Keep the iterate; end the run where the gap is small enough, or the budget is spent."""
         nonlocal point, n_iter
         x = intermediate_result.x
+        # Callers think in points, scipy in coordinates.
         point = coordinates.point(x)
         n_iter += 1
         # The line search usually ends at the iterate, whose gradient is then known.
@@ -76,6 +77,7 @@ def solve(
     # scipy's own rules are off: they know nothing of the certificate, and end too early or too late.
     limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "maxcor": memory, "ftol": 0.0, "gtol": 0.0}
     try:
+        # A budget that is spent before the first step still gets its certificate.
         if not budget.exhausted:
             minimize(scaled, coordinates.of(point), jac=True, method="L-BFGS-B", callback=watch, options=limits)
     except KeyboardInterrupt:
@@ -95,6 +97,7 @@ class Coordinates:
     """
 
     def __init__(self, bound: Floats | None, units: Floats) -> None:
+        # Only the lower triangle is the factor; what lies above is left over.
         self._lower = None if bound is None else np.tril(factor(bound))
         self._units = units
 

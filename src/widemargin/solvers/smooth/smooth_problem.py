@@ -117,6 +117,7 @@ class SmoothRecorder(Recorder[Floats]):
 
     def value_gradient(self, point: Floats) -> tuple[float, Floats]:
         """Of the problem, counted."""
+        # Work is counted in gradients of single rows, so that full and stochastic steps can be compared.
         self.n_gradients += self.problem.n_rows
         value, gradient = self.problem.value_gradient(point)
         # The size of the first gradient is the yardstick where no certificate exists.
@@ -128,6 +129,7 @@ class SmoothRecorder(Recorder[Floats]):
         norm, lam = float(np.linalg.norm(gradient)), self.problem.lam
         # Strong convexity bounds what is left by the gradient; without a regulariser only its size says something.
         gap = norm**2 / (2.0 * lam) / _size(value) if lam > 0.0 else norm / _size(self._first_norm)
+        # The gap that the gradient promises is cheap; the certificate is asked where it is small enough.
         entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
         self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
         self.budget.tell(self._name, iteration, value, gap, norm)
@@ -143,6 +145,7 @@ class SmoothRecorder(Recorder[Floats]):
 
     def result(self, point: Floats, n_iter: int) -> SmoothResult:
         """The last point with its certificate, and why the run ended."""
+        # The certificate may find a better point on its way, such as one with a better bias.
         certified, gap = self._certify(point)
         status = self.status(converged=self._done or gap <= self.tol)
         return SmoothResult(

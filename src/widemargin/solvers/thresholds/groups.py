@@ -61,26 +61,25 @@ class Candidates:
         m = gamma.shape[0]
         self.n_groups, self.n_constraints = n_groups, m
         self._z, self._weight, self._cell, self._coef = z, weight, cell, coef
+        # What a row of each cell adds to objective and constraints when it turns positive.
         self._gain = coef.alpha0 - coef.beta0
         self._change = sp.csr_array((coef.value, coef.column, coef.indptr), shape=(len(cell_weight), m))
         self.objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, m)
         self.excess = values - gamma
+        # Group by group, and within a group by falling score.
         self._order = np.lexsort((-z, group))
         self._start = np.searchsorted(group[self._order], np.arange(n_groups + 1)).astype(np.int64)
         self._tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
-        self._number()
-
-    def _number(self) -> None:
-        """Find where a threshold may lie."""
-        ordered = self._z[self._order]
+        # A threshold may lie between any two scores of a group that rounding cannot swap, and at the two ends.
+        ordered = z[self._order]
         counts = []
-        for g in range(self.n_groups):
+        for g in range(n_groups):
             part = ordered[self._start[g] : self._start[g + 1]]
             inner = np.flatnonzero(part[:-1] - part[1:] > self._tie) + 1
             counts.append(np.concatenate([[0], inner, [len(part)] if len(part) else []]).astype(np.int64))
         sizes = np.array([len(part) for part in counts], np.int64)
         self.count: Ints = np.concatenate(counts)
-        self.group: Ints = np.repeat(np.arange(self.n_groups, dtype=np.int64), sizes)
+        self.group: Ints = np.repeat(np.arange(n_groups, dtype=np.int64), sizes)
         self.first: Ints = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def rows_of(self, g: int) -> Ints:
@@ -95,6 +94,7 @@ class Candidates:
     def prices(self, objective: float, multipliers: Floats) -> Floats:
         """`objective` times what each candidate adds to the objective, plus the multipliers times its constraints."""
         per_cell = objective * self._gain + self._change @ multipliers
+        # Running sums over the sorted rows: a candidate's price is that at its last row, less that before its group.
         rows = self._order
         total = np.concatenate([[0.0], np.cumsum(self._weight[rows] * per_cell[self._cell[rows]])])
         start = self._start[self.group]
@@ -111,6 +111,7 @@ class Candidates:
         cells = self._cell[self._order].astype(np.int64)
         mass = np.bincount(piece * k + cells, self._weight[self._order], max(len(cuts) - 1, 0) * k)
         mass = np.concatenate([np.zeros((1, k)), np.cumsum(mass.reshape(-1, k), axis=0)])
+        # What lies between the start of the group and the cut: a difference of two running sums.
         upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._start[self.group[numbers]])]
         return upto @ self._gain, upto @ self._change
 
@@ -125,8 +126,7 @@ class Candidates:
         Best: the smallest sum of the excesses, then the lowest objective. A local search, ended after `sweeps` rounds
         where it has not ended by itself.
         """
-        coef, numbers = self._coef, numbers.copy()
-        found = np.zeros(3)
+        coef, numbers, best = self._coef, numbers.copy(), np.zeros(3)
         for _ in range(sweeps):
             before = numbers.copy()
             for g in range(self.n_groups):
@@ -136,10 +136,8 @@ class Candidates:
                 # what the other groups add is fixed meanwhile, so one sweep over this group is exact
                 others = np.delete(numbers, g)
                 excess = self.totals(others)[1]
-                count = sweep(
-                    rows, self._z, self._weight, self._cell, self._gain, *coef.entries, excess, self._tie, FEASIBLE,
-                    found,
-                )  # fmt: skip
+                cells = self._z, self._weight, self._cell, self._gain
+                count = sweep(rows, *cells, *coef.entries, excess, self._tie, FEASIBLE, best)
                 numbers[g] = self.first[g] + np.searchsorted(self.count[self.first[g] : self.first[g + 1]], count)
             if (numbers == before).all():
                 break

@@ -12,15 +12,16 @@ bound also holds for thresholds that are not drawn at random, which is what `thr
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
-import highspy
 import numpy as np
 
 from widemargin._typing import Floats, Ints
+from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["Mixture", "MixtureOptions", "best_mixture", "quiet_highs"]
+__all__ = ["Mixture", "MixtureOptions", "best_mixture"]
 
 ROUNDING = 1e-9
 """Excess that counts as rounding of a linear programme."""
@@ -92,22 +93,13 @@ def best_mixture(candidates: Candidates) -> Mixture:
     First the sum of the excesses is minimised, and if it can be made 0, the objective.
     """
     master = _Master(candidates)
+    # The first phase looks for any mixture that meets the constraints, and for the least excess where none does.
     bound, multipliers = master.generate(0.0)
     if master.value > FEASIBLE:
         return master.mixture(0.0, multipliers)
     master.forbid_excess()
     bound, multipliers = master.generate(1.0 / master.spread)
     return master.mixture(bound * master.spread, multipliers * master.spread)
-
-
-def quiet_highs() -> highspy.Highs:
-    """A HiGHS model on one thread, without output, at tight tolerances."""
-    model = highspy.Highs()
-    model.setOptionValue("output_flag", False)
-    model.setOptionValue("threads", 1)
-    for name in ("primal", "dual"):
-        model.setOptionValue(f"{name}_feasibility_tolerance", OPTIONS.tolerance)
-    return model
 
 
 class _Master:
@@ -121,16 +113,17 @@ class _Master:
         self.numbers = np.zeros(0, np.int64)
         self.gain, self.change = np.zeros(0), np.zeros((0, m))
         self.n_iter = 0
-        self._lp = quiet_highs()
+        self._lp = quiet_highs(OPTIONS.tolerance)
         for j in range(m):
-            self._lp.addRow(-highspy.kHighsInf, -float(candidates.excess[j]), 0, [], [])
+            self._lp.addRow(-np.inf, -float(candidates.excess[j]), 0, [], [])
         for _ in range(groups):
             self._lp.addRow(1.0, 1.0, 0, [], [])
         for j in range(m):
-            self._lp.addCol(1.0, 0.0, highspy.kHighsInf, 1, np.array([j], np.int32), np.array([-1.0]))
+            # A slack of price 1 keeps the programme feasible; `forbid_excess` takes it away.
+            self._lp.addCol(1.0, 0.0, np.inf, 1, np.array([j], np.int32), np.array([-1.0]))
         self._scale = 0.0
-        ends = zip(candidates.first[:-1], candidates.first[1:], strict=True)
-        first = [np.linspace(a, b - 1, min(OPTIONS.first, b - a)) for a, b in ends]
+        # A few candidates of each group, evenly spaced, are enough to begin with: the others come as they are missed.
+        first = [np.linspace(a, b - 1, min(OPTIONS.first, b - a)) for a, b in pairwise(candidates.first)]
         self._add(np.concatenate(first).round().astype(np.int64))
 
     @property
@@ -146,26 +139,25 @@ class _Master:
 
     def generate(self, scale: float) -> tuple[float, Floats]:
         """Add candidates until none is missing; the best lower bound, and the multipliers behind it."""
-        found, m = self.candidates, self.candidates.n_constraints
+        candidates, m = self.candidates, self.candidates.n_constraints
         self._scale = scale
         for place, gain in enumerate(self.gain):
             self._lp.changeColCost(m + place, scale * float(gain))
         best, behind = -np.inf, np.zeros(m)
         for _ in range(OPTIONS.rounds):
+            # The multipliers say what a candidate may cost to be worth taking in.
             multipliers = self._solve()
             if scale == 0.0:  # a slack costs 1, so no multiplier is larger but by rounding
                 multipliers = np.minimum(multipliers, 1.0)
             # one pass prices every candidate there is; the cheapest of each group bound the optimum from below
-            prices = found.prices(scale, multipliers)
-            cheapest = np.array([
-                a + int(np.argmin(prices[a:b])) for a, b in zip(found.first[:-1], found.first[1:], strict=True)
-            ])  # fmt: skip
-            bound = float(prices[cheapest].sum() + multipliers @ found.excess) + scale * found.objective
+            prices = candidates.prices(scale, multipliers)
+            cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(candidates.first)])
+            bound = float(prices[cheapest].sum() + multipliers @ candidates.excess) + scale * candidates.objective
             if bound > best:
                 best, behind = bound, multipliers
             # where the cheapest are all in the LP already, its optimum is that of all candidates
             missing = np.setdiff1d(cheapest, self.numbers)
-            reached = self.value + scale * found.objective
+            reached = self.value + scale * candidates.objective
             if reached - best <= OPTIONS.gap or not len(missing) or (scale == 0.0 and reached <= FEASIBLE):
                 break
             self._add(missing)
@@ -173,42 +165,43 @@ class _Master:
 
     def mixture(self, lower: float, multipliers: Floats) -> Mixture:
         """The current solution."""
-        m, found = self.candidates.n_constraints, self.candidates
+        candidates, m = self.candidates, self.candidates.n_constraints
         p = np.asarray(self._lp.getSolution().col_value)[m:]
+        # Candidates of no probability are not part of the mixture.
         keep = np.flatnonzero(p > OPTIONS.negligible)
         keep = keep[np.argsort(self.numbers[keep])]
         numbers, p = self.numbers[keep], p[keep]
-        p = p / np.bincount(found.group[numbers], p, found.n_groups)[found.group[numbers]]
-        excess = found.excess + p @ self.change[keep]
+        # Leaving out what is rounding of zero, the rest has to sum to one again in every group.
+        group = candidates.group[numbers]
+        p = p / np.bincount(group, p, candidates.n_groups)[group]
+        excess = candidates.excess + p @ self.change[keep]
         violation = float(excess[excess > ROUNDING].sum())
-        objective = found.objective + float(p @ self.gain[keep])
+        objective = candidates.objective + float(p @ self.gain[keep])
         return Mixture(numbers, p, objective, violation, lower, multipliers, self.n_iter)
 
     def _add(self, numbers: Ints) -> None:
+        # A column for each candidate: what it costs, what it adds to every constraint, and a one in the row of its
+        # group.
         gain, change = self.candidates.columns(numbers)
         m = self.candidates.n_constraints
         rows = np.arange(m + 1, dtype=np.int32)
         for number, cost, values in zip(numbers, gain, change, strict=True):
             rows[m] = m + self.candidates.group[number]
-            self._lp.addCol(
-                self._scale * float(cost), 0.0, highspy.kHighsInf, m + 1, rows, np.append(values, 1.0)
-            )  # fmt: skip
+            self._lp.addCol(self._scale * float(cost), 0.0, np.inf, m + 1, rows, np.append(values, 1.0))
         self.numbers = np.concatenate([self.numbers, numbers])
         self.gain, self.change = np.concatenate([self.gain, gain]), np.concatenate([self.change, change])
 
     def _solve(self) -> Floats:
         """Solve the LP; the multipliers (>= 0) of the constraints."""
         self.n_iter += 1
-        self._lp.run()
-        if self._lp.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            self._lp.clearSolver()
-            self._lp.run()
-        for rounding in (FEASIBLE, ROUNDING):  # what the first phase left over
-            if self._scale > 0.0 and self._lp.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        optimal = solved(self._lp)
+        # The first phase may have left a little excess, as rounding; without it there is no solution.
+        for rounding in (FEASIBLE, ROUNDING):
+            if not optimal and self._scale > 0.0:
                 self.forbid_excess(rounding)
-                self._lp.run()
-        status = self._lp.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
+                optimal = solved(self._lp)
+        if not optimal:
+            status = self._lp.getModelStatus()
             raise RuntimeError(f"HiGHS ended with {status} on an LP that has a solution; report the problem")
         dual = np.asarray(self._lp.getSolution().row_dual)[: self.candidates.n_constraints]
         multipliers: Floats = np.maximum(-dual, 0.0)

@@ -15,8 +15,9 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
+from widemargin.solvers.highs import quiet_highs
 from widemargin.solvers.thresholds.groups import Candidates
-from widemargin.solvers.thresholds.mixture import Mixture, best_mixture, quiet_highs
+from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
 __all__ = ["GroupSearchOptions", "GroupThresholds", "best_pair", "best_per_group"]
@@ -102,67 +103,61 @@ def best_per_group(
     if mixture.violation > 0.0:
         return _nearest(candidates, mixture, proved=True)
     spread = float(np.abs(candidates.prices(1.0, np.zeros(candidates.n_constraints))).max(initial=0.0)) or 1.0
-    above = _above(candidates, mixture.multipliers)
+    # Price of every candidate above the cheapest of its group.
+    prices = candidates.prices(1.0, mixture.multipliers)
+    above = prices - np.minimum.reduceat(prices, candidates.first[:-1])[candidates.group]
     ranked = np.sort(above)
     widest = min(len(above), max_candidates) - 1
     width = float(ranked[min(OPTIONS.first * candidates.n_groups, widest)])
     # candidates are let in by their price above the cheapest; weak duality says when those outside cannot matter
     while True:
         width = min(width, float(ranked[widest]))
-        kept = np.flatnonzero(above <= width)
-        if len(kept) > max_candidates:  # ties
-            kept = np.sort(np.argsort(above, kind="stable")[:max_candidates])
+        allowed = np.flatnonzero(above <= width)
+        if len(allowed) > max_candidates:  # ties
+            allowed = np.sort(np.argsort(above, kind="stable")[:max_candidates])
         if candidates.n_groups == 2:
-            chosen, bound = _pairs(candidates, kept, above, mixture.lower)
+            chosen, bound = _pairs(candidates, allowed, above, mixture.lower)
         else:
-            chosen, bound = _search(candidates, kept, spread, max_nodes)
-        everything = len(kept) == len(above)
+            chosen, bound = _search(candidates, allowed, spread, max_nodes)
+        everything = len(allowed) == len(above)
         outside = np.inf if everything else mixture.lower + width  # of thresholds with a candidate left out
         if chosen is not None:
             objective = candidates.totals(chosen)[0]
             lower = max(mixture.lower, min(bound, outside))
             if objective - lower <= 1e-9 * spread or width >= ranked[widest]:
                 proved = objective - lower <= 1e-9 * spread
-                return GroupThresholds(chosen, objective, 0.0, min(lower, objective), proved, len(kept))
+                return GroupThresholds(chosen, objective, 0.0, min(lower, objective), proved, len(allowed))
             # thresholds of this objective are known, so dearer candidates than these are ruled out for good
             wanted = (objective - mixture.lower) * (1.0 + 1e-9) + 1e-12 * spread
             if wanted <= width:  # the search itself was cut short
-                return GroupThresholds(chosen, objective, 0.0, lower, False, len(kept))
+                return GroupThresholds(chosen, objective, 0.0, lower, False, len(allowed))
             width = wanted
         elif everything or width >= ranked[widest]:
             return _nearest(candidates, mixture, proved=everything and bound == np.inf)
         else:
-            width = max(OPTIONS.widen * width, float(ranked[min(int(OPTIONS.widen) * len(kept), widest)]))
+            width = max(OPTIONS.widen * width, float(ranked[min(int(OPTIONS.widen) * len(allowed), widest)]))
 
 
-def _above(candidates: Candidates, multipliers: Floats) -> Floats:
-    """Price of every candidate above the cheapest of its group."""
-    prices = candidates.prices(1.0, multipliers)
-    least: Floats = np.minimum.reduceat(prices, candidates.first[:-1])
-    above: Floats = prices - least[candidates.group]
-    return above
-
-
-def _pairs(candidates: Candidates, kept: Ints, above: Floats, lower: float) -> tuple[Ints | None, float]:
+def _pairs(candidates: Candidates, allowed: Ints, above: Floats, lower: float) -> tuple[Ints | None, float]:
     """As `_search`, for two groups."""
-    gain, change = candidates.columns(kept)
-    price, owner = above[kept], candidates.group[kept]
-    left, right = (
-        part[np.argsort(price[part], kind="stable")] for part in (np.flatnonzero(owner == g) for g in (0, 1))
-    )
-    found = np.array([0.0, 0.0, np.inf, np.inf, lower - candidates.objective])
-    if not best_pair(gain, change, price, left, right, candidates.excess, FEASIBLE, found):
+    gain, change = candidates.columns(allowed)
+    price, owner = above[allowed], candidates.group[allowed]
+    # Cheapest first: once a pair costs more than the best one, so do all that come after it.
+    by_price = np.argsort(price, kind="stable")
+    left, right = (by_price[owner[by_price] == g] for g in (0, 1))
+    best = np.array([0.0, 0.0, np.inf, np.inf, lower - candidates.objective])
+    if not best_pair(gain, change, price, left, right, candidates.excess, FEASIBLE, best):
         return None, np.inf
-    chosen = kept[[left[int(found[0])], right[int(found[1])]]]
+    chosen = allowed[[left[int(best[0])], right[int(best[1])]]]
     return chosen, candidates.totals(chosen)[0]
 
 
-def _search(candidates: Candidates, kept: Ints, spread: float, max_nodes: int) -> tuple[Ints | None, float]:
+def _search(candidates: Candidates, allowed: Ints, spread: float, max_nodes: int) -> tuple[Ints | None, float]:
     """The best choice among some candidates, or None; and a lower bound (inf: proved that there is none)."""
-    gain, change = candidates.columns(kept)
+    gain, change = candidates.columns(allowed)
     room = -candidates.excess
     for _ in range(OPTIONS.repairs):
-        picked, bound = _mixed_integer(candidates, kept, gain / spread, change, room, max_nodes)
+        picked, bound = _mixed_integer(candidates, allowed, gain / spread, change, room, max_nodes)
         if picked is None:
             return None, bound
         excess = candidates.totals(picked)[1]
@@ -173,24 +168,21 @@ def _search(candidates: Candidates, kept: Ints, spread: float, max_nodes: int) -
 
 
 def _mixed_integer(
-    candidates: Candidates, kept: Ints, cost: Floats, change: Floats, room: Floats, max_nodes: int
+    candidates: Candidates, allowed: Ints, cost: Floats, change: Floats, room: Floats, max_nodes: int
 ) -> tuple[Ints | None, float]:
     m, groups = candidates.n_constraints, candidates.n_groups
-    model = quiet_highs()
-    model.setOptionValue("mip_feasibility_tolerance", 1e-10)
-    model.setOptionValue("mip_rel_gap", 0.0)
-    model.setOptionValue("mip_abs_gap", 1e-10)
-    model.setOptionValue("mip_max_nodes", max_nodes)
+    # One whole number, 0 or 1, for each candidate; the constraints, and one candidate in every group.
+    model = quiet_highs(mip_rel_gap=0.0, mip_abs_gap=1e-10, mip_max_nodes=max_nodes)
     for j in range(m):
-        model.addRow(-highspy.kHighsInf, float(room[j]), 0, [], [])
+        model.addRow(-np.inf, float(room[j]), 0, [], [])
     for _ in range(groups):
         model.addRow(1.0, 1.0, 0, [], [])
     rows = np.arange(m + 1, dtype=np.int32)
-    for place, number in enumerate(kept):
+    for place, number in enumerate(allowed):
         rows[m] = m + candidates.group[number]
         model.addCol(float(cost[place]), 0.0, 1.0, m + 1, rows, np.append(change[place], 1.0))
     model.changeColsIntegrality(
-        len(kept), np.arange(len(kept), dtype=np.int32), np.full(len(kept), highspy.HighsVarType.kInteger)
+        len(allowed), np.arange(len(allowed), dtype=np.int32), np.full(len(allowed), highspy.HighsVarType.kInteger)
     )
     model.run()
     if model.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
@@ -199,19 +191,18 @@ def _mixed_integer(
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return None, -np.inf
     x = np.asarray(model.getSolution().col_value)
-    sides = (np.flatnonzero(candidates.group[kept] == g) for g in range(groups))
-    picked = [kept[part[np.argmax(x[part])]] for part in sides]
+    sides = (np.flatnonzero(candidates.group[allowed] == g) for g in range(groups))
+    picked = [allowed[part[np.argmax(x[part])]] for part in sides]
     return np.array(picked, np.int64), float(info.mip_dual_bound)
 
 
 def _nearest(candidates: Candidates, mixture: Mixture, *, proved: bool) -> GroupThresholds:
     """Thresholds of small violation: the likeliest of the mixture, improved one group at a time."""
     owner = candidates.group[mixture.numbers]
-    start = [
-        mixture.numbers[part[np.argmax(mixture.probability[part])]]
-        for part in (np.flatnonzero(owner == g) for g in range(candidates.n_groups))
-    ]
-    numbers = candidates.improve(np.array(start, np.int64))
+    # The mixture violates as little as can be, so what it would draw most often is a good place to begin.
+    likeliest = np.argsort(-mixture.probability, kind="stable")
+    start = mixture.numbers[likeliest[np.unique(owner[likeliest], return_index=True)[1]]]
+    numbers = candidates.improve(start)
     objective, excess = candidates.totals(numbers)
     violation = float(excess[excess > FEASIBLE].sum())
     lower = np.inf if proved else mixture.lower
@@ -221,27 +212,27 @@ def _nearest(candidates: Candidates, mixture: Mixture, *, proved: bool) -> Group
 @kernel
 def best_pair(
     gain: Floats, change: Floats, above: Floats, left: Ints, right: Ints, excess: Floats, feasible_tol: float,
-    found: Floats,
+    best: Floats,
 ) -> bool:  # fmt: skip
     """Of all pairs of a candidate of `left` and one of `right` that meet the constraints, the one of lowest objective.
 
     `gain[c]`, `change[c]` are what candidate c adds to objective and constraints, `excess` the constraints without any.
-    `above[c]` is its price above the cheapest of its group; both lists are in order of rising price. `found` holds the
+    `above[c]` is its price above the cheapest of its group; both lists are in order of rising price. `best` holds the
     places of the best pair in the lists, its price and its gain; its price bounds that of better ones from above, so
-    start `found[2]` at inf. Returns whether a pair was found.
+    start `best[2]` at inf. Returns whether a pair was found.
     """
     m = excess.shape[0]
-    any_found = False
+    any_pair = False
     for i in range(left.shape[0]):
         a = left[i]
-        if above[a] > found[2]:  # both lists rise in price, so nothing better comes after this
+        if above[a] > best[2]:  # both lists rise in price, so nothing better comes after this
             break
         for k in range(right.shape[0]):
             b = right[k]
-            if above[a] + above[b] > found[2]:
+            if above[a] + above[b] > best[2]:
                 break
             # the constraints are looked at only for pairs that would be better
-            if any_found and gain[a] + gain[b] >= found[3]:
+            if any_pair and gain[a] + gain[b] >= best[3]:
                 continue
             good = True
             for j in range(m):
@@ -249,7 +240,7 @@ def best_pair(
                     good = False
                     break
             if good:
-                any_found = True
-                found[0], found[1], found[3] = i, k, gain[a] + gain[b]
-                found[2] = found[3] - found[4]  # no pair of a higher price has a lower objective
-    return any_found
+                any_pair = True
+                best[0], best[1], best[3] = i, k, gain[a] + gain[b]
+                best[2] = best[3] - best[4]  # no pair of a higher price has a lower objective
+    return any_pair

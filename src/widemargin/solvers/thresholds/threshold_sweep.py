@@ -85,12 +85,7 @@ class SweptThreshold:
 
 
 def best_threshold(
-    z: Floats,
-    weight: Floats,
-    cell: Cells,
-    coef: CellCoefficients,
-    gamma: Floats,
-    cell_weight: Floats,
+    z: Floats, weight: Floats, cell: Cells, coef: CellCoefficients, gamma: Floats, cell_weight: Floats
 ) -> SweptThreshold:
     """Try every threshold of the scores z and keep the best one that meets the constraints.
 
@@ -245,7 +240,9 @@ def best_threshold_of_blocks(
         # only intervals that may hold something better are cut again, so the rows in them get fewer and fewer
         if bins.n_rows[wanted].sum() <= options.fetched:
             break
-        edges = _cut(edges, wanted, options.bins)
+        parts = max(2, options.bins // int(np.count_nonzero(wanted)))
+        cuts = np.linspace(edges[:-1][wanted], edges[1:][wanted], parts, endpoint=False)[1:]
+        edges = np.unique(np.concatenate([edges, cuts.ravel()]))[::-1]
         bins, edges = _merged_empty(rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges)), edges)
         wanted = _wanted(start, bins, edges, tie)
     return _best_of(rows, at, coef, start, bins, edges, wanted, tie, options)
@@ -285,15 +282,8 @@ def _merged_empty(bins: _Bins, edges: Floats) -> tuple[_Bins, Floats]:
     empty = bins.n_rows == 0
     dull = np.zeros(edges.shape[0], bool)
     dull[1:-1] = empty[:-1] & empty[1:] & (edges[1:-1] != 0.0)
-    kept = np.flatnonzero(~dull)
-    return _Bins(*(np.add.reduceat(part, kept[:-1], axis=0) for part in bins)), edges[kept]
-
-
-def _cut(edges: Floats, wanted: Bools, bins: int) -> Floats:
-    """Edges of a next round: those there are, and the wanted intervals cut into equal parts."""
-    parts = max(2, bins // int(np.count_nonzero(wanted)))
-    cuts = np.linspace(edges[:-1][wanted], edges[1:][wanted], parts, endpoint=False)[1:]
-    return np.unique(np.concatenate([edges, cuts.ravel()]))[::-1]
+    left = np.flatnonzero(~dull)
+    return _Bins(*(np.add.reduceat(part, left[:-1], axis=0) for part in bins)), edges[left]
 
 
 def _best_of(
@@ -333,6 +323,7 @@ def _best_of(
 
 
 def _reach(block: Block, at: BlockedPoint) -> tuple[float, float]:
+    # Scores never leave the machine of their block, but for the few rows of a wanted interval.
     z = block_scores(block, at.w, at.b)
     return float(z.min(initial=0.0)), float(z.max(initial=0.0))
 

@@ -16,10 +16,17 @@ from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
 from widemargin.structured.learners.dual_point import Blocks, begin, dual_value, weights_of, zero_blocks
 from widemargin.structured.learners.example_rows import ExampleRows, add_rows, scores
-from widemargin.structured.learners.mapped import MappedPasses
-from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
+from widemargin.structured.learners.passes import (
+    BatchedPasses,
+    Buffers,
+    CompiledPasses,
+    Passes,
+    Training,
+    choose_passes,
+    respond,
+)
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult, next_look
+from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 
 __all__ = ["Average", "compiled_pass", "one_pass", "remember", "solve", "squared_norm", "update_block"]
@@ -58,9 +65,12 @@ def squared_norm(a: Floats, b: Floats, gram: Floats) -> float:
 
 @kernel
 def remember(
-    a: Floats, b: Floats, loss: Floats, weight: float, sums: Floats, b_sums: Floats, loss_sums: Floats, i: int
+    a: Floats, b: Floats, loss: Floats, t: int, visited: Ints, sums: Floats, b_sums: Floats, loss_sums: Floats, i: int
 ) -> None:
-    """Add a block, as it was for a time of that weight, to the sums of the averaged iterate."""
+    """Add block i, as it was since its last visit, to the sums of the averaged iterate; step t visits it again."""
+    # It was the same for the iterates visited[i], ..., t - 1, which have these weights.
+    weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
+    visited[i] = t
     for r in range(a.shape[0]):
         for s in range(a.shape[1]):
             sums[r, s] += weight * a[r, s]
@@ -123,15 +133,11 @@ def compiled_pass(
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
-        own_loss, _ = respond(
-            u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
-        )  # fmt: skip
+        own_loss, _ = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
         t += 1
         # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
-        if averaging:  # the block was as it is for the iterates visited[i], ..., t - 1, of these weights
-            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
-            remember(a[first:last], b[i], loss, weight, a_sums[first:last], b_sums[i], loss_sums, i)
-            visited[i] = t
+        if averaging:
+            remember(a[first:last], b[i], loss, t, visited, a_sums[first:last], b_sums[i], loss_sums, i)
         gap, _ = update_block(
             rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u[:m],
             p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta,
@@ -146,12 +152,8 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
     if isinstance(passes, CompiledPasses):
         passes.queries += order.shape[0]
         sums = average or Average(blocks, np.empty(0, dtype=np.int64))
-        return float(
-            compiled_pass(
-                order, t, problem.C, passes.training, passes.work, blocks, weights, sums, average is not None,
-                passes.buffers(),
-            )
-        )  # fmt: skip
+        compiled = passes.training, passes.work, blocks, weights, sums, average is not None, passes.buffers()
+        return float(compiled_pass(order, t, problem.C, *compiled))
     for i, u, seen in passes.violations(order, weights):
         t += 1
         first, last = int(problem.start[i]), int(problem.start[i + 1])
@@ -159,9 +161,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
         a, b = blocks.a[first:last], blocks.b[i]
         if average is not None:
             iterates, visited = average
-            weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
-            remember(a, b, blocks.loss, weight, iterates.a[first:last], iterates.b[i], iterates.loss, i)
-            visited[i] = t
+            remember(a, b, blocks.loss, t, visited, iterates.a[first:last], iterates.b[i], iterates.loss, i)
         gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
         p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
         gap, _ = update_block(
@@ -208,7 +208,7 @@ def solve(
     compiled : bool, default=None
         False: steps in Python even where the model has compiled ones.
     batch : int, default=None
-        Ask for the labels of so many examples at the same weights, side by side (see `mapped`).
+        Ask for the labels of so many examples at the same weights, side by side (see `BatchedPasses`).
     options : LearnerOptions
 
     Returns
@@ -217,67 +217,38 @@ def solve(
         `n_iter` counts passes.
     """
     budget = budget or Budget()
-    passes = choose_passes(problem, seed, compiled) if batch is None else MappedPasses(problem, batch)
+    passes = choose_passes(problem, seed, compiled) if batch is None else BatchedPasses(problem, batch)
     recorder = LearnerRecorder(problem, passes, budget, "bcfw", tol)
     blocks, weights = begin(problem, start)
     iterates = Average(zero_blocks(problem), np.zeros(problem.n, dtype=np.int64)) if average else None
-    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or options.first_look, False
-    t, last_look = 0, -1
 
-    def look() -> bool:
-        nonlocal last_look
-        last_look = t
+    def judge() -> None:
         # Many small steps leave rounding errors in the weights: before they are judged, they are added up anew.
         weights.W[:], weights.theta[:] = weights_of(problem, blocks)
         recorder.bound(dual_value(blocks, weights))
         if iterates is None or not budget.exhausted:
             recorder.evaluate(weights)
-        if iterates is not None and t:
-            mean = _mean_iterate(problem, blocks, iterates, t)
-            mean_weights = weights_of(problem, mean)
-            recorder.bound(dual_value(mean, mean_weights))
-            recorder.evaluate(mean_weights, averaged=True)
-        return recorder.look(done)
+        t = float(recorder.steps)
+        if iterates is None or t == 0:
+            return
+        # The iterates 1, ..., t averaged with weights 1, ..., t are a dual point, as every iterate is one. A block has
+        # been as it is since its last visit: the sum of the weights since then is still missing in its sum.
+        sums, visited = iterates
+        rest = 0.5 * (t * (t + 1) - visited * (visited - 1.0))
+        per_row = np.repeat(rest, np.diff(problem.start))
+        mean = Blocks(
+            sums.a + per_row[:, None] * blocks.a, sums.b + rest[:, None] * blocks.b, sums.loss + rest * blocks.loss
+        ).scaled(2.0 / (t * (t + 1)))
+        mean_weights = weights_of(problem, mean)
+        recorder.bound(dual_value(mean, mean_weights))
+        recorder.evaluate(mean_weights, averaged=True)
 
-    try:
-        while done < max_iter and not converged:
-            order, promised = rng.permutation(problem.n).astype(np.int64), 0.0
-            for first in range(0, problem.n, options.examples_between_clocks):
-                part = order[first : first + options.examples_between_clocks]
-                promised += one_pass(passes, part, t, blocks, weights, iterates)
-                t += part.shape[0]
-                if budget.exhausted:
-                    break
-            recorder.calls = t
-            # The time ran out within the pass, which does not count.
-            if t < (done + 1) * problem.n:
-                break
-            done += 1
-            # The gaps of the blocks, each as it was when visited, add up to about the gap of now: where that is small
-            # enough, a certificate is worth its pass, unless hardly anything has changed since the last one.
-            promising = promised <= tol * (dual_value(blocks, weights) + promised) and t > 1.1 * last_look
-            if done >= due or promising:
-                converged = look()
-                due = done + check_every if check_every else next_look(done, recorder.gap, tol)
-            else:
-                budget.tell("bcfw", done, recorder.primal, recorder.gap, 0.0)
-            if budget.exhausted:
-                break
-        if last_look < t:
-            converged = look()
-    except KeyboardInterrupt:
-        budget.interrupted = True
+    converged = recorder.run_passes(
+        lambda order: one_pass(passes, order, recorder.steps, blocks, weights, iterates), judge,
+        lambda: dual_value(blocks, weights), max_iter=max_iter, check_every=check_every, seed=seed, options=options,
+    )  # fmt: skip
+    # Ctrl-C may come between a block and its weights.
+    if budget.interrupted:
         weights = weights_of(problem, blocks)
         recorder.bound(dual_value(blocks, weights))
-    return recorder.result(weights, blocks, done, converged)
-
-
-def _mean_iterate(problem: StructuredProblem, blocks: Blocks, average: Average, t: int) -> Blocks:
-    """The iterates 1, ..., t averaged with weights 1, ..., t: a dual point, as every iterate is one."""
-    sums, visited = average
-    # A block has been as it is since its last visit: the sum of the weights since then is still missing in its sum.
-    rest = 0.5 * (float(t) * (t + 1) - visited * (visited - 1.0))
-    per_row = np.repeat(rest, np.diff(problem.start))
-    return Blocks(
-        sums.a + per_row[:, None] * blocks.a, sums.b + rest[:, None] * blocks.b, sums.loss + rest * blocks.loss
-    ).scaled(2.0 / (float(t) * (t + 1)))
+    return recorder.result(weights, blocks, converged)

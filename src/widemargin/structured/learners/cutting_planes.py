@@ -7,8 +7,6 @@ example; the problem is solved by example, over the simplex of its cuts, until n
 sparse: their products follow from the scores of a new cut, and no cut needs memory in the number of features.
 """
 
-from typing import Protocol
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -90,30 +88,6 @@ def maximise(G: Floats, c: Floats, x: Floats, tol: float, slope: Floats | None =
     return x
 
 
-def _bordered(G: Floats, products: Floats) -> Floats:
-    """The products of all cuts, with those of a new one as last row and column."""
-    return np.block([[G, products[:-1, None]], [products[None, :]]])
-
-
-class _Cuts(Protocol):
-    """The cuts of a method with their dual variables.
-
-    Attributes
-    ----------
-    slack : ndarray of shape (n,) or None
-        Slacks of the examples, where the method has some.
-    """
-
-    @property
-    def slack(self) -> Floats | None: ...
-
-    def improve(
-        self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
-    ) -> Blocks | None:
-        """Add the labels that violate and solve the problem of all cuts; None where no label violates."""
-        ...
-
-
 class _ExampleCuts:
     """The cuts of one example with their dual variables; the first is the label y_i, whose p and l are 0."""
 
@@ -128,7 +102,8 @@ class _ExampleCuts:
     def add(self, A: Floats, b: Floats, loss: float) -> None:
         spread = self.gram @ A  # products of the example's rows with the new cut's
         products = np.append(np.einsum("kms,ms->k", self.A, spread) + self.b @ b, float((A * spread).sum() + b @ b))
-        self.G = _bordered(self.G, products)
+        self.G = np.block([[self.G, products[:-1, None]], [products[None, :]]])
+        # A new cut begins with no weight: the dual point is the same with it as without.
         self.A, self.b = np.concatenate([self.A, A[None]]), np.concatenate([self.b, b[None]])
         self.loss, self.x = np.append(self.loss, loss), np.append(self.x, 0.0)
 
@@ -147,6 +122,7 @@ class _CutsByExample:
         self._problem, self._options, self._budget = problem, options, budget
         self._cuts: list[_ExampleCuts] = []
         self.slack = np.zeros(problem.n)
+        # A point to start from becomes one cut for each example, so that it loses nothing.
         for i in range(problem.n):
             rows = self._rows(i)
             gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
@@ -164,7 +140,7 @@ class _CutsByExample:
     def improve(
         self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
     ) -> Blocks | None:
-        """See `_Cuts`."""
+        """Add the labels that violate and solve the problem of all cuts; None where no label violates."""
         problem, options = self._problem, self._options
         # Relative to the labels found, not to their upper bounds: with a heuristic search these may stay far apart.
         primal = 0.5 * norm2(weights) + problem.C * float(seen.value.sum())
@@ -181,16 +157,19 @@ class _CutsByExample:
     def _solve(self, blocks: Blocks, weights: Weights, left: float) -> None:
         """Maximise the dual over the cuts, example by example, until the gap is `left`; sets the slacks."""
         problem = self._problem
+        # What every example may leave open, so that all together leave `left`.
         enough = left / (problem.C * problem.n)
         for _ in range(self._options.sweeps):
             total = 0.0
             for i, cuts in enumerate(self._cuts):
+                # An example that never violated has y_i alone, and nothing to decide.
                 if cuts.x.shape[0] == 1:
                     continue
                 slope = cuts.slope(problem.potentials(i, weights.W), weights.theta)
                 self.slack[i] = max(0.0, float(slope.max()))
                 gap = problem.C * self.slack[i] - float(slope @ cuts.x)
                 total += gap
+                # Hardly anything to gain here: others are worth the time more.
                 if gap <= 0.1 * problem.C * enough:
                     continue
                 before = cuts.x.copy()
@@ -224,6 +203,7 @@ class _CutsOfAll:
             self._x[:] = 0.0, problem.C
 
     def _add(self, labels: Blocks) -> None:
+        # Blocks of a cut are sparse: at most examples no label violates in the end.
         weights = weights_of(self._problem, labels)
         n_rows = int(self._problem.start[-1])
         u = np.empty((n_rows, self._problem.S))
@@ -233,20 +213,19 @@ class _CutsOfAll:
         self._loss.append(labels.loss.copy())
         self._theta.append(weights.theta)
         # <W_k, W_new> = sum of a_k times the scores of the new weights: no W but the new one is needed.
-        products = [
-            float(a.multiply(u).sum()) + float(theta @ weights.theta)
-            for a, theta in zip(self._a, self._theta, strict=True)
-        ]
-        self._G, self._x = _bordered(self._G, np.array(products)), np.append(self._x, 0.0)
+        products = np.array([a.multiply(u).sum() for a in self._a]) + np.array(self._theta) @ weights.theta
+        self._G = np.block([[self._G, products[:-1, None]], [products[None, :]]])
+        self._x = np.append(self._x, 0.0)
 
     def improve(
         self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
     ) -> Blocks | None:
-        """See `_Cuts`; there is always a cut to add."""
+        """Add the sum of the labels as a cut and solve the problem of all cuts."""
         self._add(labels)
         least = max(self._options.share_of_cuts * recorder.tol, self._options.least_gap)
         losses: Floats = np.array([loss.sum() for loss in self._loss])
         x = maximise(self._G, losses, self._x, least * recorder.primal / self._problem.C)
+        # Most cuts have no weight by now; the sum runs over the few that have.
         active = np.flatnonzero(x)
         return Blocks(
             np.asarray(sum(x[k] * self._a[k] for k in active).todense()),
@@ -335,27 +314,28 @@ def one_slack(
 
 
 def _rounds(
-    problem: StructuredProblem, cuts: _Cuts, stage: str, blocks: Blocks, weights: Weights, tol: float, max_iter: int,
-    budget: Budget, seed: int, compiled: bool | None,
+    problem: StructuredProblem, cuts: _CutsByExample | _CutsOfAll, stage: str, blocks: Blocks, weights: Weights,
+    tol: float, max_iter: int, budget: Budget, seed: int, compiled: bool | None,
 ) -> LearnerResult:  # fmt: skip
     """Ask for labels and add cuts, until the gap is closed or nothing violates any more."""
     passes = choose_passes(problem, seed, compiled)
-    recorder = LearnerRecorder(problem, passes, budget, stage, tol)
-    done, converged = 0, False
+    recorder, converged = LearnerRecorder(problem, passes, budget, stage, tol), False
     try:
         while True:
             seen = passes.responses(weights, keep=True, slack=cuts.slack)
             recorder.calls += problem.n
+            # The labels just found are the certificate of these weights too: no pass is spent on it.
             recorder.evaluate(weights, seen)
             recorder.bound(dual_value(blocks, weights))
-            converged = recorder.look(done)
-            if converged or done >= max_iter or budget.exhausted or seen.labels is None:
+            converged = recorder.look(recorder.done)
+            if converged or recorder.done >= max_iter or budget.exhausted or seen.labels is None:
                 break
             improved = cuts.improve(seen.labels, seen, blocks, weights, recorder)
             if improved is None:
                 break  # a heuristic search finds nothing more
-            done, blocks = done + 1, improved
+            recorder.done, blocks = recorder.done + 1, improved
             weights = weights_of(problem, blocks)
     except KeyboardInterrupt:
         budget.interrupted = True
-    return recorder.result(weights, blocks, done, converged)
+    recorder.steps = recorder.done * problem.n
+    return recorder.result(weights, blocks, converged)

@@ -44,6 +44,7 @@ def zero_blocks(problem: StructuredProblem) -> Blocks:
 
 def weights_of(problem: StructuredProblem, blocks: Blocks) -> Weights:
     """The weights that the blocks add up to."""
+    # Blocks hold multiples of rows: only here are features looked at.
     W = np.zeros((problem.d, problem.S))
     add_blocks(problem.rows, problem.start, blocks.a, W)
     return Weights(W, blocks.b.sum(axis=0))
@@ -56,6 +57,7 @@ def norm2(weights: Weights) -> float:
 
 def dual_value(blocks: Blocks, weights: Weights) -> float:
     """Lower bound of the optimum."""
+    # At the weights that the blocks add up to, the Lagrangian is this.
     return float(blocks.loss.sum()) - 0.5 * norm2(weights)
 
 
@@ -70,8 +72,10 @@ def begin(problem: StructuredProblem, start: Blocks | None) -> tuple[Blocks, Wei
     if start is None:
         blocks = zero_blocks(problem)
         return blocks, Weights(np.zeros((problem.d, problem.S)), np.zeros(problem.P))
+    # Blocks of another problem would be added up without complaint, and prove nothing.
     wanted = [part.shape for part in zero_blocks(problem)]
     if [part.shape for part in start] != wanted:
         raise DataError(f"the blocks to start from have shapes {[part.shape for part in start]}, not {wanted}.")
+    # A copy, as the learner changes its blocks in place.
     blocks = start.scaled(1.0)
     return blocks, weights_of(problem, blocks)

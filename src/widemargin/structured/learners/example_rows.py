@@ -64,6 +64,7 @@ def model_rows(model: StructuredModel, X: Examples, d: int) -> tuple[ExampleRows
     DataError
         If rows do not fit the model, or are not finite.
     """
+    # The rows at once are far quicker than one call an example.
     stack = getattr(model, "stack", None)
     if stack is not None:
         whole, start = stack(X)
@@ -98,6 +99,7 @@ def stack_rows(parts: Sequence[Matrix], d: int) -> tuple[ExampleRows, Ints]:
         none = np.empty(0, dtype=np.int32)
         data = np.concatenate(parts) if parts else np.empty((0, d))
         rows = ExampleRows(np.ascontiguousarray(_floating(data)), none, none)
+    # A NaN would spread over all weights with the first step.
     if not np.isfinite(rows.data).all():
         raise DataError("the rows hold NaN or infinity; impute or leave out these examples.")
     return rows, start
@@ -117,6 +119,7 @@ def potentials_of(model: StructuredModel, X: Examples, W: Floats) -> Iterator[Fl
     """
     rows, start = model_rows(model, X, W.shape[0])
     u = np.empty((int(start[-1]), W.shape[1]))
+    # All examples in one go; each then gets its part of the result.
     scores(rows, 0, u.shape[0], W, u)
     for first, last in itertools.pairwise(start.tolist()):
         yield u[first:last]
@@ -155,6 +158,7 @@ def add_rows(rows: ExampleRows, first: int, last: int, change: Floats, factor: f
     data, indices, indptr = rows
     S = W.shape[1]
     for r in range(first, last):
+        # Only features that the row has are touched, whatever d is.
         row = change[r - first]
         if indptr.shape[0] == 0:
             for f in range(data.shape[1]):
@@ -172,6 +176,7 @@ def add_rows(rows: ExampleRows, first: int, last: int, change: Floats, factor: f
 @kernel
 def add_blocks(rows: ExampleRows, start: Ints, a: Floats, W: Floats) -> None:
     """`W += X' a`, all examples."""
+    # Example by example, as the compiled loop over one of them is there already.
     for i in range(start.shape[0] - 1):
         add_rows(rows, start[i], start[i + 1], a[start[i] : start[i + 1]], 1.0, W)
 
@@ -183,6 +188,7 @@ def grams(rows: ExampleRows, start: Ints, place: Ints, gram: Floats) -> None:
     for i in range(start.shape[0] - 1):
         first, m = start[i], start[i + 1] - start[i]
         for r in range(m):
+            # The products are symmetric: half of them are computed.
             for q in range(r + 1):
                 total = 0.0
                 if indptr.shape[0] == 0:

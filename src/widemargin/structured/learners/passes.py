@@ -2,16 +2,25 @@
 
 Both visit the same examples in the same order and call the same compiled loops on rows and blocks. The steps that a
 learner makes on the way are its own (`block_frank_wolfe`, `sgd`).
+
+Where an oracle takes longer than everything else, the labels of a batch of examples are looked for at the same weights,
+on the workers of a Dask cluster or in threads; then the blocks move one after the other, each by an exact line search
+at the weights of that moment. A label that is no longer worth a step makes none, so the dual never falls; labels grow
+stale with the batch, so more passes are needed (Lacoste-Julien et al. 2013, section 3; Wang et al. 2016, "Parallel and
+distributed block-coordinate Frank-Wolfe"). The result depends on the batch, not on the workers.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin._threads import in_threads
+from widemargin._threads import in_threads, threads_in_force
 from widemargin._typing import Floats, Ints
+from widemargin.distributed.blocks import Block
+from widemargin.distributed.recipes import ArrayRows
+from widemargin.distributed.workers import block_map, client_in_force
 from widemargin.structured.compiled import GREEDY, CompiledModel, Structure, Work, workspace
 from widemargin.structured.learners.dual_point import Blocks, zero_blocks
 from widemargin.structured.learners.example_rows import ExampleRows, scores
@@ -20,8 +29,8 @@ from widemargin.structured.model import Weights
 from widemargin.structured.oracles.argmax import argmax, difference
 
 __all__ = [
-    "EXAMPLES_PER_THREAD", "Buffers", "CompiledPasses", "Passes", "PythonPasses", "Responses", "Training",
-    "choose_passes", "compiled_responses", "respond",
+    "EXAMPLES_PER_THREAD", "BatchedPasses", "Buffers", "Cluster", "CompiledPasses", "Passes", "PythonPasses",
+    "Responses", "Training", "choose_passes", "compiled_responses", "respond",
 ]  # fmt: skip
 
 EXAMPLES_PER_THREAD = 64
@@ -108,6 +117,7 @@ def compiled_responses(
         scores(rows, first, last, W, u)
         own_loss, value = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
         values[i] = value
+        # The same loops for judging weights, which needs values alone, and for cuts, which need the labels.
         if keep:
             loss[i] = own_loss
             for r in range(m):
@@ -143,41 +153,96 @@ class PythonPasses:
             u = self.problem.potentials(i, weights.W)
             yield i, u, self.problem.violation(i, u, weights.theta)
 
+    def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
+        """The most violating labels of some examples, all at the same weights."""
+        for i in examples.tolist():
+            own = None if slack is None else float(slack[i])
+            yield self.problem.violation(i, self.problem.potentials(i, weights.W), weights.theta, own)
+
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
         """The most violating labels of all examples at fixed weights."""
         problem = self.problem
-        gathered = Gathered(problem, keep)
+        labels = zero_blocks(problem) if keep else None
+        # Labels are kept only for learners that make cuts of them: they take as much memory as a dual point.
+        value, upper = np.empty(problem.n), np.empty(problem.n)
 
         def part(first: int, last: int) -> int:
             queries = 0
-            for i in range(first, last):
-                u = problem.potentials(i, weights.W)
-                seen = problem.violation(i, u, weights.theta, None if slack is None else float(slack[i]))
-                queries += gathered.add(i, seen)
+            for i, seen in enumerate(self.ask(np.arange(first, last), weights, slack), first):
+                value[i], upper[i] = seen.value, seen.upper
+                queries += seen.queries
+                if labels is not None:
+                    labels.a[problem.start[i] : problem.start[i + 1]] = seen.A
+                    labels.b[i], labels.loss[i] = seen.b, seen.loss
             return queries
 
-        # The labels of a local search may depend on the one before, so one thread looks for all of them.
-        least = EXAMPLES_PER_THREAD if self.certain else problem.n
+        # The labels of a local search may depend on the one before, so one thread looks for all of them; a batch is
+        # spread over threads or workers already.
+        least = EXAMPLES_PER_THREAD if self.certain and not self.stale else problem.n
         self.queries += sum(in_threads(problem.n, least, part))
-        return gathered.responses
+        return Responses(value, upper, labels)
 
 
-class Gathered:
-    """Most violating labels, put where they belong."""
+class Cluster(Protocol):
+    """What is wanted of a `distributed.Client`; Dask need not be installed."""
 
-    def __init__(self, problem: StructuredProblem, keep: bool) -> None:
-        self._start = problem.start
-        labels = zero_blocks(problem) if keep else None
-        self.responses = Responses(np.empty(problem.n), np.empty(problem.n), labels)
+    def nthreads(self) -> Mapping[str, int]:
+        """Threads of every worker."""
+        ...
 
-    def add(self, i: int, seen: Violation) -> int:
-        """Take in the label of example i; returns the questions it took."""
-        value, upper, labels = self.responses
-        value[i], upper[i] = seen.value, seen.upper
-        if labels is not None:
-            labels.a[self._start[i] : self._start[i + 1]] = seen.A
-            labels.b[i], labels.loss[i] = seen.b, seen.loss
-        return seen.queries
+
+class BatchedPasses(PythonPasses):
+    """Passes that ask for the labels of many examples at a time.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+        Travels to every worker once.
+    batch : int
+        Examples whose labels are looked for at the same weights.
+    workers : None, int or distributed.Client, default=None
+        None: the Dask client in force, else the threads in force.
+    """
+
+    stale = True
+
+    def __init__(self, problem: StructuredProblem, batch: int, workers: int | Cluster | None = None) -> None:
+        super().__init__(problem)
+        self._batch = batch
+        # Where a cluster is in force it has the processors; else threads share them here.
+        client = client_in_force() if workers is None else workers
+        if client is None:
+            client = threads_in_force()
+        parts = client if isinstance(client, int) else max(1, len(client.nthreads()))
+        recipes = [ArrayRows({"part": np.array([part])}) for part in range(parts)]
+        self._blocks = block_map(recipes, client).prepared(_problem_of_block, problem)
+
+    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
+        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
+        for first in range(0, order.shape[0], self._batch):
+            batch = order[first : first + self._batch]
+            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
+                yield i, self.problem.potentials(i, weights.W), seen
+
+    def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
+        """See `PythonPasses`; an example is always asked about in the same part, whose oracles may remember it."""
+        parts = self._blocks.n_blocks
+        shares = [np.flatnonzero(examples % parts == part) for part in range(parts)]
+        message = weights, [examples[share] for share in shares], slack
+        # The answers come part by part and go back to the places of their examples.
+        violations: dict[int, Violation] = {}
+        for share, seen in zip(shares, self._blocks.map(_violations_of_block, message), strict=True):
+            violations |= zip(share.tolist(), seen, strict=True)
+        return (violations[place] for place in range(examples.shape[0]))
+
+
+def _problem_of_block(_: object, problem: StructuredProblem) -> StructuredProblem:
+    return problem
+
+
+def _violations_of_block(block: Block, message: tuple[Weights, list[Ints], Floats | None]) -> list[Violation]:
+    weights, examples, slack = message
+    return list(PythonPasses(block.data).ask(examples[block.index], weights, slack))
 
 
 class CompiledPasses:
@@ -186,18 +251,14 @@ class CompiledPasses:
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
         model = problem.model
         assert isinstance(model, CompiledModel)
-        self.problem, self.seed, self.queries = problem, seed, 0
+        self.problem, self.queries, self._seed = problem, 0, seed
         # Local search is the only compiled argmax that may miss the best label.
         self.certain = model.structure.kind != GREEDY
         self.training = Training(
             problem.rows, problem.start, problem.gram, problem.gram_start, *model.encode_all(problem.Y),
             model.structure, 1 if problem.slack else 0,
         )  # fmt: skip
-        self.work = self.workspace()
-
-    def workspace(self) -> Work:
-        """Arrays for the argmax; one set a thread."""
-        return workspace(self.training.structure, self.problem.longest, self.seed)
+        self.work = workspace(model.structure, problem.longest, seed)
 
     def buffers(self) -> Buffers:
         """Scratch for one example; one set a thread."""
@@ -212,7 +273,8 @@ class CompiledPasses:
         labels = zero_blocks(problem) if keep else Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
         def part(first: int, last: int) -> None:
-            work = self.workspace()
+            # Every thread has arrays of its own.
+            work = workspace(self.training.structure, problem.longest, self._seed)
             compiled_responses(first, last, self.training, work, weights, value, keep, labels, self.buffers())
 
         in_threads(problem.n, EXAMPLES_PER_THREAD, part)
@@ -234,6 +296,7 @@ def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | No
     compiled : bool, default=None
         False: Python even so.
     """
+    # In debug mode every answer is compared in Python; a search of many questions needs its oracle there.
     compiles = getattr(problem.model, "compiles", None)
     usual = problem.asks_once and not problem.check
     if compiled is not False and usual and compiles is not None and compiles(problem.slack):

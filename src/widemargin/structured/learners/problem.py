@@ -8,27 +8,24 @@ C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 """
 
 import itertools
+import math
 import operator
 import zlib
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
-from widemargin.structured.learners.check import CheckedExample, CheckedOracle, check_oracle
+from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import count, grams, model_rows, scores
 from widemargin.structured.model import Examples, Features, StructuredModel
-from widemargin.structured.oracle import FREE, Answer, Found, Oracle, Search
+from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
 from widemargin.structured.search.by_loss import all_losses, direct
 from widemargin.structured.search.hull import Mixture
 
-__all__ = ["StructuredProblem", "Violation"]
-
-
-_METHODS = ("prepare", "rows", "features", "loss", "oracle", "decode")
+__all__ = ["StructuredProblem", "Violation", "check_oracle"]
 
 
 class Violation(NamedTuple):
@@ -56,26 +53,30 @@ class Violation(NamedTuple):
     queries: int
 
 
-class _MetLabel(NamedTuple):
-    """A label met before."""
+def check_oracle(oracle: Oracle) -> None:
+    """Refuse an oracle that does not say what it can do, or gives impossible losses.
 
-    y: object
-    psi: Features
-    g: float
-
-
-def _sizes(model: StructuredModel, sizes: Sequence[int]) -> tuple[int, int, int]:
-    """(d, S, P) as `prepare` says them."""
-    try:
-        d, S, P = (operator.index(size) for size in sizes)
-    except (TypeError, ValueError):
-        d, S, P = -1, -1, -1
-    if min(d, S, P) < 0:
-        raise DataError(
-            f"{type(model).__name__}.prepare returned {sizes!r}; give the sizes of the weights, three whole numbers "
-            "(d, S, P) >= 0: W has the shape (d, S), theta (P,)."
+    Raises
+    ------
+    OracleError
+    """
+    name = type(oracle).__name__
+    # The answers themselves are looked at in debug mode only, by `check.CheckedOracle`.
+    lacking = [what for what in ("capabilities", "smallest_loss", "largest_loss") if not hasattr(oracle, what)]
+    if lacking:
+        raise OracleError(f"{name} has no {', '.join(lacking)}: see widemargin.structured.oracle.Oracle.")
+    able = set(oracle.capabilities)
+    if able - CAPABILITIES:
+        raise OracleError(f"{name}.capabilities names {sorted(able - CAPABILITIES)}; known are {sorted(CAPABILITIES)}.")
+    missing = [what for what in sorted(able - {CONVEX}) if not hasattr(oracle, what)]
+    if missing:
+        raise OracleError(f"{name}.capabilities names {missing}, but there are no such methods.")
+    no_least = CONVEX not in able and not oracle.smallest_loss > 0.0  # mixtures of labels have none
+    if not 0.0 <= oracle.largest_loss < math.inf or (oracle.largest_loss > 0.0 and no_least):
+        raise OracleError(
+            f"{name}.smallest_loss is {oracle.smallest_loss:g} and largest_loss {oracle.largest_loss:g}; the first is "
+            "the least positive loss of a label, the second the largest."
         )
-    return d, S, P
 
 
 class StructuredProblem:
@@ -149,7 +150,8 @@ class StructuredProblem:
             raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
         if self.n == 0:
             raise DataError("there are no examples to learn from.")
-        lacking = [name for name in _METHODS if not callable(getattr(model, name, None))]
+        methods = ("prepare", "rows", "features", "loss", "oracle", "decode")
+        lacking = [name for name in methods if not callable(getattr(model, name, None))]
         if lacking:
             raise DataError(
                 f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
@@ -157,18 +159,29 @@ class StructuredProblem:
             )
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
-        self.d, self.S, self.P = _sizes(model, model.prepare(X, Y))
+        sizes = model.prepare(X, Y)
+        try:
+            self.d, self.S, self.P = (operator.index(size) for size in sizes)
+        except (TypeError, ValueError):
+            self.d = -1
+        if self.d < 0 or min(self.S, self.P) < 0:
+            raise DataError(
+                f"{type(model).__name__}.prepare returned {sizes!r}; give the sizes of the weights, three whole "
+                "numbers (d, S, P) >= 0: W has the shape (d, S), theta (P,)."
+            )
         self.rows, self.start = model_rows(model, X, self.d)
-        sizes = np.diff(self.start)
-        self.longest = int(sizes.max())
+        lengths = np.diff(self.start)
+        self.longest = int(lengths.max())
         # The steps need lengths of features only, which follow from products of rows: computed once, they spare every
         # step a loop over features.
-        self.gram_start = np.concatenate([[0], np.cumsum(sizes * sizes)]).astype(np.int64)
+        self.gram_start = np.concatenate([[0], np.cumsum(lengths * lengths)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
         grams(self.rows, self.start, self.gram_start, self.gram)
         self._truth: list[Features | None] = [None] * self.n
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
-        self._met_labels: list[list[_MetLabel]] = [[] for _ in range(self.n)]
+        # Of every example the last labels found as (y, psi, g), and the last winner's h / g; in debug mode also the
+        # last answers, as (psi, g).
+        self._met_labels: list[list[tuple[object, Features, float]]] = [[] for _ in range(self.n)]
         self._hints: list[float | None] = [None] * self.n
         self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
         self._truth[0] = self._features(0, Y[0])  # before an oracle uses the same features
@@ -178,19 +191,17 @@ class StructuredProblem:
         check_oracle(oracle)
         self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
-        self.search_name, self.search = self._choose(search, oracle)
-        self.asks_once = self.search in (None, direct, all_losses)
-        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
-
-    def _choose(self, search: str | Search, oracle: Oracle) -> tuple[str, Search | None]:
+        self.search_name: str = "margin"
+        self.search: Search | None = None
         if self.slack:
-            return named(search, frozenset(oracle.capabilities))
-        if FREE not in oracle.capabilities:
+            self.search_name, self.search = named(search, frozenset(oracle.capabilities))
+        elif FREE not in oracle.capabilities:
             raise CapabilityError(
                 f"margin rescaling asks for the label with the largest h + g, and {type(oracle).__name__} has no "
                 "'free' questions; use rescaling='slack'."
             )
-        return "margin", None
+        self.asks_once = self.search in (None, direct, all_losses)
+        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
 
     def _features(self, i: int, y: object) -> Features:
         features: object = self.model.features(self.X[i], y)
@@ -211,11 +222,13 @@ class StructuredProblem:
 
     def psi(self, i: int, y: object) -> Features:
         """`phi(x_i, y_i) - phi(x_i, y)`, also of a mixture of labels."""
+        # Features are linear in the label, so those of a mixture are the mixture of the features.
         if isinstance(y, Mixture):
             first, second = self.psi(i, y.first), self.psi(i, y.second)
             return Features(
                 *((1.0 - y.share) * left + y.share * right for left, right in zip(first, second, strict=True))
             )
+        # The features of y_i are computed once and kept.
         label, truth = self._features(i, y), self._truth[i]
         if truth is None:
             truth = self._truth[i] = self._features(i, self.Y[i])
@@ -226,7 +239,7 @@ class StructuredProblem:
         oracle = self.model.oracle(self.X[i], self.Y[i], u, theta)
         if not self.check:
             return oracle
-        return CheckedOracle(CheckedExample(i, self.model, self.X, self.Y, self.psi, u, theta), oracle, self._met[i])
+        return CheckedOracle(i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i])
 
     def potentials(self, i: int, W: Floats) -> Floats:
         """`rows(x_i) W`."""
@@ -240,6 +253,7 @@ class StructuredProblem:
 
         Dual points are those of one problem: with another one they prove nothing.
         """
+        # A checksum is enough: it guards against mistakes, not against malice.
         seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
         structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
         of_model = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
@@ -269,9 +283,18 @@ class StructuredProblem:
             If an answer is no number; in `check` mode, if the oracle contradicts the model or itself.
         """
         oracle = self.oracle(i, u, theta)
+        none = np.zeros_like(u), np.zeros(self.P), 0.0, 0.0  # y_i itself, where no label violates
         if self.search is None:
-            return self._margin(i, oracle, u, theta)
+            answer = oracle.free(1.0)
+            value = answer.h + answer.g - 1.0
+            if not np.isfinite(value):
+                raise OracleError(
+                    f"example {i}: the oracle says h = {answer.h:g} and g = {answer.g:g}; give finite numbers."
+                )
+            psi = self.psi(i, answer.y)  # refuses labels without right features, also where nothing violates
+            return Violation(psi.A, psi.b, answer.g, value, value, 1) if value > 0.0 else Violation(*none, 0.0, 1)
         options = self._options
+        # Such a search looks only for labels that violate by more than the slack.
         if getattr(self.search, "needs_slack", False):
             if slack is None:
                 raise CapabilityError(
@@ -280,49 +303,23 @@ class StructuredProblem:
                 )
             options = options | {"slack": slack}
         # A good label of an earlier visit is often still good; the search may then leave out everything worse.
-        best = self._best_known(i, u, theta)
+        labels = self._met_labels[i]
+        answers = [Answer(y, 1.0 - float((psi.A * u).sum() + psi.b @ theta), g) for y, psi, g in labels]
+        best = max(answers, key=lambda answer: answer.h * answer.g, default=None)
         winner = self.search(oracle, best=best, hint=self._hints[i], **options)
         if self.search_name not in SEARCHES:
             check_found(self.search_name, winner, best)
         if winner.y is None:
-            return self._none(i, winner.upper, winner.queries)
+            return Violation(*none, winner.upper, winner.queries)
         psi = self.psi(i, winner.y)
-        self._learn(i, winner, psi)
+        if not self.asks_once:
+            # The label, and the lam at which its line would be best, help the next search of this example. A label met
+            # again goes to the front: the least recently found ones drop out.
+            self._hints[i] = winner.h / winner.g
+            again = [
+                place for place, (_, other, _) in enumerate(labels)
+                if np.array_equal(other.A, psi.A) and np.array_equal(other.b, psi.b)
+            ]  # fmt: skip
+            labels.insert(0, labels.pop(again[0]) if again else (winner.y, psi, winner.g))
+            del labels[4:]  # more of them are rarely the best one, and each costs a score at every search
         return Violation(winner.g * psi.A, winner.g * psi.b, winner.g, winner.value, winner.upper, winner.queries)
-
-    def _margin(self, i: int, oracle: Oracle, u: Floats, theta: Floats) -> Violation:
-        answer = oracle.free(1.0)
-        value = answer.h + answer.g - 1.0
-        if not np.isfinite(value):
-            raise OracleError(
-                f"example {i}: the oracle says h = {answer.h:g} and g = {answer.g:g}; give finite numbers."
-            )
-        psi = self.psi(i, answer.y)
-        if value <= 0.0:
-            return self._none(i, 0.0, 1)
-        return Violation(psi.A, psi.b, answer.g, value, value, 1)
-
-    def _none(self, i: int, upper: float, queries: int) -> Violation:
-        m = int(self.start[i + 1] - self.start[i])
-        return Violation(np.zeros((m, self.S)), np.zeros(self.P), 0.0, 0.0, upper, queries)
-
-    def _best_known(self, i: int, u: Floats, theta: Floats) -> Answer | None:
-        """The best of the labels met before, at the current weights."""
-        answers = [
-            Answer(met.y, 1.0 - float((met.psi.A * u).sum() + met.psi.b @ theta), met.g) for met in self._met_labels[i]
-        ]
-        return max(answers, key=lambda answer: answer.h * answer.g, default=None)
-
-    def _learn(self, i: int, winner: Found, psi: Features) -> None:
-        """Keep the label, and the lam at which its line would be best, for the next search of this example."""
-        if self.asks_once:
-            return
-        self._hints[i] = winner.h / winner.g
-        labels = self._met_labels[i]
-        # A label met again goes to the front: the least recently found ones drop out.
-        for place, other in enumerate(labels):
-            if np.array_equal(other.psi.A, psi.A) and np.array_equal(other.psi.b, psi.b):
-                labels.insert(0, labels.pop(place))
-                return
-        labels.insert(0, _MetLabel(winner.y, psi, winner.g))
-        del labels[4:]  # more of them are rarely the best one, and each costs a score at every search

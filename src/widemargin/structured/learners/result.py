@@ -7,12 +7,15 @@ an upper bound of the objective.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from widemargin._threads import in_threads
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.recorder import Recorder
+from widemargin.solvers.recorder import Recorder, relative_gap
 from widemargin.structured.learners.dual_point import Blocks, norm2
 from widemargin.structured.learners.passes import EXAMPLES_PER_THREAD, Passes, Responses
 from widemargin.structured.learners.problem import StructuredProblem
@@ -108,18 +111,12 @@ class LearnerResult:
     @property
     def gap(self) -> float:
         """`(primal - dual) / primal`, 0 where the primal value is 0."""
-        return _relative(self.primal, self.dual)
+        return relative_gap(self.primal, self.dual)
 
     @property
     def proved_gap(self) -> float:
         """The same with `proved`: 1 where nothing is."""
-        return _relative(self.proved, self.dual)
-
-
-def _relative(primal: float, dual: float) -> float:
-    if primal <= 0.0:
-        return 0.0
-    return 1.0 if math.isinf(primal) else (primal - dual) / primal
+        return relative_gap(self.proved, self.dual)
 
 
 def primal_value(problem: StructuredProblem, weights: Weights, responses: Responses) -> float:
@@ -147,16 +144,81 @@ class LearnerRecorder(Recorder[Weights]):
     ----------
     calls, checks : int
         Searches of the learner's steps, and those of the evaluations.
+    done : int
+        Passes or rounds made so far.
+    steps : int
+        Examples visited so far, those of earlier runs included.
     averaged : bool
         Whether the best weights are an averaged iterate.
     """
 
-    def __init__(self, problem: StructuredProblem, passes: Passes, budget: Budget, stage: str, tol: float) -> None:
+    def __init__(
+        self, problem: StructuredProblem, passes: Passes, budget: Budget, stage: str, tol: float, steps: int = 0
+    ) -> None:
         super().__init__(stage, budget, tol, lambda weights: Weights(weights.W.copy(), weights.theta.copy()))
         self.problem, self.passes = problem, passes
-        self.calls = self.checks = 0
+        self.calls = self.checks = self.done = 0
+        self.steps = steps
         self.averaged = False
         self.bound(0.0)  # the dual point 0
+
+    def run_passes(
+        self, visit: Callable[[Ints], float], judge: Callable[[], None], dual: Callable[[], float], *,
+        max_iter: int, check_every: int | None, seed: int, options: LearnerOptions,
+    ) -> bool:  # fmt: skip
+        """Visit all examples in a random order, pass after pass, until a certificate closes the gap or time runs out.
+
+        Parameters
+        ----------
+        visit : callable
+            `visit(order)` makes the steps of these examples; returns the sum of the gaps of their blocks, NaN where
+            these are not known.
+        judge : callable
+            Evaluates the weights of now, and takes in the lower bound that they come with.
+        dual : callable
+            The dual value of now.
+        max_iter, check_every, seed, options
+            As in the learners.
+
+        Returns
+        -------
+        bool
+            Whether the gap is closed.
+        """
+        rng, n, begun, last_look = np.random.default_rng(seed), self.problem.n, self.steps, -1
+        due, converged = check_every or options.first_look, False
+        try:
+            while self.done < max_iter and not converged and not (self.done and self.budget.exhausted):
+                order, promised = rng.permutation(n).astype(np.int64), 0.0
+                # A pass in parts, so that the clock is looked at within a long one.
+                for first in range(0, n, options.examples_between_clocks):
+                    part = order[first : first + options.examples_between_clocks]
+                    promised += visit(part)
+                    self.steps += part.shape[0]
+                    if self.budget.exhausted:
+                        break
+                self.calls = self.steps - begun
+                # The time ran out within the pass, which does not count.
+                if self.calls < (self.done + 1) * n:
+                    break
+                self.done += 1
+                # The gaps of the blocks, each as it was when visited, add up to about the gap of now: where that is
+                # small enough, a certificate is worth its pass, unless hardly anything has changed since the last one.
+                promising = promised <= self.tol * (dual() + promised) and self.steps > 1.1 * last_look
+                if self.done >= due or promising:
+                    last_look = self.steps
+                    judge()
+                    converged = self.look(self.done)
+                    due = self.done + check_every if check_every else next_look(self.done, self.gap, self.tol)
+                else:
+                    self.budget.tell(str(self.stage), self.done, self.primal, self.gap, 0.0)
+            # What came after the last certificate is judged too, so that the best weights of all are returned.
+            if last_look < self.steps:
+                judge()
+                converged = self.look(self.done)
+        except KeyboardInterrupt:
+            self.budget.interrupted = True
+        return converged
 
     def evaluate(self, weights: Weights, responses: Responses | None = None, *, averaged: bool = False) -> None:
         """Judge weights, in a full pass where their most violating labels are not known, and keep the best."""
@@ -166,25 +228,17 @@ class LearnerRecorder(Recorder[Weights]):
         if self.offer(primal_value(self.problem, weights, responses), weights):
             self.averaged = averaged
 
-    @property
-    def gap(self) -> float:
-        """Relative gap so far."""
-        return _relative(self.primal, self.dual)
-
     def look(self, iteration: int, *, violation: float = 0.0, **facts: float) -> bool:
         """Note and tell where the run is; True when the gap is closed."""
+        # What a run costs is told beside what it has reached: seconds differ from machine to machine.
         counts = {"oracle_calls": float(self.calls + self.checks), "queries": float(self.passes.queries)}
         return super().look(iteration, violation=violation, **counts, **facts)
 
-    def result(
-        self, weights: Weights, blocks: Blocks, iterations: int, converged: bool, *, steps: int | None = None
-    ) -> LearnerResult:
+    def result(self, weights: Weights, blocks: Blocks, converged: bool) -> LearnerResult:
         """The best point seen; `weights` only where none was evaluated."""
-        if self.passes.certain:
-            proved = self.primal
-        elif self.point is None or self.budget.interrupted or not self.problem.prove:
-            proved = math.inf
-        else:
+        # Exact oracles prove what they find. Others need their relaxation, which a run that was broken off leaves out.
+        proved = self.primal if self.passes.certain else math.inf
+        if not self.passes.certain and self.point is not None and self.problem.prove and not self.budget.interrupted:
             proved = proved_primal(self.problem, self.point)
         return LearnerResult(
             weights=weights if self.point is None else self.point,
@@ -194,11 +248,11 @@ class LearnerRecorder(Recorder[Weights]):
             certified=self.passes.certain,
             proved=proved,
             status=self.status(converged=converged),
-            n_iter=iterations,
+            n_iter=self.done,
             n_oracle_calls=self.calls + self.checks,
             n_queries=self.passes.queries,
             seconds=self.budget.elapsed,
-            steps=iterations * self.problem.n if steps is None else steps,
+            steps=self.steps,
             averaged=self.averaged,
             history=tuple(self.history),
         )
@@ -215,10 +269,12 @@ def hinge_bound(problem: StructuredProblem, i: int, u: Floats, theta: Floats) ->
         Potentials.
     theta : ndarray of shape (P,)
     """
+    # The relaxation is made for one example at the weights of now, and forgotten afterwards.
     relax = getattr(problem.oracle(i, u, theta), "relaxed", None)
     if relax is None:
         return math.inf
     relaxation = relax()
+    # Over fractional labels the search along the edge is exact, so its bound holds for whole labels too.
     if problem.slack:
         return float(edge(relaxation).upper)
     answer = relaxation.free(1.0)

@@ -15,7 +15,7 @@ from widemargin.structured.learners.dual_point import Blocks, begin, dual_value
 from widemargin.structured.learners.example_rows import add_rows, scores
 from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
 from widemargin.structured.learners.problem import StructuredProblem
-from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult, next_look
+from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 
 __all__ = ["compiled_pass", "one_pass", "solve"]
@@ -52,6 +52,7 @@ def compiled_pass(
                 theta[j] += p_b[j]
                 theta_sum[j] += t * p_b[j]
                 b[i, j] += p_b[j]
+            # The same sum, example by example, is what becomes the dual point.
             for r in range(m):
                 for s in range(u.shape[1]):
                     a[first + r, s] += p[r, s]
@@ -129,60 +130,39 @@ def solve(
         `n_iter` counts passes; `blocks` is the dual point of the last iterate.
     """
     budget = budget or Budget()
-    passes = choose_passes(problem, seed, compiled)
-    recorder = LearnerRecorder(problem, passes, budget, "sgd", tol)
     # A dual point to start from stands for whole passes: step sizes go on as if they had been made here.
     earlier = max(1, -(-steps // problem.n)) if start is not None else 0  # passes before this run
-    total, sums = begin(problem, None if start is None else start.scaled(earlier / problem.C))  # of p, over all visits
     begun = earlier * problem.n  # what came before counts as one large p of step `begun + 1`
+    recorder = LearnerRecorder(problem, choose_passes(problem, seed, compiled), budget, "sgd", tol, begun)
+    total, sums = begin(problem, None if start is None else start.scaled(earlier / problem.C))  # of p, over all visits
     weighted = Weights((begun + 1.0) * sums.W, (begun + 1.0) * sums.theta)  # the sums, each p times its step
-    rng, done, due, converged = np.random.default_rng(seed), 0, check_every or options.first_look, False
-    t, last_look = begun, -1
 
-    def fair_share() -> float:
-        """C over the number of passes begun: no example was visited more often."""
-        return float(problem.C / max(-(-t // problem.n), 1))
+    def last_iterate() -> tuple[Blocks, Weights]:
+        """The sums over the passes begun, times C: no example was visited more often, so it is a dual point."""
+        scale = problem.C / max(-(-recorder.steps // problem.n), 1)
+        return total.scaled(scale), Weights(scale * sums.W, scale * sums.theta)
 
-    def look() -> bool:
-        nonlocal last_look
-        last_look = t
-        scale = fair_share()
-        last = Weights(scale * sums.W, scale * sums.theta)
-        recorder.bound(dual_value(total.scaled(scale), last))
-        recorder.evaluate(last)
+    def visit(order: Ints) -> float:
+        one_pass(recorder.passes, order, recorder.steps, total, sums, weighted)
+        return np.nan  # steps of this kind know no gaps of blocks
+
+    def judge() -> None:
+        t = recorder.steps
+        blocks, weights = last_iterate()
+        recorder.bound(dual_value(blocks, weights))
+        recorder.evaluate(weights)
         if average and t > begun:  # sum_t t w_t = C n ((t + 1) sum_s p_s - sum_s s p_s)
             share = 2.0 * problem.C * problem.n / (float(t) * (t + 1) - float(begun) * (begun + 1))
             recorder.evaluate(
                 Weights(share * ((t + 1) * sums.W - weighted.W), share * ((t + 1) * sums.theta - weighted.theta)),
                 averaged=True,
             )
-        return recorder.look(done)
 
-    try:
-        while done < max_iter and not converged:
-            order = rng.permutation(problem.n).astype(np.int64)
-            for first in range(0, problem.n, options.examples_between_clocks):
-                part = order[first : first + options.examples_between_clocks]
-                one_pass(passes, part, t, total, sums, weighted)
-                t += part.shape[0]
-                if budget.exhausted:
-                    break
-            recorder.calls = t - begun
-            if t < begun + (done + 1) * problem.n:
-                break
-            done += 1
-            if done >= due:
-                converged = look()
-                due = done + check_every if check_every else next_look(done, recorder.gap, tol)
-            else:
-                budget.tell("sgd", done, recorder.primal, recorder.gap, 0.0)
-            if budget.exhausted:
-                break
-        if last_look < t:
-            converged = look()
-    except KeyboardInterrupt:
-        budget.interrupted = True
-        t += problem.n  # no example was visited more often
-    scale = fair_share()
-    last = Weights(scale * sums.W, scale * sums.theta)
-    return recorder.result(last, total.scaled(scale), done, converged, steps=t)
+    converged = recorder.run_passes(
+        visit, judge, lambda: 0.0, max_iter=max_iter, check_every=check_every, seed=seed, options=options
+    )
+    # Ctrl-C may come within a pass that is not counted: then an example may have had one visit more.
+    if budget.interrupted:
+        recorder.steps += problem.n
+    blocks, weights = last_iterate()
+    return recorder.result(weights, blocks, converged)

@@ -2,7 +2,7 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,14 @@ from scipy import sparse
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
-from widemargin.structured.compiled import DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
+from widemargin.structured.compiled import CHAIN, DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
 from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOracle
-from widemargin.structured.oracles.enumeration import PointOracle, enumeration_oracle, path_oracle
+from widemargin.structured.oracles.enumeration import table_oracle
 
 __all__ = ["LabelSetModel", "StructureModel", "check_lengths", "check_weights", "indicator"]
-
-
-_WITHOUT_LEVELS = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
-"""Kinds whose argmax looks at the losses of labels themselves."""
 
 
 class StructureModel(ABC):
@@ -47,6 +43,7 @@ class StructureModel(ABC):
     def _local(self) -> Any:
         """What each thread has of its own; new after every `prepare`."""
         per_thread = vars(self).get("_per_thread")
+        # Threads that answer for examples side by side must not share arrays.
         if per_thread is None or per_thread[0] is not self.structure:
             per_thread = self._per_thread = (self.structure, threading.local())
         return per_thread[1]
@@ -79,7 +76,9 @@ class StructureModel(ABC):
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax answers; for slack the weights of the loss need a unit, or it needs no levels."""
-        return not slack or self.structure.unit > 0.0 or self.structure.kind in _WITHOUT_LEVELS
+        # These kinds look at the losses of labels themselves, so that they need no levels.
+        without_levels = (ENUMERATION, MULTICLASS, GREEDY, PATHS)
+        return not slack or self.structure.unit > 0.0 or self.structure.kind in without_levels
 
     @property
     def exact(self) -> bool:
@@ -95,6 +94,7 @@ class StructureModel(ABC):
 
     def stack(self, X: Examples) -> tuple[Any, Ints]:
         """Rows of all examples, and where each begins: here one row each."""
+        # A list with a sparse row becomes one sparse matrix.
         if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
             X = sparse.vstack([self.rows(x) for x in X])
         rows = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
@@ -102,25 +102,20 @@ class StructureModel(ABC):
             raise DataError(f"X has {rows.ndim} dimension(s): give a matrix with one example per row.")
         return rows, np.arange(rows.shape[0] + 1, dtype=np.int64)
 
-    def n_pairs(self) -> int:
-        """P, the numbers of phi that do not depend on x."""
-        return int(self.structure.pairs.shape[0])
-
     def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored."""
         label = self.encode(y)
-        A = np.zeros((self._n_rows(label), self.structure.weight.shape[1]))
-        b = np.zeros(self.n_pairs())
+        A = np.zeros((label.shape[0] if self.structure.kind == CHAIN else 1, self.structure.weight.shape[1]))
+        # Chains have a weight for every pair of successive states, label sets for the pairs of their structure.
+        b = np.zeros(A.shape[1] ** 2 if self.structure.kind == CHAIN else self.structure.pairs.shape[0])
         loops.add_features(label, 1.0, self.structure, A, b)
         return Features(A, b)
-
-    def _n_rows(self, label: Ints) -> int:
-        return 1
 
     def loss(self, y: object, truth: object) -> float:
         """L(y, truth)."""
         label = self.encode(truth)
-        work = self._desk.work(self._n_rows(label))
+        work = self._desk.work(label.shape[0] if self.structure.kind == CHAIN else 1)
+        # The arrays are used for something else now: nobody finds his own in them.
         self._desk.owner = None
         return float(loops.loss(self.encode(y), label, self.structure, work))
 
@@ -130,21 +125,12 @@ class StructureModel(ABC):
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
-        label, structure = self.encode(truth), self.structure
-        if structure.kind == MULTICLASS:
-            h = 1.0 + potentials[0] - potentials[0, label[0]]
-            return PointOracle(h, structure.weight[label[0]], lambda c: self.restore(np.array([c])))
-        if structure.kind == ENUMERATION:
-            return enumeration_oracle(potentials, theta, label, structure, self._desk, self.restore)
-        if structure.kind == PATHS:
-            return path_oracle(potentials, label, structure, self._desk, self.restore)
-        make: Any = GreedyOracle if structure.kind == GREEDY else LossOracle
-        oracle: Oracle = make(potentials, theta, label, structure, self._desk, self.restore)
-        return oracle
-
-    def _no_label(self, n_rows: int) -> Ints:
-        """A label to decode from."""
-        return np.zeros(self.structure.weight.shape[1], dtype=np.int64)
+        # Where all labels can be looked at, that is the oracle; else a search or a dynamic programme.
+        kind = self.structure.kind
+        make: Callable[..., Oracle] = GreedyOracle if kind == GREEDY else LossOracle
+        if kind in (MULTICLASS, ENUMERATION, PATHS):
+            make = table_oracle
+        return make(potentials, theta, self.encode(truth), self.structure, self._desk, self.restore)
 
     def decode_certified(self, potentials: Floats, theta: Floats) -> tuple[Any, bool]:
         """The decoded label, and whether it is proved to have the largest score."""
@@ -153,10 +139,13 @@ class StructureModel(ABC):
     def decode(self, x: object, potentials: Floats, theta: Floats) -> Any:
         """A label with the largest score."""
         n_rows = potentials.shape[0]
-        base = self._no_label(n_rows)
+        # The score alone does not depend on a truth: any label of the right length will do in its place.
+        lengths: dict[int, int] = {CHAIN: n_rows, MULTICLASS: 1}
+        base = np.zeros(lengths.get(self.structure.kind, int(self.structure.weight.shape[1])), dtype=np.int64)
         label = np.empty_like(base)
         self._desk.owner = None
         work = self._desk.work(n_rows)
+        # Predictions must not depend on what was predicted before.
         work.scratch[3, 0] = 0  # the same random starts for every example
         loops.argmax(potentials, theta, base, DECODE, self.structure, work, label)
         return self.restore(label)
@@ -169,15 +158,13 @@ def check_lengths(X: Examples, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
     ------
     DataError
     """
+    # Sparse matrices have no length.
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if n != len(Y):
         raise DataError(f"X has {n} examples, Y has {len(Y)} labels: give one label per example.")
     if n == 0:
         raise DataError("There are no examples.")
     return int(n)
-
-
-_NUMBERS = (bool, int, float, np.bool_, np.number)
 
 
 class LabelSetModel(StructureModel):
@@ -200,14 +187,14 @@ class LabelSetModel(StructureModel):
 
     def encode(self, y: object) -> Ints:
         """A 0/1 vector."""
-        label = _dense(y).reshape(-1)
+        label = np.asarray(sparse.csr_matrix(y).toarray() if sparse.issparse(y) else y).reshape(-1)
         k = self.structure.weight.shape[1]
         if label.shape[0] != k:
             raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
+        # The loops use labels as numbers, and would take a 2 for two labels.
         if not np.isin(label, (0, 1)).all():
             raise DataError("a label has entries other than 0 and 1.")
-        whole: Ints = label.astype(np.int64)
-        return whole
+        return label.astype(np.int64)
 
     def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
         """All 0/1 vectors one after the other, and where each begins."""
@@ -222,10 +209,6 @@ class LabelSetModel(StructureModel):
         return label.copy()
 
 
-def _dense(y: object) -> npt.NDArray[Any]:
-    return sparse.csr_matrix(y).toarray() if sparse.issparse(y) else np.asarray(y)
-
-
 def indicator(Y: Examples) -> Ints:
     """Labels as a 0/1 matrix.
 
@@ -233,11 +216,11 @@ def indicator(Y: Examples) -> Ints:
     ------
     DataError
     """
-    Y = _dense(Y)
+    Y = sparse.csr_matrix(Y).toarray() if sparse.issparse(Y) else np.asarray(Y)
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise DataError(f"Y has shape {Y.shape}: give a 0/1 matrix with one row per example and one column per label.")
     if Y.dtype == object:  # of frames: numbers, but also missing values, which compare with nothing
-        right = [isinstance(entry, _NUMBERS) and entry in (0, 1) for entry in Y.flat]
+        right = [isinstance(entry, (bool, int, float, np.bool_, np.number)) and entry in (0, 1) for entry in Y.flat]
         wrong = np.argwhere(~np.array(right, dtype=bool).reshape(Y.shape))
     else:
         wrong = np.argwhere((Y != 0) & (Y != 1))
@@ -260,6 +243,7 @@ def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
     weight = np.asarray(weights, dtype=np.float64)
     if weight.shape != (k,):
         raise DataError(f"weights have the shape {weight.shape}: give {k} numbers, one per label.")
+    # Weights of 0 are allowed for labels that nobody cares about, but not for all.
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
     if wrong.size or not weight.any():
         fault = f"that of label {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"

@@ -49,13 +49,25 @@ class ChainModel(StructureModel):
         rows, start = self.stack(X)
         lengths = np.diff(start)
         labels = [_sequence(y, f"label {i}") for i, y in enumerate(Y)]
+        # Every step needs one state: without it the loops would read beyond the end.
         for i, label in enumerate(labels):
             if label.shape[0] != lengths[i]:
                 raise DataError(
                     f"example {i} has {lengths[i]} steps, its label {label.shape[0]}: give one state per step."
                 )
-        self.states = _distinct(labels)
+        # Numbers and strings can be sorted among themselves only, and a missing value is equal to nothing.
+        try:
+            self.states = np.unique(np.concatenate(labels))
+        except TypeError as error:
+            raise DataError(f"the states cannot be sorted ({error}): give numbers only, or strings only.") from error
+        numeric = {label.dtype.kind in "biuf" for label in labels if label.dtype != object}
+        if len(numeric) > 1:
+            raise DataError("some labels are numbers, others strings: give all states the same kind.")
+        missing = [state for state in self.states.tolist() if state != state]
+        if missing:
+            raise DataError(f"a state is {missing[0]!r}: name the state of steps that have none.")
         S = self.states.shape[0]
+        # Weights by name leave the order of the states to the model; those not named weigh 1.
         items = getattr(self.weights, "items", None)
         if self.weights is None:
             weight = np.ones(S)
@@ -72,15 +84,12 @@ class ChainModel(StructureModel):
         self.structure = make_structure(CHAIN, weight.reshape(1, -1))
         return rows.shape[1], S, S * S
 
-    def n_pairs(self) -> int:
-        """One weight for every pair of states."""
-        return int(self.states.shape[0]) ** 2
-
     def rows(self, x: object) -> Any:
         """The steps of a sequence, shape (T, d)."""
         rows = sparse.csr_matrix(x) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"a sequence has {rows.ndim} dimension(s): give a matrix with one step per row.")
+        # A label of no steps has no argmax.
         if rows.shape[0] == 0:
             raise DataError("a sequence is empty: leave it out.")
         return rows
@@ -95,7 +104,9 @@ class ChainModel(StructureModel):
                 raise DataError(f"example {i}: {error}") from error
             if parts[i].shape[1] != parts[0].shape[1]:
                 raise DataError(f"example {i} has {parts[i].shape[1]} columns, example 0 has {parts[0].shape[1]}.")
+        # The sequences lie one after the other, so that the loops see one matrix.
         start = np.concatenate([[0], np.cumsum([part.shape[0] for part in parts])]).astype(np.int64)
+        # One sparse sequence makes all sparse: the loops know one form at a time.
         if any(sparse.issparse(part) for part in parts):
             return sparse.vstack(parts, format="csr"), start
         return np.vstack(parts), start
@@ -105,6 +116,7 @@ class ChainModel(StructureModel):
         y = _sequence(y, "a label")
         if y.shape[0] == 0:
             raise DataError("a label is an empty sequence: leave the example out.")
+        # A state beyond the last one would be looked up outside the array.
         at = np.minimum(np.searchsorted(self.states, y), self.states.shape[0] - 1)
         wrong = np.flatnonzero(self.states[at] != y)
         if wrong.size:
@@ -119,12 +131,6 @@ class ChainModel(StructureModel):
         """States of the steps."""
         return self.states[label]
 
-    def _n_rows(self, label: Ints) -> int:
-        return int(label.shape[0])
-
-    def _no_label(self, n_rows: int) -> Ints:
-        return np.zeros(n_rows, dtype=np.int64)
-
 
 def _sequence(y: object, what: str) -> npt.NDArray[Any]:
     """A label as a vector of states.
@@ -138,25 +144,4 @@ def _sequence(y: object, what: str) -> npt.NDArray[Any]:
         raise DataError(
             f"{what} has the shape {states.shape}: give a sequence of states, one number or string per step."
         )
-    return states
-
-
-def _distinct(labels: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The states of all labels, sorted.
-
-    Raises
-    ------
-    DataError
-        If there are numbers as well as strings, or missing values.
-    """
-    kinds = {"O" if label.dtype == object else "number" if label.dtype.kind in "biuf" else "string" for label in labels}
-    try:
-        states = np.unique(np.concatenate(labels))
-    except TypeError as error:
-        raise DataError(f"the states cannot be sorted ({error}): give numbers only, or strings only.") from error
-    if {"number", "string"} <= kinds:
-        raise DataError("some labels are numbers, others strings: give all states the same kind.")
-    missing = [state for state in states.tolist() if state != state]
-    if missing:
-        raise DataError(f"a state is {missing[0]!r}: name the state of steps that have none.")
     return states

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.structured.compiled import HIERARCHY, PATHS, Structure, make_structure
+from widemargin.structured.compiled import HIERARCHY, PATHS, make_structure
 from widemargin.structured.model import Examples
 from widemargin.structured.models.base import LabelSetModel, check_lengths, check_weights, indicator
 from widemargin.structured.models.label_graph import Hierarchy, LabelGraph, read_hierarchy, storable
@@ -92,35 +92,30 @@ class HierarchyModel(LabelSetModel):
         if Y.shape[1] != k:
             raise DataError(f"Y has {Y.shape[1]} columns, the hierarchy {k} nodes: give one column per node.")
         weight = check_weights(self.weights, k)
-        self._check_options()
-        self._check(Y, "row {} of Y")
-        self.structure = self._hierarchy_structure(weight, Y)
-        return rows.shape[1], k, 0
-
-    def _check_options(self) -> None:
         if self.oracle_kind not in ("auto", "milp"):
             raise CapabilityError(f"oracle={self.oracle_kind!r}: give 'auto' or 'milp'.")
         if self.loss_over not in ("nodes", "leaves"):
             raise DataError(f"loss={self.loss_over!r}: give 'nodes' or 'leaves'.")
         if self.labels not in ("sets", "path"):
             raise DataError(f"labels={self.labels!r}: give 'sets' or 'path'.")
-        if self.graph.is_forest:
-            return
-        twice = self.graph.names[np.flatnonzero(np.bincount(self.graph.arcs[:, 1]) > 1)[0]]
-        if self.loss_over == "leaves":
-            raise CapabilityError(f"node {twice!r} has several parents: loss='leaves' is for trees, use loss='nodes'.")
-        if self.labels == "path":
-            raise CapabilityError(f"node {twice!r} has several parents: labels='path' is for trees, use labels='sets'.")
-
-    def _hierarchy_structure(self, weight: Floats, Y: Ints) -> Structure:
-        both = np.zeros((2, weight.shape[0]))
+        # Where a path ends and which way it came is unique in forests only.
+        for option, wrong, right in (("loss", "leaves", "nodes"), ("labels", "path", "sets")):
+            if not self.graph.is_forest and wrong in (self.loss_over, self.labels):
+                twice = self.graph.names[np.flatnonzero(np.bincount(self.graph.arcs[:, 1]) > 1)[0]]
+                raise CapabilityError(
+                    f"node {twice!r} has several parents: {option}={wrong!r} is for trees, use {option}={right!r}."
+                )
+        self._check(Y, "row {} of Y")
+        # The first line of weights is of nodes that differ, the second of deepest nodes that differ.
+        both = np.zeros((2, k))
         both[0 if self.loss_over == "nodes" else 1] = weight
-        if not self.graph.is_forest:
-            return make_structure(HIERARCHY, both)
-        parent = self.graph.parent()
-        if self.labels == "sets":
-            return make_structure(HIERARCHY, both, parent=parent)
-        return make_structure(PATHS, both, parent=parent, ends=_deepest(Y, self.graph.arcs).max(axis=0))
+        parent = self.graph.parent() if self.graph.is_forest else None
+        if self.labels == "path":
+            ends = _deepest(Y, self.graph.arcs).max(axis=0)
+            self.structure = make_structure(PATHS, both, parent=parent, ends=ends)
+        else:
+            self.structure = make_structure(HIERARCHY, both, parent=parent)
+        return rows.shape[1], k, 0
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax answers: on forests."""
@@ -128,20 +123,16 @@ class HierarchyModel(LabelSetModel):
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
+        # With several parents there is no dynamic programme; minimum cuts answer instead.
         if self.graph.is_forest:
             return super().oracle(x, truth, potentials, theta)
-        return ClosureOracle(
-            potentials, self.encode(truth), self.structure.weight[0], self.graph.arcs, self._program
-        )  # fmt: skip
-
-    @property
-    def _program(self) -> PairwiseProgram | None:
-        if self.oracle_kind != "milp":
-            return None
+        # Making a programme costs more than solving it, so a thread keeps one for all of its examples.
         if not hasattr(self._local, "program"):
-            self._local.program = PairwiseProgram(self.structure, integer=True, arcs=self.graph.arcs)
-        program: PairwiseProgram = self._local.program
-        return program
+            exact = self.oracle_kind == "milp"
+            arcs = self.graph.arcs
+            self._local.program = PairwiseProgram(self.structure, integer=True, arcs=arcs) if exact else None
+        label, weight = self.encode(truth), self.structure.weight[0]
+        return ClosureOracle(potentials, label, weight, self.graph.arcs, self._local.program)
 
     def decode(self, x: object, potentials: Floats, theta: Floats) -> Any:
         """The closed label set with the largest score."""
@@ -157,6 +148,7 @@ class HierarchyModel(LabelSetModel):
 
     def _check(self, Y: Ints, what: str) -> None:
         """Refuse a row that is not closed, or no path where it should be one; `what` names it by its number."""
+        # A set is closed where no arc leads from an inactive parent to an active child.
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
         wrong = np.argwhere(Y[:, below] > Y[:, above])
         if wrong.size:
@@ -165,25 +157,25 @@ class HierarchyModel(LabelSetModel):
             raise DataError(
                 f"{what.format(i)} has node {q!r} but not its parent {p!r}: close the label sets, see `closed`."
             )
-        if self.labels == "path":
-            deepest = _deepest(Y, self.graph.arcs)
-            for i in np.flatnonzero(deepest.sum(axis=1) != 1).tolist():
-                self._refuse(np.flatnonzero(deepest[i]), what.format(i))
-
-    def _refuse(self, ends: Ints, what: str) -> None:
-        """Say why a label with these ends is no path."""
-        if ends.size == 0:
-            raise DataError(f"{what} is empty: labels='path' wants one path; leave it out, or use labels='sets'.")
-        p, q = self.graph.names[ends[0]], self.graph.names[ends[1]]
-        raise DataError(
-            f"{what} has {ends.size} paths, which end at {p!r} and {q!r}: labels='path' wants one path; keep one, or "
-            "use labels='sets'."
-        )
+        if self.labels != "path":
+            return
+        for i, ends in enumerate(map(np.flatnonzero, _deepest(Y, self.graph.arcs))):
+            if ends.size == 0:
+                raise DataError(
+                    f"{what.format(i)} is empty: labels='path' wants one path; leave it out, or use labels='sets'."
+                )
+            if ends.size > 1:
+                p, q = self.graph.names[ends[0]], self.graph.names[ends[1]]
+                raise DataError(
+                    f"{what.format(i)} has {ends.size} paths, which end at {p!r} and {q!r}: labels='path' wants one "
+                    "path; keep one, or use labels='sets'."
+                )
 
     def closed(self, Y: Examples) -> Ints:
         """Label sets with the ancestors of their nodes added."""
         graph = read_hierarchy(self.hierarchy, self.separator)
         sets = indicator(Y)
+        # Deep nodes first: what they add to their parents is there when those are looked at.
         position = np.empty(len(graph.names), dtype=np.int64)
         position[graph.topological()] = np.arange(len(graph.names))
         for p, q in graph.arcs[np.argsort(-position[graph.arcs[:, 1]], kind="stable")]:  # deep nodes first
@@ -205,6 +197,7 @@ class HierarchyModel(LabelSetModel):
 
 def _deepest(Y: Ints, arcs: Ints) -> Ints:
     """Mark the nodes of each label set of which no child is in it: where its paths end."""
+    # A node is passed on the way where a child of it is in the set.
     goes_on = np.zeros_like(Y)
     np.maximum.at(goes_on.T, arcs[:, 0], Y[:, arcs[:, 1]].T)
     return Y & (1 - goes_on)

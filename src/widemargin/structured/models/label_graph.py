@@ -1,6 +1,7 @@
 """Label hierarchies as users give them: parent array, paths, graph; one form inside."""
 
 from collections.abc import Callable, Collection, Hashable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -33,6 +34,7 @@ class LabelGraph(NamedTuple):
     def parent(self) -> Ints:
         """Parent of every node of a forest, k for roots."""
         k = len(self.names)
+        # The number k stands for no parent, a virtual node above all roots.
         parent = np.full(k, k, dtype=np.int64)
         parent[self.arcs[:, 1]] = self.arcs[:, 0]
         return parent
@@ -45,24 +47,18 @@ class LabelGraph(NamedTuple):
         DataError
             Where there is a cycle; the message names one of its nodes.
         """
-        k = len(self.names)
-        waiting = np.bincount(self.arcs[:, 1], minlength=k)
-        children: list[list[int]] = [[] for _ in range(k)]
+        # The sorter takes what has to come before each node.
+        above: dict[int, list[int]] = {node: [] for node in range(len(self.names))}
         for p, q in self.arcs.tolist():
-            children[p].append(q)
-        order = [node for node in range(k) if waiting[node] == 0]
-        for node in order:  # grows
-            for q in children[node]:
-                waiting[q] -= 1
-                if waiting[q] == 0:
-                    order.append(q)
-        if len(order) < k:
-            stuck = [self.names[node] for node in range(k) if waiting[node] > 0]
+            above[q].append(p)
+        try:
+            return np.array(list(TopologicalSorter(above).static_order()), dtype=np.int64)
+        except CycleError as error:
+            cycle = error.args[1][1:]
             raise DataError(
-                f"the hierarchy has a cycle: {len(stuck)} nodes are on one or below one, such as {stuck[0]!r}. "
+                f"the hierarchy has a cycle: {len(cycle)} nodes are on it, such as {self.names[min(cycle)]!r}. "
                 "Remove an arc of it."
-            )
-        return np.array(order, dtype=np.int64)
+            ) from error
 
 
 @runtime_checkable
@@ -109,12 +105,40 @@ def read_hierarchy(hierarchy: Hierarchy, separator: str = "/") -> LabelGraph:
         if not nodes:
             raise DataError("the hierarchy has no nodes.")
         paths = [node for node in nodes if isinstance(node, str)]
+        # Numbers among paths are no parents: which kind is meant cannot be told.
         if 0 < len(paths) < len(nodes):
             raise DataError(
                 f"the hierarchy mixes {len(paths)} paths with {len(nodes) - len(paths)} other entries: give one kind."
             )
-        graph = _from_paths(paths, separator) if paths else _from_parents(nodes)
-    graph.topological()
+        if paths:
+            # The parent of a path is the longest of its beginnings that is there: some levels may be left out.
+            index = {path: node for node, path in enumerate(paths)}
+            if len(index) < len(paths):
+                twice = next(path for node, path in enumerate(paths) if index[path] != node)
+                raise DataError(f"the hierarchy lists the path {twice!r} twice.")
+            arcs = []
+            for path, node in index.items():
+                parts = path.split(separator)
+                beginnings = (separator.join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
+                above = next((index[beginning] for beginning in beginnings if beginning in index), None)
+                if above is not None:
+                    arcs.append((above, node))
+            graph = LabelGraph(tuple(paths), np.array(arcs, dtype=np.int64).reshape(-1, 2))
+        else:
+            parent = np.asarray(nodes)
+            if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
+                raise DataError(
+                    "give the hierarchy as parents of the nodes (integers, -1 for roots), as a graph, or as paths."
+                )
+            k = parent.shape[0]
+            wrong = np.flatnonzero((parent < -1) | (parent >= k))
+            if wrong.size:
+                raise DataError(
+                    f"node {wrong[0]} has the parent {parent[wrong[0]]}: there are {k} nodes, -1 means a root."
+                )
+            child = np.flatnonzero(parent >= 0)
+            graph = LabelGraph(tuple(range(k)), np.stack([parent[child], child], axis=1).astype(np.int64))
+    graph.topological()  # refuses cycles
     return graph
 
 
@@ -131,6 +155,7 @@ def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
     ------
     DataError
     """
+    # Columns without names of nodes say nothing about their order.
     place = {name: node for node, name in enumerate(graph.names)}
     for column, (name, node) in enumerate(zip(np.asarray(columns).tolist(), graph.names, strict=False)):
         if place.get(name, column) != column:
@@ -141,40 +166,13 @@ def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
 
 
 def _from_graph(graph: DirectedGraph) -> LabelGraph:
+    # An undirected graph lists each edge once, in any direction.
     if hasattr(graph, "is_directed") and not graph.is_directed():
         raise DataError("the hierarchy is an undirected graph: give a directed one, arcs from parent to child.")
     names = tuple(graph.nodes)
     if not names:
         raise DataError("the hierarchy has no nodes.")
+    # Nodes are numbered in the order in which they were added.
     index = {name: node for node, name in enumerate(names)}
     arcs = dict.fromkeys((index[a], index[b]) for a, b in graph.edges())  # a multigraph may have one twice
     return LabelGraph(names, np.array(list(arcs), dtype=np.int64).reshape(-1, 2))
-
-
-def _from_paths(paths: list[str], separator: str) -> LabelGraph:
-    index = {path: node for node, path in enumerate(paths)}
-    if len(index) < len(paths):
-        twice = next(path for node, path in enumerate(paths) if index[path] != node)
-        raise DataError(f"the hierarchy lists the path {twice!r} twice.")
-    arcs = []
-    for path, node in index.items():
-        above = path
-        while separator in above:
-            above = above.rpartition(separator)[0]
-            if above in index:
-                arcs.append((index[above], node))
-                break
-    return LabelGraph(tuple(paths), np.array(arcs, dtype=np.int64).reshape(-1, 2))
-
-
-def _from_parents(parents: Sequence[object]) -> LabelGraph:
-    parent = np.asarray(parents)
-    if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
-        raise DataError("give the hierarchy as parents of the nodes (integers, -1 for roots), as a graph, or as paths.")
-    k = parent.shape[0]
-    wrong = np.flatnonzero((parent < -1) | (parent >= k))
-    if wrong.size:
-        raise DataError(f"node {wrong[0]} has the parent {parent[wrong[0]]}: there are {k} nodes, -1 means a root.")
-    child = np.flatnonzero(parent >= 0)
-    arcs = np.stack([parent[child], child], axis=1).astype(np.int64)
-    return LabelGraph(tuple(range(k)), arcs)

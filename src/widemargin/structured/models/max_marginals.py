@@ -30,25 +30,20 @@ def of_tree(u: Floats, theta: Floats, structure: Structure) -> Floats:
     ndarray of shape (n, k)
     """
     k = u.shape[1]
+    pair = np.append(theta, 0.0)[structure.edge]  # weight of the edge from each label to its parent; 0 without one
     up = u.copy()  # gain of a label being on, with what is below it
     from_branch = np.zeros_like(u)  # what the branch of q adds to the gain of its parent
     for q in structure.order.tolist():
         p = int(structure.parent[q])
         if p < k:
-            from_branch[:, q] = np.maximum(up[:, q] + _pair(theta, structure, q), 0.0) - np.maximum(up[:, q], 0.0)
+            from_branch[:, q] = np.maximum(up[:, q] + pair[q], 0.0) - np.maximum(up[:, q], 0.0)
             up[:, p] += from_branch[:, q]
     for q in structure.order[::-1].tolist():  # parents before children
         p = int(structure.parent[q])
         if p < k:
             rest = up[:, p] - from_branch[:, q]  # gain of the parent without the branch of q
-            up[:, q] += np.maximum(rest + _pair(theta, structure, q), 0.0) - np.maximum(rest, 0.0)
+            up[:, q] += np.maximum(rest + pair[q], 0.0) - np.maximum(rest, 0.0)
     return up
-
-
-def _pair(theta: Floats, structure: Structure, q: int) -> float:
-    """Weight of the edge from q to its parent."""
-    edge = int(structure.edge[q])
-    return float(theta[edge]) if edge >= 0 else 0.0
 
 
 def of_closed_sets(u: Floats, structure: Structure) -> Floats:

@@ -47,9 +47,11 @@ class MulticlassModel(StructureModel):
         S = self.classes.shape[0]
         if S < 2:
             raise DataError(f"Y has {S} class: give at least two.")
+        # Without a matrix every confusion costs the same.
         cost = 1.0 - np.eye(S) if self.cost is None else np.asarray(self.cost, dtype=np.float64)
         if cost.shape != (S, S):
             raise DataError(f"cost has shape {cost.shape}, Y has {S} classes: give a matrix of shape ({S}, {S}).")
+        # The truth itself must cost nothing, and something must cost, or there is nothing to learn.
         off = cost[~np.eye(S, dtype=bool)]
         if not np.isfinite(cost).all() or off.min() < 0.0 or np.diag(cost).any() or not off.any():
             raise DataError("cost must be finite, >= 0, not all 0, and 0 on the diagonal.")
@@ -58,6 +60,7 @@ class MulticlassModel(StructureModel):
 
     def encode(self, y: object) -> Ints:
         """Index of a class."""
+        # Classes are sorted, so that the number of one is found by bisection.
         at = int(np.searchsorted(self.classes, np.asarray(y)))
         if at >= self.classes.shape[0] or self.classes[at] != y:
             raise DataError(
@@ -69,6 +72,3 @@ class MulticlassModel(StructureModel):
     def restore(self, label: Ints) -> Any:
         """The class of an index."""
         return self.classes[label[0]]
-
-    def _no_label(self, n_rows: int) -> Ints:
-        return np.zeros(1, dtype=np.int64)

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
@@ -13,26 +14,16 @@ from widemargin.structured.model import Examples, Features
 from widemargin.structured.models.base import LabelSetModel, check_lengths, check_weights, indicator
 from widemargin.structured.models.max_marginals import of_others, of_table, of_tree
 from widemargin.structured.oracle import Oracle
-from widemargin.structured.oracles.lp_relaxation import (
-    PairwiseProgram,
-    ProgramOracle,
-    Relaxed,
-    relaxed_loss,
-    relaxed_score,
-)
+from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle, Relaxed
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
 __all__ = ["ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
 
 
-_MOST_ENUMERATED = 18
-_SMOOTHING = 0.25
 _PROGRAMS = ("roof", "lp", "milp")
 
 ORACLES = ("auto", "enumeration", "greedy", "tree", *_PROGRAMS)
 """Ways to find the argmax."""
-
-_PROOF = 1e-9
 
 
 class MultiLabelModel(LabelSetModel):
@@ -93,7 +84,7 @@ class MultiLabelModel(LabelSetModel):
         k = Y.shape[1]
         weight = check_weights(self.weights, k).reshape(1, -1)
         self.structure = self._structure(weight, _pairs(self.edges, Y))
-        return rows.shape[1], k, self.n_pairs()
+        return rows.shape[1], k, int(self.structure.pairs.shape[0])
 
     def _structure(self, weight: Floats, pairs: Ints) -> Structure:
         """Choose the cheapest exact argmax, or the one that was asked for."""
@@ -102,45 +93,38 @@ class MultiLabelModel(LabelSetModel):
         k = weight.shape[1]
         parent, edge = _as_forest(pairs, k)
         cost, unit = integer_costs(weight)
-        if parent is not None:
-            able, best = {"tree", "enumeration", "greedy"}, "tree"
-        else:
-            able, best = {"enumeration", "greedy"}, "enumeration" if k <= _MOST_ENUMERATED else "greedy"
-        if best == "tree" and unit == 0.0 and k <= _MOST_ENUMERATED:
+        # A table of 2^18 label sets takes a millisecond and four megabytes; each label more doubles both.
+        able = ["tree"] * (parent is not None) + ["enumeration"] * (k <= 18) + ["greedy"]
+        best = able[0]
+        if best == "tree" and unit == 0.0 and "enumeration" in able:
             best = "enumeration"  # weights without a unit have no levels, but a table
-        if k > _MOST_ENUMERATED:
-            able.discard("enumeration")
+        # Relaxations are trained on, but predictions come from the cheapest exact way, or local search.
         chosen = best if self.oracle_kind in ("auto", *_PROGRAMS) else self.oracle_kind
         if chosen not in able:
             raise CapabilityError(
                 f"oracle={self.oracle_kind!r} cannot serve {k} labels with {pairs.shape[0]} edges "
                 f"({'a forest' if parent is not None else 'with cycles'}); able: {', '.join(sorted(able))}."
             )
+        # Labels without edges that all cost the same are sorted, which is quicker than a dynamic programme.
         if chosen == "tree" and not pairs.size and (cost == 1).all():
             return make_structure(UNARY, weight)
         if chosen == "tree":
             return make_structure(TREE, weight, pairs=pairs, parent=parent, edge=edge)
-        if chosen == "enumeration":
-            return make_structure(ENUMERATION, weight, pairs=pairs)
-        return make_structure(GREEDY, weight, pairs=pairs, restarts=self.restarts)
+        kind = ENUMERATION if chosen == "enumeration" else GREEDY
+        return make_structure(kind, weight, pairs=pairs, restarts=self.restarts)
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax is the oracle that was asked for."""
         return self.oracle_kind not in _PROGRAMS and super().compiles(slack)
-
-    @property
-    def _program(self) -> PairwiseProgram:
-        if not hasattr(self._local, "program"):
-            self._local.program = PairwiseProgram(self.structure, integer=self.oracle_kind == "milp")
-        program: PairwiseProgram = self._local.program
-        return program
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""
         if self.oracle_kind == "roof":
             return RoofOracle(potentials, theta, self.encode(truth), self.structure)
         if self.oracle_kind in _PROGRAMS:
-            return ProgramOracle(potentials, theta, self.encode(truth), self._program)
+            if not hasattr(self._local, "program"):
+                self._local.program = PairwiseProgram(self.structure, integer=self.oracle_kind == "milp")
+            return ProgramOracle(potentials, theta, self.encode(truth), self._local.program)
         return super().oracle(x, truth, potentials, theta)
 
     def features(self, x: object, y: object) -> Features:
@@ -150,13 +134,13 @@ class MultiLabelModel(LabelSetModel):
     def loss(self, y: object, truth: object) -> float:
         """L(y, truth); of a `Relaxed` label too."""
         if isinstance(y, Relaxed):
-            return relaxed_loss(y, self.encode(truth), self.structure.weight[0])
+            return float(self.structure.weight[0] @ np.abs(y.mu - self.encode(truth)))
         return super().loss(y, truth)
 
     def score(self, y: object, potentials: Floats, theta: Floats) -> float:
         """f(x, y); of a `Relaxed` label too."""
         if isinstance(y, Relaxed):
-            return relaxed_score(y, potentials, theta)
+            return float(potentials[0] @ y.mu + theta @ y.pairs)
         return super().score(y, potentials, theta)
 
     def decode(self, x: object, potentials: Floats, theta: Floats) -> Ints:
@@ -172,6 +156,7 @@ class MultiLabelModel(LabelSetModel):
             self._desk.owner = None
             return of_table(u, theta, self.structure, self._desk.work(1))
         if self.structure.kind == GREEDY:
+            # Max-marginals of a hard problem are as hard as the problem for every label.
             labels = np.array([self.decode(None, row[None, :], theta) for row in u]).reshape(u.shape)
             return of_others(u, theta, labels, self.structure.pairs)
         return of_tree(u, theta, self.structure)
@@ -183,11 +168,13 @@ class MultiLabelModel(LabelSetModel):
         bound equal to the score found proves that one.
         """
         decoded: Ints = super().decode(None, potentials, theta)
+        # An exact argmax needs no second opinion.
         if self.exact:
             return decoded, True
         roof = RoofOracle(potentials, theta, decoded, self.structure)
         answer = roof.free(0.0)
-        if answer.h <= 1.0 + _PROOF * (1.0 + abs(self.score(decoded, potentials, theta))):
+        # The bound and the score come from sums in different orders: they agree up to rounding.
+        if answer.h <= 1.0 + 1e-9 * (1.0 + abs(self.score(decoded, potentials, theta))):
             return decoded, True
         if answer.y.is_integral:
             return np.rint(answer.y.mu).astype(np.int64), True
@@ -205,6 +192,7 @@ def _pairs(edges: str | npt.ArrayLike | None, Y: Ints) -> Ints:
         if edges == "tree":
             return spanning_tree(Y)
         raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
+    # Any list of pairs, also a generator.
     listed = np.asarray(list(edges) if isinstance(edges, Iterable) else [edges])
     if listed.size and (listed.ndim != 2 or listed.shape[1] != 2 or not np.issubdtype(listed.dtype, np.integer)):
         raise DataError(f"edges must be pairs of numbers of labels, such as [(0, 1), (1, 2)]; got {edges!r}.")
@@ -223,24 +211,21 @@ def mutual_information(Y: Ints) -> Floats:
     -------
     ndarray of shape (k, k)
     """
-    n = Y.shape[0] + 4 * _SMOOTHING
-    ones = Y.T.astype(np.float64) @ Y
-    count = np.diag(ones)
-    p = (count + 2 * _SMOOTHING) / n
-    total = np.zeros_like(ones)
-    for a in (0, 1):
-        for b in (0, 1):
-            cell = ones if a and b else count[:, None] - ones if a else count[None, :] - ones if b else None
-            if cell is None:
-                cell = Y.shape[0] - count[:, None] - count[None, :] + ones
-            joint = (cell + _SMOOTHING) / n
-            total += joint * np.log(joint / np.outer(p if a else 1.0 - p, p if b else 1.0 - p))
+    # A quarter more in each of the four cells keeps the logarithm finite where two labels never meet.
+    n = Y.shape[0] + 1.0
+    total = np.zeros((Y.shape[1], Y.shape[1]))
+    for left in (Y, 1 - Y):
+        for right in (Y, 1 - Y):
+            joint = (left.T.astype(np.float64) @ right + 0.25) / n
+            alone = np.outer(left.sum(axis=0) + 0.5, right.sum(axis=0) + 0.5) / n**2
+            total += joint * np.log(joint / alone)
     return total
 
 
 def spanning_tree(Y: Ints) -> Ints:
     """Edges of the maximum spanning tree of the mutual information (Chow and Liu 1968), sorted pairs p < q."""
     information = mutual_information(Y)
+    # The largest sum of information is the smallest of distances.
     distance = 1.0 + information.max() - information  # positive, so that no edge counts as missing
     tree = minimum_spanning_tree(np.triu(distance, 1)).tocoo()
     pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
@@ -249,22 +234,16 @@ def spanning_tree(Y: Ints) -> Ints:
 
 def _as_forest(pairs: Ints, k: int) -> tuple[Ints | None, Ints | None]:
     """Parent and edge of every label, if the edges have no cycle; else None."""
-    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(k)]
-    for e, (p, q) in enumerate(pairs.tolist()):
-        neighbours[p].append((q, e))
-        neighbours[q].append((p, e))
-    parent, edge = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
-    for root in range(k):
-        if parent[root] >= 0:
-            continue
-        parent[root], stack = k, [root]
-        while stack:
-            p = stack.pop()
-            for q, e in neighbours[p]:
-                if e == edge[p]:
-                    continue
-                if parent[q] >= 0:
-                    return None, None
-                parent[q], edge[q] = p, e
-                stack.append(q)
+    # Without a cycle every edge joins two parts that were apart.
+    graph = sparse.csr_array((np.ones(pairs.shape[0]), (pairs[:, 0], pairs[:, 1])), shape=(k + 1, k + 1))
+    n_parts, part = connected_components(graph, directed=False)
+    if pairs.shape[0] > k + 1 - n_parts:
+        return None, None
+    # A virtual node k above the first label of every part: from there all parents are found in one walk.
+    roots = np.unique(part[:k], return_index=True)[1]
+    above = sparse.csr_array((np.ones(roots.shape[0]), (np.full(roots.shape[0], k), roots)), shape=graph.shape)
+    parent = breadth_first_order(graph + above, k, directed=False)[1][:k].astype(np.int64)
+    edge = np.full(k, -1, dtype=np.int64)
+    for number, (p, q) in enumerate(pairs.tolist()):
+        edge[q if parent[q] == p else p] = number
     return parent, edge

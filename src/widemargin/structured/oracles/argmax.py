@@ -30,6 +30,7 @@ __all__ = ["add_features", "argmax", "best_of_losses", "difference", "free", "la
 def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
     """f(x, label) from the potentials u of shape (rows, S) and theta."""
     total = 0.0
+    # Each kind has its own features: one state, one a step, or sets of labels with pairs.
     if structure.kind == MULTICLASS:
         return float(total + u[0, label[0]])
     if structure.kind == CHAIN:
@@ -67,6 +68,7 @@ def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) ->
     total = 0.0
     if (structure.kind == HIERARCHY or structure.kind == PATHS) and structure.weight[1].any():
         ends, true_ends = work.scratch[0], work.scratch[1]
+        # Only the second line of weights asks where paths end, which takes a walk over the labels.
         closed_sets.deepest(label, structure, ends)
         closed_sets.deepest(truth, structure, true_ends)
         for index in range(truth.shape[0]):
@@ -101,6 +103,7 @@ def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Float
         h += (label[index] - truth[index]) * u[index]
         g += (label[index] ^ truth[index]) * weight[index]
     for e in range(pairs.shape[0]):
+        # A pair counts where both of its labels are on.
         p, q = pairs[e, 0], pairs[e, 1]
         h += (label[p] * label[q] - truth[p] * truth[q]) * theta[e]
     return h, g
@@ -189,9 +192,11 @@ def free(
     elif structure.kind == HIERARCHY:
         closed_sets.free(u, truth, lam, structure, work, label)
     else:
+        # For sequences the point is computed from the label, which is cheap beside the search.
         viterbi.free(u, theta, truth, lam, structure, work, label)
         h = 1.0 + score(u, theta, label, structure) - score(u, theta, truth, structure)
         return h, loss(label, truth, structure, work)
+    # Sets of labels have their point in one go over labels and pairs.
     h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
     return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
 
@@ -241,6 +246,7 @@ def argmax(
         for c in range(1, work.H.shape[0]):
             if c * work.H[c] > best * work.H[best]:
                 best = c
+        # The loss is chosen by the values alone; only its label is written out.
         label_of_loss(best, truth, structure, work, label)
         h, g = work.H[best], best * structure.unit
     # Then no label violates: the hinge of the example is 0, and the truth stands for that.

@@ -27,6 +27,7 @@ def deepest(label: Ints, structure: Structure, out: Ints) -> None:
     for q in range(k):
         out[q] = label[q]
     for q in range(k):
+        # An active child takes the mark from its parent.
         if label[q] and structure.parent[q] < k:
             out[structure.parent[q]] = 0
 
@@ -50,6 +51,7 @@ def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, eve
     E, mode, split, M, P = work.values, work.choice, work.split, work.rows[0], work.rows[1]
     size, silent, stop = work.scratch[0], work.scratch[1], work.scratch[2]
     most = work.H.shape[0]
+    # With costs of 1 in nodes alone, closedness only takes away from the free labels, whose last loss is known.
     if not everything and all_one(structure.cost[0]) and most == k + 1:
         most = _last_loss(u, truth, structure, work) + 1
     deepest(truth, structure, stop)
@@ -72,6 +74,7 @@ def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, eve
             mode[q, 1, c] = 1
         for c in range(min(n, m - shift)):
             M[c + shift] = E[q, 0, c] + u[0, q]
+        # q as the end of its path, against q with something active below at the same cost.
         if alone < m and u[0, q] > M[alone]:
             M[alone], mode[q, 0, alone] = u[0, q], 0
         # An inactive q has nothing active below: the whole branch costs what is true in it.
@@ -82,6 +85,7 @@ def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, eve
         # one, or joins others.
         together = min(before + m - 1, most)
         _first_active(q, quiet, min(m, most - quiet), together, M, P, split)
+        # q inactive, against q active at the same cost.
         if off < m and M[off] < 0.0:
             M[off], mode[q, 1, off] = 0.0, 0
         _merge(q, before, m, most, E[p, 0], M, P, split)
@@ -206,6 +210,7 @@ def path_points(u: Floats, truth: Ints, structure: Structure, work: Work) -> int
         if truth[q]:
             shared[q] += w
             end = q
+    # The ends of two paths differ, or both are the same node.
     own = structure.weight[1, end] if end < k else 0.0
     for q in range(k):
         g[q] = size[q] + size[end] - 2.0 * shared[q]
@@ -233,6 +238,7 @@ def best_path(
     f, g = work.rows[0], work.rows[1]
     top, best = -np.inf, k
     for q in range(k):
+        # Paths end only where a training label ends.
         if structure.ends[q]:
             h = 1.0 + f[q] - f[end]
             value = h * g[q] if by_product else h + lam * g[q]

@@ -10,8 +10,6 @@ from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augme
 
 __all__ = ["ClosureOracle", "best_closure", "fill_graph"]
 
-_NOTHING = 1e-12  # relative capacity that counts as none: far below what decides a label, far above rounding
-
 
 @kernel
 def fill_graph(gain: Floats, arcs: Ints, graph: ResidualGraph) -> float:
@@ -52,7 +50,8 @@ def best_closure(gain: Floats, arcs: Ints) -> Ints:
     # Where the source still reaches after the flow is its side of the least cut.
     graph, scratch = empty_graph(k + 2, 2 * (k + arcs.shape[0])), np.empty((4, k + 2), np.int64)
     largest = fill_graph(np.ascontiguousarray(gain, dtype=np.float64), arcs, graph)
-    augment(graph, k, k + 1, _NOTHING * largest, scratch)
+    # A capacity that counts as none: far below what decides a label, far above rounding.
+    augment(graph, k, k + 1, 1e-12 * largest, scratch)
     return (scratch[0, :k] >= 0).astype(np.int64)
 
 
@@ -78,6 +77,7 @@ class ClosureOracle(PartialOracle):
     def __init__(
         self, u: Floats, truth: Ints, weight: Floats, arcs: Ints, program: PairwiseProgram | None = None
     ) -> None:
+        # Levels are quicker than cones, but need losses that are integers.
         whole = bool((weight == np.rint(weight)).all())
         self.capabilities = frozenset({FREE} if program is None else {FREE, LEVEL} if whole else {FREE, CONE})
         self._exact = None if program is None else ProgramOracle(u, np.zeros(0), truth, program)
@@ -88,6 +88,7 @@ class ClosureOracle(PartialOracle):
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`."""
+        # A wrong label costs its weight: both parts of the question are sums over the nodes.
         label = best_closure(self._u + lam * self._weight * (1.0 - 2.0 * self._truth), self._arcs)
         change = label - self._truth
         return Answer(label, 1.0 + float(self._u @ change), float(self._weight @ np.abs(change)))

@@ -5,21 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, Desk, Structure
+from widemargin.structured.compiled import CHAIN, GREEDY, MARGIN, SLACK, Desk, Structure
 from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
 from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
 __all__ = ["GreedyOracle", "LossOracle"]
-
-
-def largest_loss(truth: Ints, structure: Structure) -> float:
-    """Upper bound of the loss of a label of this example: the loss where everything is wrong."""
-    if structure.kind == CHAIN:
-        return float(structure.weight[0, truth].sum())
-    if structure.kind == HIERARCHY:
-        return float(structure.weight.sum())
-    return float(structure.weight[0].sum())
 
 
 class _CompiledOracle(PartialOracle):
@@ -50,8 +41,14 @@ class _CompiledOracle(PartialOracle):
         self._u, self._theta, self._truth, self._structure = u, theta, truth, structure
         self._desk = desk or Desk(structure)
         self._restore = restore or np.copy
+        # Products need levels, unless the search is local; questions about single losses are asked by whole numbers.
+        able = {FREE, DIRECT} if structure.unit > 0.0 or structure.kind == GREEDY else {FREE}
+        by_loss = {LEVEL, LEVELS} if structure.unit == 1.0 and structure.kind != GREEDY else set()
+        self.capabilities = frozenset(able | by_loss)
         self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
-        self.largest_loss = largest_loss(truth, structure)
+        # The loss where everything is wrong, an upper bound. Chains weigh a step by its true state; in hierarchies one
+        # of the two lines of weights is 0, and with one line it is the sum over the labels.
+        self.largest_loss = float((structure.weight[0, truth] if structure.kind == CHAIN else structure.weight).sum())
 
     def direct(self) -> Answer:
         """The label with the largest `h g`, or the best one found; y_i, (1, 0) where that is not positive."""
@@ -71,34 +68,14 @@ class LossOracle(_CompiledOracle):
         where the unit is not 1, `free` and `direct`.
     """
 
-    def __init__(
-        self,
-        u: Floats,
-        theta: Floats,
-        truth: Ints,
-        structure: Structure,
-        desk: Desk | None = None,
-        restore: Callable[[Ints], object] | None = None,
-    ) -> None:
-        super().__init__(u, theta, truth, structure, desk, restore)
-        able = [FREE]
-        if structure.unit > 0.0:
-            able += [DIRECT]
-        # Questions about single losses are asked by whole numbers.
-        if structure.unit == 1.0:
-            able += [LEVEL, LEVELS]
-        self.capabilities = frozenset(able)
-
     def _fill(self) -> Floats:
         """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
         work = self._desk.work(self._u.shape[0])
+        # Oracles of a model share the arrays; whoever filled them last is their owner.
         if self._desk.owner is not self:
             loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self
         return work.H
-
-    def _answer(self, label: Ints, h: float, g: float) -> Answer:
-        return Answer(self._restore(label), float(h), float(g))
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`."""
@@ -106,7 +83,7 @@ class LossOracle(_CompiledOracle):
         label = np.empty_like(self._truth)
         self._desk.owner = None
         h, g = loops.free(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
-        return self._answer(label, h, g)
+        return Answer(self._restore(label), float(h), float(g))
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""
@@ -115,7 +92,7 @@ class LossOracle(_CompiledOracle):
             return None
         label = np.empty_like(self._truth)
         loops.label_of_loss(int(c), self._truth, self._structure, self._desk.work(self._u.shape[0]), label)
-        return self._answer(label, H[c], c * self._structure.unit)
+        return Answer(self._restore(label), float(H[c]), float(c * self._structure.unit))
 
     def levels(self) -> Floats:
         """The largest h of every loss 0, 1, ...; -inf where there is no label."""
@@ -132,7 +109,6 @@ class GreedyOracle(_CompiledOracle):
     """
 
     exact = False
-    capabilities = frozenset({FREE, DIRECT})
 
     def free(self, lam: float) -> Answer:
         """A label with a large `h + lam g`."""
@@ -141,6 +117,7 @@ class GreedyOracle(_CompiledOracle):
         scaled = self._structure._replace(weight=lam * self._structure.weight)
         label = np.empty_like(self._truth)
         h, _ = loops.argmax(self._u, self._theta, self._truth, MARGIN, scaled, self._desk.work(1), label)
+        # The loss is computed anew, with the weights as they are.
         wrong = label != self._truth
         return Answer(self._restore(label), float(h), float(self._structure.weight[0, wrong].sum()))
 

@@ -9,15 +9,12 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import Desk, Structure, Work
+from widemargin._typing import Bools, Floats, Ints
+from widemargin.structured.compiled import MULTICLASS, PATHS, Desk, Structure, Work
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
 from widemargin.structured.oracles.closed_sets import path_points, path_to
 
-__all__ = ["PointOracle", "best_set", "enumeration_oracle", "fill", "label_of", "path_oracle"]
-
-
-_LANES = 64
+__all__ = ["PointOracle", "best_set", "fill", "label_of", "table_oracle"]
 
 
 @kernel
@@ -71,7 +68,7 @@ def best_set(
         else:
             low, high = F[i] + lam * G[i], F[width + i] + lam * G[width + i]
         best[i] = high if high > low else low
-    while width > _LANES:  # a tournament, half against half: no jumps
+    while width > 64:  # a tournament, half against half without jumps, down to some lanes of a vector each
         width //= 2
         for i in range(width):
             best[i] = best[width + i] if best[width + i] > best[i] else best[i]
@@ -89,9 +86,6 @@ def best_set(
     return 1.0 + F[mask], G[mask]
 
 
-_CONE_ROUNDING = 1e-12  # relative; far below the tolerance of the angular search
-
-
 class PointOracle:
     """An oracle over a list of labels with their points; answers everything, exactly.
 
@@ -104,109 +98,85 @@ class PointOracle:
 
     def __init__(self, h: Floats, g: Floats, label: Callable[[int], object]) -> None:
         self._h, self._g, self._label = h, g, label
-        positive = g[g > 0.0]
-        self.smallest_loss = float(positive.min(initial=np.inf)) if positive.size else 0.0
+        self.smallest_loss = float(g[g > 0.0].min()) if (g > 0.0).any() else 0.0
         self.largest_loss = float(g.max(initial=0.0))
+        # Levels are asked for by whole numbers.
         whole = bool((g == np.rint(g)).all())
         self.capabilities = frozenset({FREE, CONE, DIRECT, LEVEL, LEVELS} if whole else {FREE, CONE, DIRECT})
 
-    def _best(self, value: Floats) -> Answer | None:
-        index = int(np.argmax(value))
-        if value[index] == -np.inf:
-            return None
+    def _at(self, index: int) -> Answer:
         return Answer(self._label(index), float(self._h[index]), float(self._g[index]))
+
+    def _best_of(self, some: Bools, value: Floats) -> Answer | None:
+        """The label of largest value among some; None where there are none."""
+        return self._at(int(np.argmax(np.where(some, value, -np.inf)))) if some.any() else None
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`."""
-        answer = self._best(self._h + lam * self._g)
-        assert answer is not None
-        return answer
+        return self._at(int(np.argmax(self._h + lam * self._g)))
 
     def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
         """The same among the labels with `beta h <= g <= alpha h` and `h >= 0`."""
         h, g = self._h, self._g
+        # With alpha infinite the upper side of the cone is h = 0: zero times infinity would be no number.
         steep = np.full(h.shape, np.inf) if np.isinf(alpha) else alpha * h
-        inside = (h >= 0.0) & (beta * h <= g * (1.0 + _CONE_ROUNDING)) & (g <= steep * (1.0 + _CONE_ROUNDING))
-        return self._best(np.where(inside, h + lam * g, -np.inf))
+        # Labels on a face count as inside, up to rounding far below the tolerance of the angular search.
+        room = 1.0 + 1e-12
+        inside = (h >= 0.0) & (beta * h <= g * room) & (g <= steep * room)
+        return self._best_of(inside, h + lam * g)
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""
-        return self._best(np.where(self._g == c, self._h, -np.inf))
+        return self._best_of(self._g == c, self._h)
 
     def levels(self) -> Floats:
         """The largest h of every loss 0, 1, ...; -inf where there is no label."""
+        # Of all labels with the same loss the one of largest h counts.
         H = np.full(int(self.largest_loss) + 1, -np.inf)
         np.maximum.at(H, self._g.astype(np.intp), self._h)
         return H
 
     def direct(self) -> Answer:
         """The label with the largest `h g`."""
-        answer = self._best(self._h * self._g)
-        assert answer is not None
-        return answer
+        return self._at(int(np.argmax(self._h * self._g)))
 
 
-def enumeration_oracle(
-    u: Floats,
-    theta: Floats,
-    truth: Ints,
-    structure: Structure,
-    desk: Desk | None = None,
-    restore: Callable[[Ints], object] | None = None,
+def table_oracle(
+    u: Floats, theta: Floats, truth: Ints, structure: Structure, desk: Desk, restore: Callable[[Ints], object]
 ) -> PointOracle:
-    """All `2 ** k` label sets of a pairwise model, by table doubling (k up to about 18).
+    """The oracle that looks at all labels of an example.
 
     Parameters
     ----------
     u : ndarray of shape (1, k)
     theta : ndarray of shape (P,)
-    truth : ndarray of shape (k,)
+    truth : ndarray of int64
     structure : Structure
-        Of kind ENUMERATION.
+        Of kind MULTICLASS, whose classes are few; ENUMERATION, whose `2 ** k` label sets come by table doubling (k up
+        to about 18); or PATHS, those of a forest that end where one may.
     desk, restore
         As in `LossOracle`.
     """
-    desk = desk or Desk(structure)
-    work = desk.work(1)
-    desk.owner = None
-    fill(u, theta, truth, structure, work)
-
-    def label(mask: int) -> object:
-        y = np.empty_like(truth)
-        label_of(mask, truth, y)
-        return y if restore is None else restore(y)
-
-    return PointOracle(1.0 + work.rows[0], structure.table, label)
-
-
-def path_oracle(
-    u: Floats,
-    truth: Ints,
-    structure: Structure,
-    desk: Desk | None = None,
-    restore: Callable[[Ints], object] | None = None,
-) -> PointOracle:
-    """All paths of a forest that end where one may.
-
-    Parameters
-    ----------
-    u : ndarray of shape (1, k)
-    truth : ndarray of shape (k,)
-    structure : Structure
-        Of kind PATHS.
-    desk, restore
-        As in `LossOracle`.
-    """
-    desk = desk or Desk(structure)
-    work = desk.work(1)
-    desk.owner = None
-    end = path_points(u, truth, structure, work)
+    if structure.kind == MULTICLASS:
+        h, g = 1.0 + u[0] - u[0, truth[0]], structure.weight[truth[0]]
+        return PointOracle(h, g, lambda c: restore(np.array([c])))
+    work, desk.owner = desk.work(1), None
     ends = np.flatnonzero(structure.ends)
-    f, g = work.rows[0], work.rows[1]
+    if structure.kind == PATHS:
+        end = path_points(u, truth, structure, work)
+        f, g = work.rows[0], work.rows[1]
+        h, g = 1.0 + f[ends] - f[end], g[ends]
+    else:
+        fill(u, theta, truth, structure, work)
+        h, g = 1.0 + work.rows[0], structure.table
 
+    # Labels are written out only where one is the answer.
     def label(index: int) -> object:
         y = np.empty_like(truth)
-        path_to(int(ends[index]), structure, y)
-        return y if restore is None else restore(y)
+        if structure.kind == PATHS:
+            path_to(int(ends[index]), structure, y)
+        else:
+            label_of(index, truth, y)
+        return restore(y)
 
-    return PointOracle(1.0 + f[ends] - f[end], g[ends], label)
+    return PointOracle(h, g, label)

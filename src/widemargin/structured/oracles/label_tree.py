@@ -37,6 +37,7 @@ def all_one(cost: Ints) -> bool:
 def _sink(gain: Floats, heap: Ints, at: int, size: int) -> None:
     """Restore the heap (largest gain first) below a place."""
     node = heap[at]
+    # The larger of the two below moves up, until the node is in its place.
     while True:
         below = 2 * at + 1
         if below >= size:
@@ -56,6 +57,7 @@ def sort_flips(u: Floats, truth: Ints, work: Work, everything: bool) -> None:
 
     Without `everything` it ends where H is negative for good (the rest is -inf): enough for the largest `c H[c]`.
     """
+    # A flip takes a label that is on out of the score, and puts one that is off in.
     for label in range(truth.shape[0]):
         work.rows[0, label] = u[0, label] if truth[label] == 0 else -u[0, label]
     take_largest(work.rows[0], truth.shape[0], work, everything)
@@ -90,6 +92,7 @@ def flip_best(c: int, truth: Ints, work: Work, label: Ints) -> None:
     for index in range(truth.shape[0]):
         label[index] = truth[index]
     for rank in range(c):
+        # The flips were taken best first, so the first c of them are the best label of loss c.
         flipped = work.scratch[1, rank]
         label[flipped] = 1 - truth[flipped]
 
@@ -99,6 +102,7 @@ def flip_what_gains(u: Floats, truth: Ints, lam: float, weight: Floats, label: I
     """The label with the largest score plus `lam` times its loss."""
     for index in range(truth.shape[0]):
         gain = u[0, index] if truth[index] == 0 else -u[0, index]
+        # Labels without edges are decided one by one.
         flip = gain + lam * weight[0, index] > 0.0
         label[index] = 1 - truth[index] if flip else truth[index]
 
@@ -133,6 +137,7 @@ def _last_loss(v: Floats, t: Floats, structure: Structure, work: Work) -> int:
     for q in range(k):
         optimistic[q] = v[q]
     for q in range(k):
+        # Only edges that gain are shared out: leaving out those that lose keeps the bound an upper one.
         if t[q] > 0.0:
             optimistic[q] += 0.5 * t[q]
             optimistic[structure.parent[q]] += 0.5 * t[q]
@@ -155,6 +160,7 @@ def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, 
         most = _last_loss(v, t, structure, work) + 1
     for q in range(k):
         S[q, 0, 0], S[q, 1, 0], size[q] = 0.0, v[q], 1
+    # The virtual root stays in state 0, so its branch is the whole forest.
     S[k, 0, 0], size[k] = 0.0, 1
     for position in range(k):
         q = structure.order[position]
@@ -224,11 +230,13 @@ def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure
         q = structure.order[position]
         p = structure.parent[q]
         if p < k:
+            # The parent may be flipped or not; for either the better state of q counts.
             stay[p] += max(stay[q], v[q])
             v[p] += max(stay[q], v[q] + t[q])
     z[k] = 0
     for position in range(k - 1, -1, -1):
         q = structure.order[position]
+        # From the roots down: what the parent does is known here.
         together = t[q] if z[structure.parent[q]] else 0.0
         z[q] = 1 if v[q] + together > stay[q] else 0
         label[q] = truth[q] ^ z[q]

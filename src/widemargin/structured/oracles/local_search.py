@@ -12,8 +12,6 @@ from widemargin.structured.compiled import MARGIN, SLACK, Structure, Work
 
 __all__ = ["search"]
 
-_PATIENCE = 10  # flips of the path without a better labelling after which it ends
-
 
 @kernel
 def _value(h: float, g: float, rescale: int) -> float:
@@ -30,6 +28,7 @@ def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
     gain: float = up * slope[index]
     y[index] = 1 - y[index]
     for other in range(y.shape[0]):
+        # What other flips would gain depends on this label through their pair.
         slope[other] += up * T[index, other]
     return gain
 
@@ -46,6 +45,7 @@ def _climb(
         first, second = -1, -1
         bound = value + 1e-12 * (1.0 + abs(value))
         for p in range(k):
+            # A flip away from the truth adds the weight of the label to the loss, one back takes it off.
             wrong = weight[0, p] if y[p] == truth[p] else -weight[0, p]
             x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, rescale)
             if x > bound:
@@ -112,24 +112,9 @@ def _path(
             best, best_h, best_g, since = value, h, g, 0
             for p in range(k):
                 label[p] = y[p]
-        elif since >= _PATIENCE:
+        elif since >= 10:  # so many flips in vain: better labellings seldom come after
             break
     return best_h, best_g
-
-
-@kernel
-def _start(truth: Ints, flips: Ints, weight: Floats, work: Work) -> tuple[float, float]:
-    """Slopes and state of the truth with some labels flipped; returns (h, g)."""
-    k = truth.shape[0]
-    slope, y = work.rows[0], work.scratch[0, : truth.shape[0]]
-    h, g = 1.0, 0.0
-    for p in range(k):
-        slope[p], y[p] = work.rows[1, p], truth[p]
-    for p in range(k):
-        if flips[p]:
-            h += _flip(p, work.values[0], slope, y)
-            g += weight[0, p]
-    return h, g
 
 
 @kernel
@@ -147,12 +132,20 @@ def search(
         # Starts differ in how many labels are flipped; most have few, as good labels are near the truth.
         density = work.draws[cursor[0]] ** 2
         for p in range(k):
+            # The first climb begins at the best labelling of the path.
             if start == 0:
                 flips[p] = label[p] ^ truth[p]
             else:
                 cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
                 flips[p] = 1 if work.draws[cursor[0]] < density else 0
-        h, g = _start(truth, flips, structure.weight, work)
+        # Slopes and state of the truth with these labels flipped.
+        h, g = 1.0, 0.0
+        for p in range(k):
+            work.rows[0, p], y[p] = work.rows[1, p], truth[p]
+        for p in range(k):
+            if flips[p]:
+                h += _flip(p, work.values[0], work.rows[0], y)
+                g += structure.weight[0, p]
         h, g = _climb(h, g, truth, rescale, structure.weight, work.values[0], work.rows[0], y)
         cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
         if start == 0 or _value(h, g, rescale) > _value(best_h, best_g, rescale):

@@ -12,14 +12,13 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import WidemarginError
+from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer, PartialOracle
 
 __all__ = ["PairwiseProgram", "ProgramOracle", "Relaxed"]
 
 
-_TOLERANCE = 1e-9
-_STEEPEST = 1e6  # largest alpha of a row: with 1e9 HiGHS takes cones for empty, or returns a worse label
 _INF = highspy.kHighsInf
 
 
@@ -43,16 +42,6 @@ class Relaxed(NamedTuple):
         return bool(((self.mu == 0.0) | (self.mu == 1.0)).all())
 
 
-def relaxed_loss(y: Relaxed, truth: Ints, weight: Floats) -> float:
-    """Weighted Hamming loss of a relaxed label, linear in it."""
-    return float(weight @ np.abs(y.mu - truth))
-
-
-def relaxed_score(y: Relaxed, u: Floats, theta: Floats) -> float:
-    """Score of a relaxed label."""
-    return float(u[0] @ y.mu + theta @ y.pairs)
-
-
 class PairwiseProgram:
     """One HiGHS model for all examples of a pairwise multi-label model.
 
@@ -72,15 +61,11 @@ class PairwiseProgram:
         self._n_pairs = pairs.shape[0]
         self._h, self._g = self._k + self._n_pairs, self._k + self._n_pairs + 1
         self._owner: object = None
-        lp = self._lp = highspy.Highs()
-        for name, value in (
-            ("output_flag", False), ("presolve", "off"), ("threads", 1), ("mip_rel_gap", 0.0),
-            ("primal_feasibility_tolerance", _TOLERANCE), ("dual_feasibility_tolerance", _TOLERANCE),
-            ("mip_feasibility_tolerance", _TOLERANCE),
-        ):  # fmt: skip
-            lp.setOptionValue(name, value)
+        # Without presolve the basis survives from query to query.
+        lp = self._lp = quiet_highs(1e-9, presolve="off", mip_rel_gap=0.0)
         for _ in range(self._k + self._n_pairs):
             lp.addVar(0.0, 1.0)
+        # The two columns after the labels and pairs: h, which may be negative, and g.
         lp.addVar(-_INF, _INF)
         lp.addVar(0.0, _INF)
         if integer:
@@ -94,6 +79,7 @@ class PairwiseProgram:
             lp.addRow(-_INF, 0.0, 2, np.array([both, q], dtype=np.int32), np.array([1.0, -1.0]))
             lp.addRow(-1.0, _INF, 3, np.array([both, p, q], dtype=np.int32), np.array([1.0, -1.0, -1.0]))
         above = np.zeros((0, 2), dtype=np.int64) if arcs is None else arcs
+        # A child is no larger than its parent: closed sets.
         for parent, child in above.tolist():
             lp.addRow(-_INF, 0.0, 2, np.array([child, parent], dtype=np.int32), np.array([1.0, -1.0]))
         self._first = 3 * self._n_pairs + above.shape[0]  # rows of h, of g, and the two of the cone
@@ -112,6 +98,7 @@ class PairwiseProgram:
         self._owner = owner
         lp, row, weight = self._lp, self._first, self.structure.weight[0]
         p, q = self.structure.pairs[:, 0], self.structure.pairs[:, 1]
+        # h = 1 + f(y) - f(y_i): the score of the truth goes to the right-hand side.
         own = float(u[0] @ truth + theta @ (truth[p] * truth[q]))
         for column, value in enumerate(np.concatenate([u[0], theta]).tolist()):
             lp.changeCoeff(row, column, -value)
@@ -120,6 +107,7 @@ class PairwiseProgram:
         for column, value in enumerate((weight * (1.0 - 2.0 * truth)).tolist()):
             lp.changeCoeff(row + 1, column, -value)
         lp.changeCoeff(row + 1, self._g, 1.0)
+        # g counts a label that is on as an error where the truth is off, and one that is off where it is on.
         errors = float(weight @ truth)
         lp.changeRowBounds(row + 1, errors, errors)
 
@@ -136,26 +124,23 @@ class PairwiseProgram:
         lp.changeColBounds(self._h, 0.0 if cone else -_INF, _INF)
         lp.changeColBounds(self._g, 0.0 if level is None else level, _INF if level is None else level)
         # Divided by the root of alpha, both coefficients of the row are of one size, which keeps HiGHS accurate.
-        bounded = cone and alpha <= _STEEPEST
+        # With alpha of 1e9 it took cones for empty, or returned a worse label.
+        bounded = cone and alpha <= 1e6
         steep, flat = np.sqrt(alpha) if bounded else 1.0, np.sqrt(beta) if cone and beta > 0.0 else 1.0
         lp.changeCoeff(row, self._h, float(steep))  # alpha h >= g, of like coefficients
         lp.changeCoeff(row, self._g, float(-1.0 / steep))
         lp.changeRowBounds(row, 0.0 if bounded else -_INF, _INF)
+        # The lower side of the cone, g >= beta h, in the same way.
         lp.changeCoeff(row + 1, self._h, float(-beta / flat))
         lp.changeCoeff(row + 1, self._g, float(1.0 / flat))
         lp.changeRowBounds(row + 1, 0.0 if cone else -_INF, _INF)
-        lp.run()
-        status = lp.getModelStatus()
-        if status != highspy.HighsModelStatus.kOptimal:
-            lp.clearSolver()  # a basis that led astray: from a warm start even "infeasible" may be wrong
-            lp.run()
+        if not solved(lp):
             status = lp.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
                 return None
-            if status != highspy.HighsModelStatus.kOptimal:
-                raise WidemarginError(
-                    f"HiGHS stopped with {lp.modelStatusToString(status)} on {self._k} labels; use oracle='roof'."
-                )
+            raise WidemarginError(
+                f"HiGHS stopped with {lp.modelStatusToString(status)} on {self._k} labels; use oracle='roof'."
+            )
         x = np.array(lp.getSolution().col_value)
         return Relaxed(x[: self._k], x[self._k : self._h]), float(x[self._h]), float(x[self._g])
 
@@ -181,13 +166,16 @@ class ProgramOracle(PartialOracle):
     def __init__(self, u: Floats, theta: Floats, truth: Ints, program: PairwiseProgram) -> None:
         self._u, self._theta, self._truth, self._program = u, theta, truth, program
         weight = program.structure.weight[0]
+        # Levels exist where losses are integers; a relaxation has points between them.
         whole = program.integer and bool((weight == np.rint(weight)).all())
         able = [LEVEL] if whole else [] if program.integer else [CONVEX]
         self.capabilities = frozenset({FREE, CONE, *able})
         self.smallest_loss = float(weight[weight > 0.0].min()) if program.integer else 0.0
         self.largest_loss = float(weight.sum())
 
-    def _answer(self, solution: tuple[Relaxed, float, float] | None) -> Answer | None:
+    def _solve(self, lam: float, **limits: float | bool) -> Answer | None:
+        self._program.bind(self, self._u, self._theta, self._truth)
+        solution = self._program.solve(lam, **limits)  # type: ignore[arg-type]
         if solution is None:
             return None
         y, h, g = solution
@@ -199,10 +187,6 @@ class ProgramOracle(PartialOracle):
         change, pairs = label - self._truth, label[p] * label[q] - self._truth[p] * self._truth[q]
         h = 1.0 + float(self._u[0] @ change + self._theta @ pairs)
         return Answer(label, h, float(self._program.structure.weight[0] @ np.abs(change)))
-
-    def _solve(self, lam: float, **limits: float | bool) -> Answer | None:
-        self._program.bind(self, self._u, self._theta, self._truth)
-        return self._answer(self._program.solve(lam, **limits))  # type: ignore[arg-type]
 
     def free(self, lam: float) -> Answer:
         """The label with the largest `h + lam g`."""

@@ -33,6 +33,7 @@ class ResidualGraph(NamedTuple):
 
 def empty_graph(n_nodes: int, n_arcs: int) -> ResidualGraph:
     """Nodes without arcs, and room for so many arcs, reverses included."""
+    # Lists of arcs are empty at first; heads and capacities are written when arcs are added.
     first = np.full(n_nodes, -1, dtype=np.int64)
     return ResidualGraph(first, np.empty(n_arcs, np.int64), np.empty(n_arcs, np.int64), np.empty(n_arcs))
 
@@ -103,6 +104,7 @@ def augment(graph: ResidualGraph, source: int, sink: int, eps: float, scratch: I
         node, length = source, 0
         while True:
             if node == sink:
+                # A whole way to the sink: as much flows as its narrowest arc lets through.
                 room = cap[path[0]]
                 for i in range(1, length):
                     room = min(room, cap[path[i]])
@@ -130,5 +132,6 @@ def augment(graph: ResidualGraph, source: int, sink: int, eps: float, scratch: I
                 length -= 1
                 node = head[path[length] ^ 1]
                 current[node] = after[current[node]]
+    # No way is left: what the source still reaches is its side of the least cut.
     _distances(graph, source, -1, 0, eps, depth, queue)
     return total

@@ -144,9 +144,6 @@ def unflip(mu: Floats, pair_mu: Floats, truth: Ints, pairs: Ints) -> None:
             mu[q] = 1.0 - mu[q]
 
 
-_NOTHING = 1e-12  # relative capacity that is no way
-
-
 class RoofOracle(PartialOracle):
     """Roof duality of `max h + lam g`: upper bounds for every lambda, and labels that provably agree with an optimum.
 
@@ -177,26 +174,23 @@ class RoofOracle(PartialOracle):
         self._flow, self._lam = 0.0, 0.0
         self._scale = float(np.abs(self._v).max() + np.abs(self._t).max(initial=0.0))
 
-    def _solve(self, lam: float) -> float:
-        """Move to lam on the residual graph; returns the value of the relaxation, `K(lam)`."""
+    def value(self, lam: float) -> float:
+        """`K(lam)`, the value of the relaxation: an upper bound of `h + lam g` over all label sets."""
+        lam = float(lam)
         # Only the arcs of the terminals depend on lam, and they only grow, so the flow so far stays feasible: the
         # next one is warm.
         self._constant += shift(lam - self._lam, self._weight, self._graph.cap)
         self._lam = lam
         k = self._truth.shape[0]
-        eps = _NOTHING * (self._scale + lam * self.largest_loss)
+        eps = 1e-12 * (self._scale + lam * self.largest_loss)
         self._flow += augment(self._graph, 2 * k, 2 * k + 1, eps, self._scratch)
         return 1.0 - (self._constant + self._flow)
 
     def free(self, lam: float) -> Answer:
         """The point of the local polytope with the largest `h + lam g`."""
-        self._solve(float(lam))
+        self.value(lam)
         mu, pair_mu = np.empty(self._truth.shape[0]), np.empty(self._t.shape[0])
         h = 1.0 + read(self._v, self._t, self._pairs, self._scratch[0], mu, pair_mu)
         g = float(self._weight @ mu)
         unflip(mu, pair_mu, self._truth, self._pairs)
         return Answer(Relaxed(mu, pair_mu), float(h), g)
-
-    def value(self, lam: float) -> float:
-        """`K(lam)`, an upper bound of `h + lam g` over all label sets."""
-        return self._solve(float(lam))

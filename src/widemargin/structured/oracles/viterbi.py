@@ -91,6 +91,7 @@ def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure
             before[t, 0, s] = came
         for s in range(n_states):
             then[s] = now[s]
+    # The best last state, and from it back along the ways that led there.
     last = np.int64(0)
     for s in range(n_states):
         if then[s] > then[last]:

@@ -11,14 +11,11 @@ it is the factor `1 + eps` that keeps a label from coming back; cones without ho
 
 import heapq
 import math
-from collections.abc import Iterator
 
 from widemargin.structured.oracle import CONE, FREE, Answer, Found, Oracle, declare, require
 from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
 __all__ = ["angular"]
-
-_NOTHING = 1e-9  # values below this share of (largest h)(largest g) count as zero
 
 
 @declare(exact=True)
@@ -66,19 +63,17 @@ def angular(
     if H <= 0.0 or largest <= 0.0:
         record.upper = 0.0
         return record.found(eps)
-    # Labels outside the root cone are worth at most `floor`; fractional labels have no smallest loss.
-    floor = max(_NOTHING * H * largest, record.best)
+    # Values below this count as zero: fractional labels have no smallest loss, and the root cone needs an end.
+    nothing = 1e-9 * H * largest
+    floor = max(nothing, record.best)  # labels outside the root cone are worth at most this
     alpha, beta = largest * largest / floor, max(oracle.smallest_loss / H, floor / (H * H))
     heap = [(-H * largest, alpha, beta)] if beta <= alpha else []
     lam = min(max(hint or H / largest, 1.0 / alpha), 1.0 / beta)
 
     while heap:
         U = -heap[0][0]
-        if (
-            max(record.best * (1.0 + eps), _NOTHING * H * largest) >= U
-            or record.best >= ratio * U
-            or record.queries >= max_queries
-        ):
+        hopeless = max(record.best * (1.0 + eps), nothing) >= U
+        if hopeless or record.best >= ratio * U or record.queries >= max_queries:
             break
         _, alpha, beta = heapq.heappop(heap)
         # After the first question lam is the geometric mean of the slopes: the line then bounds both ends of the cone
@@ -92,29 +87,25 @@ def angular(
         record.meet(answer)
         K = answer.h + lam * answer.g
         U = min(U, K * K / (4.0 * lam))
-        for high, low in _halves(K, lam, record.best * (1.0 + eps), alpha, beta):
-            heapq.heappush(heap, (-U, high, low))
+        # The line h + lam g = K meets the hyperbola h g = t where h solves h^2 - K h + lam t = 0; without one the
+        # whole cone is below t, the best value so far.
+        t = record.best * (1.0 + eps)
+        D = K * K - 4.0 * lam * t
+        if K <= 0.0 or D <= 0.0:
+            continue
+        root = math.sqrt(D)
+        h1, h2 = 0.5 * (K + root), 2.0 * lam * t / (K + root)
+        low = max(beta, (K - h1) / (lam * h1))
+        high = min(alpha, h1 / (lam * h2) if h2 > 0.0 else math.inf)
+        # What is left is cut at the line's best point, of slope 1 / lam.
+        middle = 1.0 / lam
+        if high >= max(middle, low):
+            heapq.heappush(heap, (-U, high, max(middle, low)))
+        if min(middle, high) >= low:
+            heapq.heappush(heap, (-U, min(middle, high), low))
 
     open_bound = -heap[0][0] if heap else 0.0
     # Closed cones may hide labels up to best (1 + eps).
     record.upper = max(open_bound, record.best * (1.0 + eps), floor)
-    settled = open_bound <= max(record.best * (1.0 + eps), _NOTHING * H * largest)
+    settled = open_bound <= max(record.best * (1.0 + eps), nothing)
     return record.found(eps, exact=settled)
-
-
-def _halves(K: float, lam: float, t: float, alpha: float, beta: float) -> Iterator[tuple[float, float]]:
-    """The parts of the cone, as (alpha, beta), where a label below the line `h + lam g = K` can have `h g > t`."""
-    # The line h + lam g = K meets the hyperbola h g = t where h solves h^2 - K h + lam t = 0; without a solution all
-    # of the cone is below t.
-    D = K * K - 4.0 * lam * t
-    if K <= 0.0 or D <= 0.0:
-        return
-    root = math.sqrt(D)
-    h1, h2 = 0.5 * (K + root), 2.0 * lam * t / (K + root)  # where the line crosses the hyperbola
-    low = max(beta, (K - h1) / (lam * h1))
-    high = min(alpha, h1 / (lam * h2) if h2 > 0.0 else math.inf)
-    middle = 1.0 / lam
-    if high >= max(middle, low):
-        yield high, max(middle, low)
-    if min(middle, high) >= low:
-        yield min(middle, high), low

@@ -26,15 +26,6 @@ EXACT = frozenset(name for name, search in SEARCHES.items() if getattr(search, "
 IN_PAPERS = ("bisecting", "binary", "sarawagi-gupta")
 """Searches to compare with, in `SEARCHES` of `widemargin_papers.solvers.label_searches`."""
 
-_BY_COST = (
-    ("direct", {DIRECT}),
-    ("levels", {LEVELS, LEVEL}),
-    ("edge", {FREE, CONVEX}),
-    ("angular", {FREE, CONE}),
-    ("level", {FREE, LEVEL}),
-    ("hull", {FREE}),
-)
-
 
 def automatic(capabilities: frozenset[str]) -> str:
     """Name of the cheapest exact search for an oracle; "hull", which is heuristic, for one with free questions only.
@@ -44,7 +35,12 @@ def automatic(capabilities: frozenset[str]) -> str:
     CapabilityError
         If the oracle can answer nothing that a search asks.
     """
-    for name, needed in _BY_COST:
+    # Fewest and cheapest questions first.
+    by_cost: dict[str, set[str]] = {
+        "direct": {DIRECT}, "levels": {LEVELS, LEVEL}, "edge": {FREE, CONVEX}, "angular": {FREE, CONE},
+        "level": {FREE, LEVEL}, "hull": {FREE},
+    }  # fmt: skip
+    for name, needed in by_cost.items():
         if needed <= capabilities:
             return name
     raise CapabilityError(
@@ -63,7 +59,20 @@ def named(search: str | Search, capabilities: frozenset[str]) -> tuple[str, Sear
         not called as searches are.
     """
     if not isinstance(search, str):
-        return _check_signature(search), search
+        # A user's search must be called as the others are; to find out at the first example would be late.
+        name = str(getattr(search, "__name__", type(search).__name__))
+        options = dict.fromkeys(("best", "hint", "eps", "ratio", "max_queries"))
+        if getattr(search, "needs_slack", False):
+            options["slack"] = None
+        try:
+            inspect.signature(search).bind(None, **options)
+        except TypeError as error:
+            raise CapabilityError(
+                f"search={name} cannot be called as search(oracle, *, {', '.join(options)}): {error}. "
+                "See widemargin.structured.oracle.Search."
+            ) from error
+        return name, search
+    # Searches of the papers are known by name too, and found where their package is installed.
     name = automatic(capabilities) if search == "auto" else search
     if name in SEARCHES:
         return name, SEARCHES[name]
@@ -75,22 +84,6 @@ def named(search: str | Search, capabilities: frozenset[str]) -> tuple[str, Sear
     return name, searches[name]
 
 
-def _check_signature(search: Search) -> str:
-    """Name of a user's search, which must be called as the others are."""
-    name = str(getattr(search, "__name__", type(search).__name__))
-    options = dict.fromkeys(("best", "hint", "eps", "ratio", "max_queries"))
-    if getattr(search, "needs_slack", False):
-        options["slack"] = None
-    try:
-        inspect.signature(search).bind(None, **options)
-    except TypeError as error:
-        raise CapabilityError(
-            f"search={name} cannot be called as search(oracle, *, {', '.join(options)}): {error}. "
-            "See widemargin.structured.oracle.Search."
-        ) from error
-    return name
-
-
 def check_found(name: str, returned: object, best: Answer | None) -> None:
     """Refuse what a user's search returns where its upper bound is below a label that is known, or no number.
 
@@ -98,10 +91,12 @@ def check_found(name: str, returned: object, best: Answer | None) -> None:
     ------
     OracleError
     """
+    # The gap of a run is only as good as what its search says.
     if not isinstance(returned, Found):
         raise OracleError(
             f"search {name} returned {type(returned).__name__}; give a Found(y, h, g, upper, queries, exact)."
         )
+    # The label met before counts as well: the bound has to cover it.
     best_value = max(returned.value, 0.0 if best is None or best.h <= 0.0 else best.h * best.g)
     if not returned.upper >= best_value * (1.0 - 1e-9):  # not, so that NaN is refused
         raise OracleError(

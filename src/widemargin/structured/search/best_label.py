@@ -52,6 +52,7 @@ class BestLabel:
             Where the answer's point is no number.
         """
         value = answer.h * answer.g
+        # NaN compares with nothing, so that it would never be seen later.
         if math.isnan(value):
             raise OracleError(f"the oracle answered h = {answer.h:g} and g = {answer.g:g}; both must be finite.")
         if answer.h > 0.0 and value > self.best:
@@ -77,8 +78,10 @@ class BestLabel:
 
     def found(self, eps: float, *, exact: bool | None = None) -> Found:
         """End of the search: exact if the bound meets the best value up to the factor `1 + eps`."""
+        # Rounding may leave the bound a little below the value of the label itself.
         upper = max(self.upper, self.best)
         if exact is None:
             exact = upper <= self.best * (1.0 + eps)
+        # Without a label of positive value the truth is the best: h = 1, g = 0.
         y, h, g = self.answer if self.answer is not None else (None, 1.0, 0.0)
         return Found(y, h, g, upper, self.queries, exact)

@@ -10,8 +10,6 @@ from widemargin.structured.search.hull import climb
 
 __all__ = ["all_losses", "direct", "loss_by_loss"]
 
-_ROUNDING = 1e-15
-
 
 @declare(exact=True)
 def direct(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
@@ -68,15 +66,16 @@ def loss_by_loss(
         If the oracle cannot answer for one level.
     """
     require(oracle, (FREE, LEVEL), "level")
+    rounding = 1e-15  # relative error of h + lam g
     record, lines = BestLabel(best), list[tuple[float, float, Answer]]()
     climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, lines=lines)
     losses = np.arange(1, round(oracle.largest_loss) + 1, dtype=float)
     bound, open_levels = np.full(losses.shape[0], math.inf), np.ones(losses.shape[0], dtype=bool)
     # Every line of the hull search bounds every loss, by its height there.
     for lam, K, _ in lines:
-        np.minimum(bound, K * (1.0 + _ROUNDING) - lam * losses, out=bound)
+        np.minimum(bound, K * (1.0 + rounding) - lam * losses, out=bound)
     for _, K, answer in lines:
-        if answer.g >= 1.0 and eps * answer.h >= _ROUNDING * K:
+        if answer.g >= 1.0 and eps * answer.h >= rounding * K:
             c = round(answer.g) - 1  # the best label of its level, as h is not lost in the rounding of h + lam g
             bound[c], open_levels[c] = answer.h, False
 

@@ -14,17 +14,7 @@ from typing import NamedTuple
 from widemargin.structured.oracle import CONVEX, FREE, Answer, Found, Oracle, declare, require
 from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
-__all__ = ["Edge", "Mixture", "climb", "edge", "hull"]
-
-_STEP = 4.0  # of lam while one side of the diagonal is still unknown
-_SAME = 1e-12
-
-
-class Edge(NamedTuple):
-    """Ends of the hull's edge that carries the optimum: `A.h >= B.h`, `A.g <= B.g`; None where a side has no label."""
-
-    A: Answer | None
-    B: Answer | None
+__all__ = ["Mixture", "best_between", "climb", "edge", "hull"]
 
 
 @declare(exact=False)
@@ -74,17 +64,23 @@ def climb(
     max_queries: int,
     lines: list[tuple[float, float, Answer]] | None = None,
     fractional: bool = False,
-) -> Edge:
+) -> tuple[Answer | None, Answer | None]:
     """Find the edge; `record` gets labels and bound, `lines` every (lam, K, answer).
 
     `fractional` labels mix whole ones, so their loss may be less than the oracle's `smallest_loss`.
+
+    Returns
+    -------
+    A, B : Answer or None
+        Ends of the hull's edge that carries the optimum: `A.h >= B.h`, `A.g <= B.g`; None where a side has no label.
     """
     A: Answer | None = None
     B: Answer | None = None
+    same = 1e-12  # relative difference that is rounding
     largest, smallest = oracle.largest_loss, oracle.smallest_loss
     if largest <= 0.0:
         record.upper = 0.0
-        return Edge(None, None)
+        return None, None
     lam = hint or 1.0 / largest
     while record.queries < max_queries:
         answer = oracle.free(lam)
@@ -93,7 +89,7 @@ def climb(
             lines.append((lam, K, answer))
         if record.best >= ratio * record.upper:
             break
-        if A is not None and B is not None and (A.h + lam * A.g) * (1.0 + _SAME) >= K:
+        if A is not None and B is not None and (A.h + lam * A.g) * (1.0 + same) >= K:
             break  # nothing above the line: A and B are neighbours
         # The best point of the line is at h = lam g: the answer lies on one side of it, and the optimum over the hull
         # is between the last answers of the two sides.
@@ -103,21 +99,21 @@ def climb(
             B = answer
         # Steps by a factor of 4 find the other side in a few questions, wherever it is.
         if A is None:
-            lam /= _STEP
-            if record.upper <= _SAME * largest * largest:
+            lam /= 4.0
+            if record.upper <= same * largest * largest:
                 break  # not even h = 1: no label is near winning
         elif B is None:
-            if fractional and record.upper <= _SAME * answer.h * largest:
+            if fractional and record.upper <= same * answer.h * largest:
                 break
             if not fractional and lam * smallest > answer.h:
                 record.upper = record.best  # every label with a loss has h < 0
                 break
-            lam *= _STEP
+            lam *= 4.0
         else:
             if B.g - A.g <= eps * B.g or A.h - B.h <= 0.0:
                 break  # one vertex
             lam = (A.h - B.h) / (B.g - A.g)
-    return Edge(A, B)
+    return A, B
 
 
 class Mixture(NamedTuple):
@@ -156,11 +152,11 @@ def edge(
     record = BestLabel(best)
     A, B = climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, fractional=True)
     if A is not None and B is not None:
-        record.meet(_between(A, B))
+        record.meet(best_between(A, B))
     return record.found(max(eps, 1e-9))
 
 
-def _between(A: Answer, B: Answer) -> Answer:
+def best_between(A: Answer, B: Answer) -> Answer:
     """The best point of the segment from A to B."""
     dh, dg = B.h - A.h, B.g - A.g
     if dh >= 0.0 or dg <= 0.0:

@@ -7,7 +7,7 @@ from structured_models import examples
 from widemargin import StructuralSVM
 from widemargin.exceptions import CapabilityError
 from widemargin.structured.learners import block_frank_wolfe
-from widemargin.structured.learners.mapped import MappedPasses
+from widemargin.structured.learners.passes import BatchedPasses
 from widemargin.structured.learners.problem import StructuredProblem
 
 
@@ -32,9 +32,9 @@ def test_batches_reach_the_optimum_wherever_the_oracles_are(dask_client):
     assert there.gap <= 0.01
     assert there.dual <= usual.primal * (1.0 + 1e-12)
     assert usual.dual <= there.primal * (1.0 + 1e-12)
-    here = MappedPasses(task(), 8, workers=2)
+    here = BatchedPasses(task(), 8, workers=2)
     order, weights = np.arange(30), there.weights
-    on_cluster = MappedPasses(task(), 8, workers=dask_client)
+    on_cluster = BatchedPasses(task(), 8, workers=dask_client)
     left, right = (passes.responses(weights, keep=True) for passes in (here, on_cluster))
     np.testing.assert_array_equal(left.value, right.value)
     np.testing.assert_array_equal(left.labels.a, right.labels.a)

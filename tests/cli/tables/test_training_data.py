@@ -6,7 +6,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
 
 from widemargin.cli.goals_file.keys import BaselineSection, DataSection, GoalSection, GoalsFile
-from widemargin.cli.tables.baselines import with_baselines
+from widemargin.cli.tables.training_data import with_baselines
 from widemargin.exceptions import DataError, ModelFileError
 from widemargin.goals import Goal
 from widemargin.persistence import save_model

@@ -1,0 +1,246 @@
+"""What the commands about any classifier begin with: model files opened, the table in blocks, the rows asked for.
+
+Skops files run no code: ours by `load_model`, others by a list of scikit-learn types
+(`persistence/model_file_check.py`). ONNX files run in onnxruntime. Joblib and pickle files run whatever is in them, so
+they need `--trust-code`.
+"""
+
+import argparse
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from widemargin.cli.candidates import Candidate, FrameModel, PredictionsFile, Renamed, TableModel
+from widemargin.cli.console import Deadline
+from widemargin.cli.goals_file.keys import GoalsFile, TablePath
+from widemargin.cli.onnx_model import OnnxModel
+from widemargin.cli.tables.column_roles import feature_columns, require_columns, split_rows, third_class
+from widemargin.cli.tables.table_files import Block, TableBlocks
+from widemargin.cli.tables.training_data import TableRows, external_rows, is_trained_on, rows_of
+from widemargin.exceptions import DataError, ModelFileError, ModelFileWarning
+from widemargin.goals import Goal
+from widemargin.goals.measuring.counting import columns_used
+from widemargin.persistence import load_plain_model
+from widemargin.preprocessing import TableSchema
+
+__all__ = ["NO_VERDICT", "Request", "audited_rows", "external_blocks", "load_candidate", "open_request"]
+
+NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
+
+
+def load_candidate(path: Path, *, features: Sequence[str] | None, trust_code: bool = False) -> Candidate:
+    """The classifier in a model file.
+
+    Parameters
+    ----------
+    path : Path
+        `.onnx`; `.joblib`, `.pkl`, `.pickle`; anything else is taken for a skops file.
+    features : sequence of str or None
+        The goals file's feature columns, for models that do not know theirs.
+    trust_code : bool, default=False
+        Whether a pickle may be opened, which runs whatever is in it.
+
+    Raises
+    ------
+    ModelFileError
+        The file cannot be read, is refused, or holds no classifier.
+    """
+    name = path.name.lower()
+    if name.endswith(".onnx"):
+        return OnnxModel(path, features)
+    model = _unpickled(path, trust_code) if name.endswith((".joblib", ".pkl", ".pickle")) else load_plain_model(path)
+    first = model[0] if hasattr(model, "steps") else model
+    if isinstance(getattr(first, "schema_", None), TableSchema):
+        return TableModel(model, str(path))
+    return FrameModel(model, str(path), features)
+
+
+def _unpickled(path: Path, trust_code: bool) -> Any:
+    if not trust_code:
+        raise ModelFileError(
+            f"{path}: opening such a file runs whatever code is in it, so it was not opened. Save the model as .skops "
+            "or .onnx, audit a file of its predictions, or, if you trust whoever made it, give --trust-code"
+        )
+    import joblib
+
+    warnings.warn(f"{path}: opened with --trust-code; code in the file may have run", ModelFileWarning, stacklevel=2)
+    try:
+        model = joblib.load(path)
+    except OSError as error:
+        raise ModelFileError(f"{path}: the file cannot be read ({error.strerror or error}). Check the path") from error
+    except Exception as error:  # another's code may do anything
+        raise ModelFileError(
+            f"{path}: the model cannot be opened ({type(error).__name__}: {str(error)[:200]}). Save it again, with the "
+            "libraries that are installed here"
+        ) from error
+    if not hasattr(model, "predict"):
+        raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no classifier. Save one with predict")
+    return model
+
+
+class Request(NamedTuple):
+    """What a command about any classifier is to look at.
+
+    Attributes
+    ----------
+    goals : GoalsFile
+    goal : Goal
+        What is measured.
+    blocks : TableBlocks
+        The table.
+    candidates : list of Candidate
+        The classifiers: model files, or columns of files.
+    part : str
+        Which rows of the table: all, train or test.
+    columns : set of str or None
+        Columns of the table that are looked at; None where that is not known.
+    """
+
+    goals: GoalsFile
+    goal: Goal
+    blocks: TableBlocks
+    candidates: list[Candidate]
+    part: str
+    columns: set[str] | None
+
+    @property
+    def title(self) -> str:
+        """The rows in messages and reports."""
+        return f"{self.part} rows of {self.blocks.title}"
+
+
+def open_request(goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace) -> Request:
+    """Open the table to be read in blocks, and the classifiers: model files, or with `options.predictions` columns."""
+    positive, target, words = goals.data.positive, goals.data.target, goals.data.words
+    path: TablePath = options.data or goals.data.table
+    how: dict[str, Any] = {
+        "fraction": goals.validation.test_fraction if is_trained_on(goals, path) else None,
+        "pieces": options.time_budget is not None,
+        "separator": goals.data.separator,
+    }
+    candidates: list[Candidate]
+    if options.predictions:
+        blocks = TableBlocks(path, words=[*words, *([] if options.key is None else [options.key])], **how)
+        candidates = [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
+    else:
+        blocks = TableBlocks(path, words=words, **how)
+        features = feature_columns(blocks.names, goals)
+        candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
+        all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
+        if blocks.is_guessed and len(all_words) > len(words):
+            blocks = TableBlocks(path, words=all_words, **how)
+    if options.model_positive is not None:
+        candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
+    elif options.predictions and target in blocks.names:
+        pair = [_other_class(blocks, goals), positive]
+        for item in candidates:
+            if not any(label in pair for label in item.labels):
+                raise DataError(
+                    f"{item.title}: its labels are {', '.join(map(repr, item.labels[:5]))}, and the target's are "
+                    f"{pair[0]!r} and {pair[1]!r}. Write these, or say by --model-positive which label is the positive "
+                    "one"
+                )
+    for item in candidates:
+        if item.classes is not None and positive not in item.classes:
+            raise DataError(
+                f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
+                f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
+            )
+    split, goal = goals.data.split, goals.audit_goal or goals.goal
+    splittable = blocks.fraction is not None or (split is not None and split.column in blocks.names)
+    part = options.rows or ("test" if splittable else "all")
+    if part != "all" and not splittable:
+        raise DataError(
+            f"{blocks.title}: --rows {part} needs the column that data.split names"
+            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
+        )
+    baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
+    require_columns(blocks.names, baselines, blocks.title)
+    columns: set[str] | None = None
+    all_know = all(candidate.features is not None for candidate in candidates)
+    if all_know and not goals.baseline_models and not goals.baseline_functions:
+        columns = {target, *goals.baselines.values(), *map(str, columns_used(goal).get(None, {}))}
+        columns |= {name for candidate in candidates for name in candidate.features or []}
+        columns |= set() if goals.data.weight is None else {goals.data.weight}
+        columns |= set() if split is None else {split.column}
+    return Request(goals, goal, blocks, candidates, part, columns)
+
+
+def _renamed(
+    candidates: Sequence[Candidate], negative: Any, model_positive: str | list[str], positive: Any
+) -> list[Candidate]:
+    """The candidates, told by --model-positive what their labels mean.
+
+    Of two that are compared, each may have a label of its own, or one may speak of the target's classes already; it is
+    left as it is then.
+    """
+    wanted = [model_positive] if isinstance(model_positive, str) else model_positive
+    if len(wanted) > len(candidates):
+        raise DataError(f"--model-positive stands {len(wanted)} times for {len(candidates)} models. Give one for each")
+    if len(wanted) > 1:
+        return [Renamed(item, label, positive, negative) for item, label in zip(candidates, wanted, strict=True)]
+    has_label = [wanted[0] in map(str, item.labels) for item in candidates]
+    return [
+        item if any(has_label) and not is_named and positive in item.labels
+        else Renamed(item, wanted[0], positive, negative)
+        for item, is_named in zip(candidates, has_label, strict=True)
+    ]  # fmt: skip
+
+
+def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
+    """The negative class, as the target's column writes it."""
+    target, positive = goals.data.target, goals.data.positive
+    for block in blocks.read([target]) if target in blocks.names else ():
+        for value in pc.unique(block.table[target]).to_pylist():
+            if value is not None and value != positive:
+                return value
+    return f"not {positive}" if isinstance(positive, str) else not positive
+
+
+def audited_rows(
+    request: Request, *, some_labels: bool = False, deadline: Deadline | None = None
+) -> Iterator[tuple[Block, TableRows]]:
+    """The rows asked for, with their labels and baselines, a block at a time.
+
+    With `some_labels` labels may be missing; they are None then.
+
+    Raises
+    ------
+    DataError
+        There are no such rows, or as `rows_of`.
+    TimeBudgetError
+        The time is up before the last row.
+    """
+    goals, blocks, split = request.goals, request.blocks, request.goals.data.split
+    some, seen, what = False, set[Any](), f"rows of {blocks.title}"
+    deadline = deadline or Deadline(None, NO_VERDICT)
+    deadline.check(0, blocks.n_rows, what)
+    for block in blocks.read(request.columns, split=split, part=request.part):
+        some, rows = True, rows_of(block, goals, some_labels=some_labels)
+        if rows.y is not None:
+            seen |= {label for label in rows.y.tolist() if label is not None}
+            if len(seen) > 2:
+                raise third_class(block, goals.data.target, rows.y, sorted(seen, key=str))
+        yield block._replace(table=rows.populations), rows
+        deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, what)
+    if not some and split is not None:
+        first = next(blocks.read([split.column])).table.select([split.column])
+        cure = "Correct the value, or choose other rows by --rows all|train|test"
+        split_rows(first, split, blocks.title, wanted=[request.part], cure=cure)
+
+
+def external_blocks(request: Request) -> Iterator[tuple[str, Block, TableRows]]:
+    """The rows of the external data sets that the goal names; files of predictions know nothing of them."""
+    about_main = [item for item in request.candidates if isinstance(getattr(item, "inner", item), PredictionsFile)]
+    if request.goal.sources and about_main:
+        raise DataError(
+            f"the goal is measured on {', '.join(map(repr, request.goal.sources))} too, and {about_main[0].title} are "
+            "about the main rows only. Give the model, or in Python widemargin.audit with the predictions of every "
+            "data set"
+        )
+    words = [word for candidate in request.candidates for word in candidate.words]
+    for name, rows in external_rows(request.goals, request.goal, words=words).items():
+        yield name, Block.whole(rows.populations, f"external.{name}"), rows
