@@ -5,7 +5,7 @@ were tuned on a9a, MNIST and covtype; here are drawn families and public data th
 seconds, medians of interleaved repeats, on one thread. C and gamma are the defaults, and those of a `kernel_search` on
 1,500 rows; of `blocks` and `towns` those that their cells ask for.
 
-Rows of bytes (`kernels/byte_rows.py`) need AVX-512 VNNI: they are measured where the processor has it.
+Rows of bytes (`kernels/packed_rows.py`) need AVX-512 VNNI: they are measured where the processor has it.
 Spatial order reached 1.3 on one of its two data sets only.
 Run as `python -m benchmarks.kernel_ablations`; see README.md here.
 """
@@ -133,9 +133,9 @@ def products(zeros: bool, byte_rows: bool) -> Iterator[None]:
     """Products that leave entries out that are 0, and those of bytes, or neither: BLAS for all dense rows."""
     with ExitStack() as stack:
         if not zeros:
-            stack.enter_context(patch("widemargin.kernels.backend.is_mostly_zero", return_value=False))
+            stack.enter_context(patch("widemargin.kernels.packed_rows.is_mostly_zero", return_value=False))
         if not byte_rows:
-            stack.enter_context(patch("widemargin.kernels.backend.byte_rows_of", return_value=None))
+            stack.enter_context(patch("widemargin.kernels.packed_rows.byte_rows_of", return_value=None))
         yield
 
 

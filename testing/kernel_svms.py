@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm.problem import KernelProblem, bounds
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 __all__ = ["RBF", "Counting", "data", "exact", "problem"]
 
@@ -48,7 +48,7 @@ def exact(p: KernelProblem) -> float:
     n = p.n_rows
     K = p.rows.block(slice(None)).astype(float)
     A = [np.eye(n), -np.eye(n)]
-    lower, upper = bounds(p)
+    lower, upper = p.bounds()
     b, cones = [upper, -lower], [clarabel.NonnegativeConeT(2 * n)]
     if p.fit_intercept:
         A, b, cones = [np.ones((1, n)), *A], [np.zeros(1), *b], [clarabel.ZeroConeT(1), *cones]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from testing.cells import of_pairs
 from testing.exact import solve_exact
 
 from widemargin.linalg.cells import CellCoefficients
@@ -20,9 +21,7 @@ def _coefficients(alpha0: np.ndarray, beta0: np.ndarray, alpha: np.ndarray, beta
     used = (alpha != 0) | (beta != 0)
     owner, column = np.nonzero(used)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=alpha.shape[0]))])
-    return CellCoefficients.of_pairs(
-        alpha0, beta0, indptr.astype(np.int64), column.astype(np.int64), alpha[used], beta[used]
-    )
+    return of_pairs(alpha0, beta0, indptr.astype(np.int64), column.astype(np.int64), alpha[used], beta[used])
 
 
 def _blocks(rng: np.random.Generator, X: np.ndarray, sparse: bool, dtype: Any, index_dtype: Any) -> RowBlocks:

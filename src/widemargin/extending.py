@@ -27,7 +27,7 @@ from widemargin._typing import (
     Singles,
     Table,
 )
-from widemargin.distributed.sweep import side_by_side
+from widemargin.distributed.workers import side_by_side
 from widemargin.estimators._binary import DTYPES, BinaryGoalMixin, refuse_one_class
 from widemargin.estimators._options import CURES, SolverOptions, interrupted, worst
 from widemargin.estimators.kernel_svm.advice import refuse_overflow

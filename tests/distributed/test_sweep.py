@@ -21,7 +21,7 @@ from widemargin import (
     tradeoff_path,
 )
 from widemargin.distributed import side_by_side
-from widemargin.distributed.sweep import Deadline, is_serial
+from widemargin.distributed.workers import Deadline, is_serial
 from widemargin.exceptions import DataError
 
 X, Y = make_moons(300, noise=0.25, random_state=0)

@@ -7,18 +7,16 @@ from hypothesis import strategies as st
 
 from widemargin import KernelSVC, _byte_dots
 from widemargin._threads import limit_threads
-from widemargin.kernels import byte_rows
-from widemargin.kernels.backend import pack
-from widemargin.kernels.byte_rows import ByteRows, byte_rows_of
+from widemargin.kernels import packed_rows
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.mostly_zero import MostlyZero
+from widemargin.kernels.packed_rows import ByteRows, MostlyZero, byte_rows_of, pack
 from widemargin.kernels.rows import KernelRows
 
 
 @pytest.fixture(autouse=True)
 def everywhere(monkeypatch):
     """Bytes also where the processor has no instruction for them: `tile_dots` is then compiled as it is written."""
-    monkeypatch.setattr(byte_rows, "has_instruction", lambda: True)
+    monkeypatch.setattr(packed_rows, "has_instruction", lambda: True)
 
 
 def images(seed=0, n=300, d=9, dtype=np.float32, unit=1 / 255, share=0.4, largest=255):
@@ -38,7 +36,7 @@ def test_products_are_exact_for_any_range_of_rows(seed, float64, first, width, d
     assert packed is not None and packed.unit == pytest.approx(unit, rel=1e-6)
     out = np.full((7, last - first), np.nan, X.dtype)
     left = packed.listed(X[10:15], packed, 10)
-    assert packed.fill(left, None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
+    assert packed_rows.fill(packed, left, None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
     exact = (whole[10:15] @ whole[first:last].T) * packed.unit**2
     np.testing.assert_allclose(out[[6, 0, 2, 3, 4]], exact, rtol=4 * np.finfo(X.dtype).eps)
     assert np.isnan(out[[1, 5]]).all()
@@ -65,7 +63,7 @@ def test_other_rows_are_not_packed_as_bytes(spoil):
 
 
 def test_without_the_instruction_nothing_is_packed_as_bytes(monkeypatch):
-    monkeypatch.setattr(byte_rows, "has_instruction", lambda: False)
+    monkeypatch.setattr(packed_rows, "has_instruction", lambda: False)
     assert byte_rows_of(images()[1]) is None
 
 
@@ -129,7 +127,7 @@ def test_compiled_loops_are_their_python():
     for python in (False, True):
 
         def call(name, *arguments, python=python):
-            function = getattr(byte_rows, name)
+            function = getattr(packed_rows, name)
             return (function.py_func if python else function)(*arguments)
 
         words = np.zeros((140, 2), np.uint32)
@@ -139,7 +137,7 @@ def test_compiled_loops_are_their_python():
         total = np.empty(3, np.int64)
         call("list_words", words[2:5], start, group, word, total)
         np.testing.assert_array_equal(total, whole[2:5].sum(axis=1))
-        packed = ByteRows(words, 1 / 255)._packed
+        packed = ByteRows(words, 1 / 255).tiles
         out, room, square = np.zeros((3, 130), np.float32), np.empty(128, np.int32), (X**2).sum(axis=1)
         call(
             "fill_byte_products", start, group, word, total, np.float32(255**-2), packed, 5, 5, 135, square[2:5],
@@ -149,14 +147,16 @@ def test_compiled_loops_are_their_python():
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     np.testing.assert_allclose(ends[0][-1], gaussian(X[2:5], X[5:135], 0.4 * np.log(2)), atol=1e-6)
-    assert not byte_rows.fill_words.py_func(X + np.float32(1e-3), 1 / 255, 1e-6, words)
+    assert not packed_rows.fill_words.py_func(X + np.float32(1e-3), 1 / 255, 1e-6, words)
 
 
 def test_dots_of_the_largest_bytes_do_not_overflow():
     words = np.full((2, 1 << 14), 0xFFFFFFFF, np.uint32)  # 65,536 columns of 255
     packed = ByteRows(words, 1.0)
     out = np.empty((1, 2))
-    assert packed.fill(packed.listed(np.empty((1, 1 << 16)), packed, 0), None, 0.0, 0, 2, out, np.array([0]))
+    assert packed_rows.fill(
+        packed, packed.listed(np.empty((1, 1 << 16)), packed, 0), None, 0.0, 0, 2, out, np.array([0])
+    )
     assert (out == 255.0**2 * 2**16).all()
 
 
@@ -173,6 +173,6 @@ def test_a_model_is_the_same_with_and_without_bytes(monkeypatch):
     y = (X[:, :10].sum(axis=1) > X[:, 10:].sum(axis=1)).astype(int)
     decisions = []
     for packs in (True, False):
-        monkeypatch.setattr(byte_rows, "has_instruction", lambda packs=packs: packs)
+        monkeypatch.setattr(packed_rows, "has_instruction", lambda packs=packs: packs)
         decisions.append(KernelSVC(C=10, gamma=0.1, tol=1e-6).fit(X, y).decision_function(X))
     np.testing.assert_allclose(*decisions, atol=1e-4)

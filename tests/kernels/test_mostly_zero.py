@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin._threads import limit_threads
-from widemargin.kernels import mostly_zero
+from widemargin.kernels import packed_rows
 from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.mostly_zero import MostlyZero, is_mostly_zero, list_entries
+from widemargin.kernels.packed_rows import MostlyZero, is_mostly_zero, list_entries
 from widemargin.kernels.rows import KernelRows
 
 
@@ -37,7 +37,7 @@ def test_products_with_any_range_of_rows(seed, binary, float64, first, width, d,
     thin, last = MostlyZero(X), min(300, first + width)
     assert (thin.value == value) == binary or not np.unique(X[X != 0]).shape[0] > 1
     out = np.full((7, last - first), np.nan, X.dtype)
-    assert thin.fill(list_entries(X[10:15]), None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
+    assert packed_rows.fill(thin, list_entries(X[10:15]), None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
     np.testing.assert_allclose(out[[6, 0, 2, 3, 4]], X[10:15] @ X[first:last].T, rtol=1e-5, atol=1e-6)
     assert np.isnan(out[[1, 5]]).all()
 
@@ -61,8 +61,8 @@ def test_new_rows_of_several_values_against_rows_of_one():
     made = KernelRows(Kernel("rbf", 0.3), X)
     wanted = gaussian(new, X, 0.3) @ np.arange(300.0)
     np.testing.assert_allclose(made.products(new, np.arange(300.0)), wanted, rtol=1e-5)
-    assert not MostlyZero(X).fill(
-        list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
+    assert not packed_rows.fill(
+        MostlyZero(X), list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
     )
 
 
@@ -111,7 +111,7 @@ def test_compiled_loops_are_their_python(binary):
     for python in (False, True):
 
         def call(name, *arguments, python=python):
-            function = getattr(mostly_zero, name)
+            function = getattr(packed_rows, name)
             return (function.py_func if python else function)(*arguments)
 
         start, place, weight = np.empty(6, np.int64), np.empty(200, np.int32), np.zeros(200, np.float32)

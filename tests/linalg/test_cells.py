@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from testing.cells import of_pairs
 
 from widemargin.linalg import cells as loops
 from widemargin.linalg.cells import CellCoefficients
@@ -20,7 +21,7 @@ def sample(seed: int, k: int, m: int, index: Any = np.int64) -> tuple[CellCoeffi
     alpha[rng.random((k, m)) < 0.4] = 0.0
     indptr = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(index)
     column = np.nonzero(used)[1].astype(index)
-    return CellCoefficients.of_pairs(rng.random(k), rng.random(k), indptr, column, alpha[used], beta[used]), alpha, beta
+    return of_pairs(rng.random(k), rng.random(k), indptr, column, alpha[used], beta[used]), alpha, beta
 
 
 @pytest.mark.parametrize(("k", "m"), SHAPES)

@@ -132,7 +132,7 @@ def test_moments_match_numpy(built: Any, storage: str, single: bool, centred: bo
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_a_copy_in_float32_steers_wide_dense_rows(built: Any, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_blocks, "_WIDE", 1)
+    monkeypatch.setattr(matrix_blocks.RowBlocks, "wide", 1)
     blocks, X = built(storage)
     rng = np.random.default_rng(4)
     w, scale = rng.standard_normal(X.shape[1]), rng.standard_normal(X.shape[0])

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from testing.cells import of_pairs
 from testing.naive_rates import NaiveSource, naive_constraint, naive_form
 from testing.ramp_problems import random_ramp_problem
 
@@ -27,7 +28,6 @@ from widemargin.goals import (
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.linalg.cells import CellCoefficients
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
@@ -212,7 +212,7 @@ def test_constant_start_is_the_best_constant(rho: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     k, m = 4, int(rng.integers(0, 4))
     used = np.ones((k, m), dtype=bool)
-    coef = CellCoefficients.of_pairs(
+    coef = of_pairs(
         rng.random(k), rng.random(k), np.arange(0, k * m + 1, m) if m else np.zeros(k + 1, dtype=np.int64),
         np.tile(np.arange(m), k), rng.random((k, m))[used], rng.random((k, m))[used],
     )  # fmt: skip

@@ -32,7 +32,7 @@ def by_pieces(
         raise DataError(f"{blocks.title}: --workers needs Parquet, whose row groups are read one by one. Convert it")
 
     def results() -> Iterator[Result]:
-        from widemargin.distributed.sweep import side_by_side
+        from widemargin.distributed.workers import side_by_side
 
         with connected(workers) as given:
             yield from side_by_side(function, pieces, given)

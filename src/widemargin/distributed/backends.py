@@ -1,5 +1,6 @@
 """Blocks in this process, in the workers of joblib, of several back ends as one."""
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -73,8 +74,7 @@ class SerialMap:
         self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
     ) -> "SerialMap":
         """See `BlockMap`."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         other._take(self._recipes, (*self._steps, Step(function, message)), self._hold if hold is None else hold)
         return other
 
@@ -87,8 +87,8 @@ class SerialMap:
         filled = filled_blocks(self, self._recipes)
         if len(filled) == self.n_blocks:
             return self
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), _recipes=[self._recipes[i] for i in filled])
+        other = copy.copy(self)
+        other._recipes = [self._recipes[i] for i in filled]
         other._blocks = [self._blocks[i].numbered(n) for n, i in enumerate(filled)]
         return other
 

@@ -6,6 +6,7 @@ messages sent so far. Nothing is scattered, because what is scattered cannot be 
 whose workers died too often) is built again from here.
 """
 
+import copy
 import logging
 import pickle
 import time
@@ -13,29 +14,18 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from importlib.util import find_spec
 from typing import Any
 
 from widemargin.distributed.backends import SerialMap, called
-from widemargin.distributed.blocks import (
-    FAN_IN,
-    Block,
-    BlockFunction,
-    BlockMap,
-    Step,
-    bytes_of,
-    combined,
-    filled_blocks,
-)
+from widemargin.distributed.blocks import FAN_IN, Block, BlockFunction, Step, bytes_of, combined, filled_blocks
 from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
 
 __all__ = ["DaskMap", "dask_client"]
 
-_POLL = 0.5  # seconds between two looks at whether there are workers at all
 _LOST = ("cancelled", "error", "lost")
-_LARGE = 20_000  # bytes of a message from which it is sent once instead of with every call
-_FEW = 4  # results that are added here: a task that adds them takes longer than they take to come
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +114,7 @@ class DaskMap:
 
     def sum(self, function: BlockFunction, message: object = None) -> Any:
         """See `BlockMap`; of many blocks the workers add, and only the sum comes here."""
-        if self.n_blocks <= _FEW:
+        if self.n_blocks <= 4:  # a task that adds so few takes longer than they take to come
             return combined(self.map(function, message))
         step = Step(function, message)
 
@@ -155,26 +145,26 @@ class DaskMap:
         self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
     ) -> "DaskMap":
         """See `BlockMap`."""
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         steps = (*self._steps, Step(function, message))
         other._take(self._recipes, steps, self._hold if hold is None else hold, self if self._hold else None)
         return other
 
-    def near(self, n_bytes: int) -> BlockMap:
+    def near(self, n_bytes: int) -> "DaskMap | SerialMap":
         """See `BlockMap`."""
-        if n_bytes <= 0 or sum(self.map(_bytes)) > n_bytes:  # rows are read to be measured
+        if (
+            n_bytes <= 0 or sum(self.map(lambda block, _: bytes_of(block.data))) > n_bytes
+        ):  # rows are read to be measured
             return self
         logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
-        return SerialMap([HeldRows(data) for data in self.map(_rows)])
+        return SerialMap([HeldRows(data) for data in self.map(lambda block, _: block.data)])
 
     def filled(self) -> "DaskMap":
         """See `BlockMap`; rows that are held are read once."""
         filled = filled_blocks(self, self._recipes)
         if len(filled) == self.n_blocks:
             return self
-        other = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = copy.copy(self)
         other._take([self._recipes[i] for i in filled], self._steps, self._hold)
         if self._hold:
             other._blocks = [self._submit("block", Block.numbered, self._block(i), n) for n, i in enumerate(filled)]
@@ -218,7 +208,8 @@ class DaskMap:
     def _sent(self, step: Step) -> Any:
         """A function and its message as the workers get them: in every call, or once for all if they are large."""
         packed = _packed(step)
-        return packed if len(packed) < _LARGE else self._submit("message", bytes, packed)
+        # From 20,000 bytes a message is sent once instead of with every call.
+        return packed if len(packed) < 20_000 else self._submit("message", bytes, packed)
 
     def _submit(self, name: str, function: Callable[..., Any], *values: object) -> Any:
         with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
@@ -238,6 +229,8 @@ class DaskMap:
         WorkerLostError
             If that has to be done too often, or there is no scheduler any more.
         """
+        from distributed.scheduler import KilledWorker
+
         for _ in range(self._attempts):
             tasks: list[Any] = []
             try:
@@ -255,7 +248,7 @@ class DaskMap:
                 if not is_connected(self._client):
                     raise _disconnected(self._client, _named(step)) from error
                 failed = any(task.status == "error" for task in tasks)  # by the function, unless its workers died
-                if not isinstance(error, _losses()) and (failed or not isinstance(error, OSError)):
+                if not isinstance(error, (CancelledError, KilledWorker)) and (failed or not isinstance(error, OSError)):
                     raise
                 lost = self._mend()
                 logger.warning("Dask gave up a task (%s); building %d of %d blocks again", error, lost, self.n_blocks)
@@ -272,7 +265,7 @@ class DaskMap:
         while True:
             try:
                 with self._client.as_current():  # `wait` asks the default one otherwise, of another cluster perhaps
-                    wait(tasks, timeout=_POLL)
+                    wait(tasks, timeout=0.5)  # seconds between two looks at whether there are workers at all
                 return
             except TimeoutError:
                 now = time.monotonic()
@@ -301,14 +294,6 @@ def _packed(value: object) -> bytes:
     return bytes(cloudpickle.dumps(value))
 
 
-def _bytes(block: Block, _: None) -> int:
-    return bytes_of(block.data)
-
-
-def _rows(block: Block, _: None) -> Any:
-    return block.data
-
-
 def _built(i: int, source: object, steps: bytes, hold: bool) -> Block:
     """The block of a packed recipe, of rows that Dask has computed, or of the rows of a block that is there."""
     if isinstance(source, bytes):
@@ -324,15 +309,6 @@ def _built(i: int, source: object, steps: bytes, hold: bool) -> Block:
 def _call(sent: bytes, block: Block, state: object, n_advances: int) -> Any:
     function, message = pickle.loads(sent)
     return called(function, block.with_state(state, n_advances), message)
-
-
-def _losses() -> tuple[type[BaseException], ...]:
-    """What Dask raises where a task cannot be done because of lost workers."""
-    from concurrent.futures import CancelledError
-
-    from distributed.scheduler import KilledWorker
-
-    return (CancelledError, KilledWorker)
 
 
 def is_connected(client: Any) -> bool:

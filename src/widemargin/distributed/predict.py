@@ -15,8 +15,11 @@ from widemargin.exceptions import CapabilityError, DataError
 
 __all__ = ["predict_files", "predict_in_blocks"]
 
-_METHODS = ("predict", "decision_function", "predict_proba", "randomized_proba")
-_COLUMNS = {"predict": "prediction", "decision_function": "score"}
+_METHODS = {
+    "predict": "prediction", "decision_function": "score", "predict_proba": "predict_proba",
+    "randomized_proba": "randomized_proba",
+}  # fmt: skip
+"""What a model can be asked, and what the columns of the answers are called."""
 
 
 def predict_in_blocks(model: Any, X: Any, *, method: str = "predict") -> Any:
@@ -122,7 +125,7 @@ def predict_files(
     place.mkdir(parents=True, exist_ok=True)
     blocks = block_map(recipes, workers, hold=False)
     try:
-        parts = blocks.map(_write_part, _Writing(model, str(place), tuple(methods), tuple(keep)))
+        parts = blocks.map(_write_part, (model, place, tuple(methods), tuple(keep)))
     finally:
         blocks.close()
         for begun in place.glob(".part-*.tmp"):  # by a worker that was killed while it wrote
@@ -150,15 +153,6 @@ class _Answers(NamedTuple):
         return np.empty((0,) if flat else (0, len(classes)), dtype)
 
 
-class _Writing(NamedTuple):
-    """What a worker writes, and where."""
-
-    model: Any
-    folder: str
-    methods: tuple[str, ...]
-    keep: tuple[str, ...]
-
-
 def fitted_columns(model: Any, X: Any) -> Any:
     """The columns of a frame that a model was fitted to, where it knows them; anything else as it is.
 
@@ -182,22 +176,23 @@ def _check_method(model: Any, method: str) -> None:
         raise CapabilityError(f"{type(model).__name__} cannot be asked by {method!r}; it offers {', '.join(able)}.")
 
 
-def _write_part(block: Block, writing: _Writing) -> str:
+def _write_part(block: Block, message: tuple[Any, Path, tuple[str, ...], tuple[str, ...]]) -> str:
+    """Write what the methods of a model say of a block, beside the columns to keep, into a folder."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = block.data
-    absent = [name for name in writing.keep if name not in table.column_names]
+    (model, folder, methods, keep), table = message, block.data
+    absent = [name for name in keep if name not in table.column_names]
     if absent:
         raise DataError(f"the data have no column {absent[0]!r} to keep. Correct the name.")
-    columns = {name: table[name] for name in writing.keep}
-    for method in writing.methods:
-        found, name = _Answers(writing.model, method)(table), _COLUMNS.get(method, method)
+    columns = {name: table[name] for name in keep}
+    for method in methods:
+        found, name = _Answers(model, method)(table), _METHODS[method]
         if found.ndim == 1:
             columns[name] = pa.array(found.tolist() if found.dtype == object else found)
         else:
-            columns |= {f"{name} {label}": pa.array(found[:, j]) for j, label in enumerate(writing.model.classes_)}
-    part = Path(writing.folder) / f"part-{block.index:06d}.parquet"
+            columns |= {f"{name} {label}": pa.array(found[:, j]) for j, label in enumerate(model.classes_)}
+    part = folder / f"part-{block.index:06d}.parquet"
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
     replace_file(part, sink.getvalue().to_pybytes())

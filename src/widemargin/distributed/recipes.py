@@ -101,21 +101,25 @@ class ParquetRows:
     columns : tuple of str, default=None
         Columns to read; None: all.
     n_rows : int
+    name : str, default=None
+        With a name the table is the one entry of a dict.
     """
 
     path: str
     row_groups: tuple[int, ...]
     n_rows: int
     columns: tuple[str, ...] | None = None
+    name: str | None = None
 
     def load(self) -> Any:
-        """A `pyarrow.Table`."""
+        """A `pyarrow.Table`, or a dict that holds it."""
         import pyarrow.parquet as pq
 
         names = None if self.columns is None else list(self.columns)
         with pq.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.row_groups), columns=names, use_threads=False)
-        return table if names is None else table.select(names)  # a file has an order of its own
+        table = table if names is None else table.select(names)  # a file has an order of its own
+        return table if self.name is None else {self.name: table}
 
 
 @dataclass(frozen=True)
@@ -230,12 +234,26 @@ def parquet_rows(
             raise DataError(f"{file} has no column {missing[0]!r}; it has {', '.join(sorted(have)[:10])}.")
         first = first or (file, have)
         names = columns
-        if columns is None and have != first[1]:
-            names = _as_first(file, have, *first)
-        for groups, n_rows in _joined(
-            [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)], block_rows
-        ):
-            recipes.append(ParquetRows(str(file), groups, n_rows, None if names is None else tuple(names)))
+        if columns is None and have != first[1]:  # the same columns in another order are those of the first file
+            names = first[1]
+            if strange := sorted({*have} ^ {*names}):
+                text = ", ".join(
+                    f"{name!r} is in {'this' if name in have else 'that'} one only" for name in strange[:5]
+                )
+                raise DataError(
+                    f"{file} has other columns than {first[0]}: {text}. Write both alike, or say which to read."
+                )
+        # Row groups are joined as long as a block of them is not too large.
+        blocks: list[tuple[tuple[int, ...], int]] = []
+        for number in range(metadata.num_row_groups):
+            n_rows = metadata.row_group(number).num_rows
+            if blocks and block_rows is not None and blocks[-1][1] + n_rows <= block_rows:
+                groups, before = blocks.pop()
+                blocks.append(((*groups, number), before + n_rows))
+            elif n_rows:
+                blocks.append(((number,), n_rows))
+        kept_columns = None if names is None else tuple(names)
+        recipes += [ParquetRows(str(file), groups, n_rows, kept_columns) for groups, n_rows in blocks]
     if not recipes:
         raise DataError(f"{place} has no rows. Give some.")
     return recipes
@@ -264,14 +282,6 @@ def frame_partitions(frame: object) -> list[FramePartition]:
     return [FramePartition(part) for part in parts.ravel().tolist()]
 
 
-def _as_first(file: Path, have: list[str], first: Path, wanted: list[str]) -> list[str]:
-    """The columns of the first file, if those of another are the same in another order."""
-    if strange := sorted({*have} ^ {*wanted}):
-        text = ", ".join(f"{name!r} is in {'this' if name in have else 'that'} one only" for name in strange[:5])
-        raise DataError(f"{file} has other columns than {first}: {text}. Write both alike, or say which to read.")
-    return wanted
-
-
 def rows_of(data: Rows | Mapping[str, Any] | Features) -> int:
     """Rows of what a recipe has read: `Rows`, a table, an array, or a mapping of them."""
     if isinstance(data, Rows):
@@ -279,20 +289,6 @@ def rows_of(data: Rows | Mapping[str, Any] | Features) -> int:
     if isinstance(data, Mapping):
         data = next(part for part in data.values() if part is not None)
     return length_of(data)
-
-
-def _joined(rows: Sequence[int], block_rows: int | None) -> list[tuple[tuple[int, ...], int]]:
-    """Row groups (their numbers) and rows of each block."""
-    blocks: list[tuple[tuple[int, ...], int]] = []
-    for number, n_rows in enumerate(rows):
-        if not n_rows:
-            continue
-        if blocks and block_rows is not None and blocks[-1][1] + n_rows <= block_rows:
-            groups, before = blocks.pop()
-            blocks.append(((*groups, number), before + n_rows))
-        else:
-            blocks.append(((number,), n_rows))
-    return blocks
 
 
 def _cuts(lengths: Mapping[str, int], block_rows: int) -> list[tuple[int, int]]:

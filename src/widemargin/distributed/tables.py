@@ -5,7 +5,7 @@ loaded as `Rows`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ def part_recipes(parts: Mapping[str, Any], *, columns: Sequence[str] | None = No
     paths = {name: part for name, part in given.items() if isinstance(part, (str, Path))}
     if paths and len(given) == 1:
         (name,) = paths
-        return [_Named(name, recipe) for recipe in parquet_rows(paths[name], columns=columns)]
+        return [replace(recipe, name=name) for recipe in parquet_rows(paths[name], columns=columns)]
     strange = {name: type(part).__name__ for name, part in given.items() if not is_collection(part)}
     if strange or not given:
         listed = ", ".join(f"{name} is a {kind}" for name, kind in strange.items()) or "nothing is given"
@@ -68,43 +68,22 @@ def part_recipes(parts: Mapping[str, Any], *, columns: Sequence[str] | None = No
             f"{listed}, beside rows in blocks. Give all of them as Dask collections with the same partitions, or name "
             "columns of X."
         )
-    blocks = {name: frame_partitions(part) for name, part in given.items()}
-    numbers = {name: len(recipes) for name, recipes in blocks.items()}
-    if len(set(numbers.values())) > 1:
-        raise DataError(f"the numbers of partitions differ: {numbers}. Repartition them alike.")
-    return _side_by_side(blocks, dict)
+    return _side_by_side(given, dict, "the numbers of partitions differ")
 
 
-def _side_by_side(
-    blocks: Mapping[str, Sequence[FramePartition]], kind: Callable[..., dict[str, Any] | Rows]
-) -> list[Recipe]:
-    """Recipes for parts of the same rows, together in a dict or a `Rows`."""
+def _side_by_side(parts: Mapping[str, Any], kind: Callable[..., dict[str, Any] | Rows], differ: str) -> list[Recipe]:
+    """Recipes for Dask collections of the same rows, together in a dict or a `Rows`."""
     from dask import delayed
 
-    together, names = delayed(_together, pure=True), list(blocks)
-    rows = zip(*blocks.values(), strict=True)
-    return [FramePartition(together(kind, names, *(recipe.delayed for recipe in row))) for row in rows]
-
-
-class _Named:
-    """A recipe whose data are a dict with one entry."""
-
-    def __init__(self, name: str, recipe: Recipe) -> None:
-        self.name, self.recipe = name, recipe
-
-    @property
-    def n_rows(self) -> int | None:
-        """See `Recipe`."""
-        return self.recipe.n_rows
-
-    @property
-    def path(self) -> str | None:
-        """The file, if it is one."""
-        return getattr(self.recipe, "path", None)
-
-    def load(self) -> dict[str, Any]:
-        """See `Recipe`."""
-        return {self.name: self.recipe.load()}
+    blocks = {name: frame_partitions(part) for name, part in parts.items()}
+    numbers = {name: len(recipes) for name, recipes in blocks.items()}
+    if len(set(numbers.values())) > 1:
+        raise DataError(f"{differ}: {numbers}. Repartition them alike.")
+    together, rows = delayed(kind, pure=True), zip(*blocks.values(), strict=True)
+    return [
+        FramePartition(together(**{name: recipe.delayed for name, recipe in zip(blocks, row, strict=True)}))
+        for row in rows
+    ]
 
 
 def as_frame(table: Any) -> Any:
@@ -124,12 +103,6 @@ def as_frame(table: Any) -> Any:
             "rows of files are given to models as pandas frames. Install widemargin[frame]."
         ) from None
     return table.to_pandas()
-
-
-def _together(
-    kind: Callable[..., dict[str, Any] | Rows], names: Sequence[str], *values: object
-) -> dict[str, Any] | Rows:
-    return kind(**dict(zip(names, values, strict=True)))
 
 
 def labelled_rows(
@@ -168,11 +141,7 @@ def labelled_rows(
     if any(map(is_collection, given.values())):
         if strange := [name for name, part in given.items() if not is_collection(part)]:
             raise DataError(f"some of the data are Dask collections and {strange[0]} is not. Give all of them as such.")
-        blocks = {name: frame_partitions(part) for name, part in given.items()}
-        numbers = {name: len(recipes) for name, recipes in blocks.items()}
-        if len(set(numbers.values())) > 1:
-            raise DataError(f"the Dask collections differ in their partitions: {numbers}. Repartition them alike.")
-        return _side_by_side(blocks, Rows)
+        return _side_by_side(given, Rows, "the Dask collections differ in their partitions")
     lengths = {name: length_of(part) for name, part in given.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"X, y and what belongs to them differ in length: {lengths}. Give one value per row.")

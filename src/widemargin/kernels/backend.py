@@ -17,12 +17,11 @@ from sklearn.metrics.pairwise import manhattan_distances
 from widemargin._threads import in_threads
 from widemargin._typing import Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
-from widemargin.kernels.byte_rows import ByteRows, Words, byte_rows_of
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import LOG2_E, gaussian
-from widemargin.kernels.mostly_zero import Entries, MostlyZero, is_mostly_zero, list_entries
+from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, fill, list_entries, pack
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "pack", "usable_name"]
+__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "usable_name"]
 
 
 logger = logging.getLogger("widemargin")
@@ -35,13 +34,13 @@ class Placed:
     ----------
     X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
-    packed : MostlyZero, ByteRows or None
+    packed : PackedRows or None
         These rows packed for products, where X allows it; a slice shares it with the whole.
     first : int
         Number of the first row in `packed`.
     """
 
-    def __init__(self, X: Any, square: Any, packed: MostlyZero | ByteRows | None = None, first: int = 0) -> None:
+    def __init__(self, X: Any, square: Any, packed: PackedRows | None = None, first: int = 0) -> None:
         self.X, self.square, self.packed, self.first = X, square, packed, first
         self._words: tuple[float, Words | None] | None = None
 
@@ -50,6 +49,7 @@ class Placed:
         if self.packed is None:
             return Placed(X, square)
         if isinstance(rows, slice) and rows.step in (None, 1):
+            # A slice of rows is a slice of what is packed, so nothing is packed again.
             return Placed(X, square, self.packed, self.first + rows.indices(len(self))[0])
         return Placed(X, square, self.packed.part(rows, X))
 
@@ -68,6 +68,7 @@ class Placed:
         """
         if self._words is None or self._words[0] != right.unit:
             packed = self.packed if isinstance(self.packed, ByteRows) else None
+            # The unit belongs to the right side: another one asks for another list.
             self._words = right.unit, right.listed(self.X, packed, self.first)
         return self._words[1]
 
@@ -77,11 +78,9 @@ class Backend(Protocol):
 
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
         """Take over rows (dense or CSR)."""
-        ...
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right))."""
-        ...
 
 
 class NumpyBackend:
@@ -99,8 +98,10 @@ class NumpyBackend:
             # a value), and 256 MB for a copy is little beside the cache.
             narrow = X.shape[1] <= 1000 and X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize <= 256 << 20
             X = X.astype(dtype, copy=False).toarray() if narrow else sp.csr_matrix(X, dtype=dtype)
+        # CSR rows that are too wide for a dense copy stay as they are.
         X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
+        # Sparse rows have a product of their own, and a function of distances needs none.
         packed = pack(X) if products and not sp.issparse(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
 
@@ -117,6 +118,7 @@ class NumpyBackend:
             filled = np.empty((len(left), len(right)), dtype=right.X.dtype)
             if fill_packed(kernel, left, right, filled, np.arange(len(left))):
                 return filled
+        # What is not packed is a product of BLAS or of sparse matrices.
         block = left.X @ right.X.T
         if sp.issparse(block):
             block = block.toarray()
@@ -125,6 +127,7 @@ class NumpyBackend:
             def part(first: int, last: int) -> None:
                 gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
 
+            # Powers are most of the time of a block, and they share nothing.
             in_threads(len(left), max(1, self.worth // max(1, len(right))), part)
             return np.asarray(block)
         return np.asarray(_finish(np, kernel, block, left.square, right.square))
@@ -155,9 +158,11 @@ class TorchBackend:
         if sp.issparse(X) or kernel.name in ("callable", "laplacian", "precomputed"):
             kind = "CSR rows" if sp.issparse(X) else f"kernel {kernel.name!r}"
             raise CapabilityError(f"backend 'torch' cannot do {kind}; use the default backend 'numpy'.")
+        # A copy: the device may share memory with NumPy, and users may change X later.
         copied = np.array(X, dtype=dtype)
         square = squared_norms(copied) if kernel.name == "rbf" else None  # in double precision, as NumPy's
         try:
+            # Norms are rounded once, from double precision, whatever the device computes in.
             placed, norms = (
                 None if part is None else self._torch.from_numpy(part).to(self._device) for part in (copied, square)
             )
@@ -200,6 +205,7 @@ def usable_name(name: str) -> str:
         return "numpy"
     if name != "numpy":
         try:
+            # The cheapest way to find out is to place a row there.
             backend_named(name).place(np.zeros((1, 1)), Kernel("linear"), np.float32)
         except CapabilityError as error:
             logger.info("%s Predicting by NumPy.", error)
@@ -210,35 +216,22 @@ def usable_name(name: str) -> str:
 def squared_norms(X: Matrix) -> Reals:
     """Squared Euclidean norms of the rows, shape (n,), summed in double precision, in the precision of X."""
     if not isinstance(X, np.ndarray):
+        # Double precision: the distance of near rows is a small difference of large norms.
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
         return np.asarray(np.asarray(squares).ravel().astype(X.dtype))
     return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
-
-
-def pack(X: Reals) -> MostlyZero | ByteRows | None:
-    """Dense rows packed for products; None where BLAS is as fast.
-
-    Matches are counted faster than bytes are multiplied, and bytes are multiplied faster than single entries.
-    """
-    mostly_zero = MostlyZero(X) if is_mostly_zero(X) else None
-    if mostly_zero is not None and mostly_zero.value:
-        return mostly_zero
-    return byte_rows_of(X) or mostly_zero
 
 
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:
     """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
     if right.packed is None or sp.issparse(left.X):
         return False
+    # The Gaussian is finished in the same pass, while the products are in the cache.
     fused = kernel.name == "rbf" and out.dtype == np.float32
     ends = right.first, right.first + len(right)
     squares = (left.square, right.square) if fused else None
-    task = squares, -kernel.gamma * LOG2_E, *ends, out, rows
-    if isinstance(right.packed, ByteRows):
-        filled = right.packed.fill(left.words(right.packed), *task)
-    else:
-        filled = right.packed.fill(left.entries, *task)
-    if not filled:
+    listed = left.words(right.packed) if isinstance(right.packed, ByteRows) else left.entries
+    if not fill(right.packed, listed, squares, -kernel.gamma * LOG2_E, *ends, out, rows):
         return False
     if not fused:
         out[rows] = _finish(np, kernel, out[rows], left.square, right.square)
@@ -254,6 +247,7 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
         If a power of a polynomial kernel is not a finite number: a broken power of a negative number, or an overflow.
     """
     if kernel.name == "rbf":
+        # |x - y|^2 = |x|^2 - 2 <x, y> + |y|^2.
         block *= -2.0
         block += left[:, None]
         block += right
@@ -267,7 +261,9 @@ def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
         return xp.tanh(block, out=block)
     if kernel.name != "poly":
         return block
+    # Powers that overflow are found below, with an error that says what to do.
     with np.errstate(all="ignore"):
+        # A broken power of a negative number is NaN, and a large one may overflow.
         values = block**kernel.degree
     if not bool(xp.isfinite(values).all()):
         raise KernelError(

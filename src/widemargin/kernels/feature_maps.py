@@ -50,6 +50,7 @@ def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int,
         raise CapabilityError(
             f"feature_map='nystroem' needs a named kernel, not a {kernel.name} one; train it exactly: feature_map=None."
         )
+    # scikit-learn refuses parameters that a kernel does not have.
     settings = {
         "linear": {},
         "poly": {"gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0},
@@ -77,6 +78,7 @@ class FourierPairs:
     """
 
     def __init__(self, gamma: float, n_pairs: int, n_features: int, *, seed: int) -> None:
+        # N(0, 2 gamma I) is the spectral density of the Gaussian kernel.
         directions = np.random.default_rng(seed).standard_normal((n_features, n_pairs))
         self.directions = directions * np.sqrt(2.0 * gamma)
 
@@ -84,5 +86,6 @@ class FourierPairs:
         """The features of rows, shape (n, 2 k), in the precision of X."""
         angle = np.asarray(X @ self.directions.astype(X.dtype))
         features: Reals = np.hstack((np.cos(angle), np.sin(angle)))
+        # So that the features of a row have norm 1, as the kernel has K(x, x) = 1.
         features /= np.sqrt(self.directions.shape[1])
         return features

@@ -124,6 +124,7 @@ def resolve_kernel(
         return Kernel("callable", function=kernel)
     if kernel not in KERNELS:
         raise KernelError(f"kernel {kernel!r} is unknown; use one of {', '.join(map(repr, KERNELS))} or a function.")
+    # A negative power has a pole where the inner product is 0.
     if not (degree >= 0 and math.isfinite(degree)):
         raise KernelError(f"degree={degree!r} must be a number >= 0.")
     if not math.isfinite(coef0):
@@ -161,6 +162,7 @@ def check_precomputed(K: Matrix, *, square: bool = True, n_columns: int | None =
     if square:
         if K.shape[0] != K.shape[1]:
             raise KernelError(f"a precomputed kernel must be square for training; its shape is {K.shape}.")
+        # Matrices computed in float32 are symmetric to about their seventh digit.
         asymmetry = float(np.abs(K - K.T).max(initial=0.0))
         if asymmetry > 1e-4 * max(float(np.abs(K).max(initial=0.0)), 1e-300):
             raise KernelError(f"the precomputed kernel is not symmetric: entries differ by up to {asymmetry:.2g}.")
@@ -171,25 +173,24 @@ def _gamma(gamma: str | float, X: Matrix, weight: Floats | None) -> float:
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto"):
             raise KernelError(f"gamma={gamma!r} is unknown; use 'scale', 'auto' or a number > 0.")
-        width: float = 1.0 / X.shape[1]
-        variance = _variance(X, weight) if gamma == "scale" else 1.0
-        return float(width / variance) if variance > 0.0 else 1.0
+        # Variance of all entries, those that a sparse matrix does not store included.
+        if gamma == "auto":
+            variance = 1.0
+        elif not isinstance(X, np.ndarray):
+            share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
+            sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
+            mean, square = (float(share @ part) / X.shape[1] for part in sums)
+            # Var = E[x^2] - E[x]^2; rounding may make it negative where all entries are equal.
+            variance = max(float(square - mean * mean), 0.0)
+        elif weight is None:
+            variance = float(np.var(X, dtype=np.float64))
+        else:
+            mean = np.average(X.mean(axis=1, dtype=np.float64), weights=weight)
+            variance = float(np.average(np.mean((X - mean) ** 2, axis=1, dtype=np.float64), weights=weight))
+        return float(1.0 / X.shape[1] / variance) if variance > 0.0 else 1.0
     if not (gamma > 0.0 and math.isfinite(gamma)):
         raise KernelError(f"gamma={gamma!r} must be a finite number > 0, 'scale' or 'auto'.")
     return float(gamma)
-
-
-def _variance(X: Matrix, weight: Floats | None) -> float:
-    """Variance of all entries, those that a sparse matrix does not store included."""
-    if isinstance(X, np.ndarray):
-        if weight is None:
-            return float(np.var(X, dtype=np.float64))
-        mean = np.average(X.mean(axis=1, dtype=np.float64), weights=weight)
-        return float(np.average(np.mean((X - mean) ** 2, axis=1, dtype=np.float64), weights=weight))
-    share = np.full(X.shape[0], 1.0 / X.shape[0]) if weight is None else weight / weight.sum()
-    sums = (np.asarray(power.sum(axis=1, dtype=np.float64)).ravel() for power in (X, X.multiply(X)))
-    mean, square = (float(share @ part) / X.shape[1] for part in sums)
-    return max(float(square - mean * mean), 0.0)
 
 
 class _Rows(Protocol):
@@ -216,6 +217,7 @@ class Spectrum(NamedTuple):
     @property
     def indefinite(self) -> bool:
         """Whether the least eigenvalue is negative by more than values in single precision, which many are, explain."""
+        # Rounding of n numbers moves an eigenvalue by about n times the precision.
         rounding = self.n_rows * float(np.finfo(np.float32).eps)
         return self.least < -rounding * max(abs(self.least), abs(self.largest))
 
@@ -233,12 +235,15 @@ def sampled_spectrum(rows: _Rows) -> Spectrum | None:
     """
     if rows.kernel.positive or rows.n_rows == 0:
         return None
+    # No eigenvalue of a part lies below the least one of the whole, so some rows can prove it.
     n = rows.n_rows
     count = min(n, 256)  # whose eigenvalues take 7 ms
     if rows.kernel.name == "callable":  # it may be slow: no more than a quarter of its values
         count = min(count, max(64, n // 4))
     some = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+    # The same rows each time, so that a fit and its repetition say the same.
     values = rows.block(some, some).astype(np.float64)
+    # Rounding may leave it a little asymmetric, and only one triangle would be read.
     eigenvalues = np.linalg.eigvalsh(0.5 * (values + values.T))
     return Spectrum(float(eigenvalues[0]), float(eigenvalues[-1]), count)
 

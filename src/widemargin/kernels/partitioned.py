@@ -4,7 +4,7 @@ What stochastic methods need, a few whole rows of the matrix or their sum, is co
 travel to all blocks, and each answers for its own rows. This process keeps the rows, too, to read the few from.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,12 +64,14 @@ class PartitionedRows(KernelRows):
         if columns is not None:
             super().add(rows, change, scores, columns)
             return
-        scores += np.concatenate(self._blocks().map(_sums, _Asked(self._rows.X[rows], change)))
+        # Each block sums for its own rows, so only n numbers travel back.
+        scores += np.concatenate(self._blocks().map(_sums, (self._rows.X[rows], change)))
         self._count.evaluations += rows.shape[0] * self.n_rows
 
     def _fill(self, rows: Ints, places: Ints) -> None:
         first = 0
-        for part in self._blocks().map(_values, _Asked(self._rows.X[rows], None)):
+        for part in self._blocks().map(_values, self._rows.X[rows]):
+            # Blocks answer in the order of their rows.
             self._buffer[places, first : first + part.shape[1]] = part
             first += part.shape[1]
         self._count.evaluations += rows.shape[0] * self.n_rows
@@ -84,38 +86,24 @@ class PartitionedRows(KernelRows):
         return self._map
 
 
-class _Asked(NamedTuple):
-    """A few rows, and what their kernel values are multiplied with (None: nothing)."""
-
-    X: Any
-    change: Any
-
-
-class _Held(NamedTuple):
-    """What a block holds."""
-
-    kernel: Kernel
-    dtype: Any
-    placed: Placed
-
-
-def _placed(data: Any, message: tuple[Kernel, Any]) -> _Held:
+def _placed(data: dict[str, Any], message: tuple[Kernel, Any]) -> tuple[Kernel, Any, Placed]:
     kernel, dtype = message
-    return _Held(kernel, dtype, NumpyBackend().place(data["X"], kernel, dtype))
+    return kernel, dtype, NumpyBackend().place(data["X"], kernel, dtype)
 
 
-def _values(block: Block, asked: _Asked) -> Reals:
+def _values(block: Block, few_rows: Matrix) -> Reals:
     """Kernel values of the few rows with those of the block, shape (k, rows of the block)."""
-    held, backend = block.data, NumpyBackend()
-    return backend.block(held.kernel, backend.place(asked.X, held.kernel, held.dtype), held.placed)
+    (kernel, dtype, placed), backend = block.data, NumpyBackend()
+    return backend.block(kernel, backend.place(few_rows, kernel, dtype), placed)
 
 
-def _sums(block: Block, asked: _Asked) -> Floats:
-    """Sums of these values, shape (rows of the block,), in double precision."""
-    held, backend = block.data, NumpyBackend()
-    few = backend.place(asked.X, held.kernel, held.dtype)
-    sums = np.empty(len(held.placed))
+def _sums(block: Block, message: tuple[Matrix, Floats]) -> Floats:
+    """Sums of these values times the changes of the few rows, shape (rows of the block,), in double precision."""
+    (kernel, dtype, placed), (few_rows, change), backend = block.data, message, NumpyBackend()
+    few = backend.place(few_rows, kernel, dtype)
+    sums = np.empty(len(placed))
+    # A tile at a time, so that a block of values is never as long as the rows of the block.
     for low in range(0, sums.shape[0], 4096):
         tile = slice(low, low + 4096)  # their values need no more memory than a row of the cache
-        sums[tile] = asked.change @ backend.block(held.kernel, few, held.placed[tile]).astype(np.float64, copy=False)
+        sums[tile] = change @ backend.block(kernel, few, placed[tile]).astype(np.float64, copy=False)
     return sums

@@ -99,6 +99,7 @@ class KernelRows:
         self._backend: Backend = backend_named(backend)
         self._rows = self._backend.place(X, kernel, self.dtype)
         row_bytes = self.n_rows * self.dtype.itemsize
+        # Solvers look at whole rows, so a cache without room for one is an error at once.
         if cache_size * MEGABYTE < row_bytes:
             raise KernelError(
                 f"cache_size={cache_size:g} MB cannot hold one row of {self.n_rows} kernel values "
@@ -119,6 +120,7 @@ class KernelRows:
         """
         if self.kernel.name != "callable":
             return
+        # Spread over all rows, as neighbours may be alike.
         some = np.unique(np.linspace(0, self.n_rows - 1, 64).astype(int))
         values = self.block(some, some).astype(np.float64)
         rounding = 1e-4 * max(float(np.abs(values).max(initial=0.0)), 1e-300)
@@ -128,6 +130,7 @@ class KernelRows:
                 f"the kernel function is not symmetric: K(x, z) and K(z, x) differ by up to {apart:.2g}; "
                 "no SVM has such a kernel."
             )
+        # Other company: the same pairs must have the same values.
         half = some[::2]
         apart = float(np.abs(self.block(half, half) - values[::2, ::2]).max(initial=0.0))
         if apart > rounding:
@@ -147,12 +150,14 @@ class KernelRows:
         Both use the same memory: what one of them has cached is forgotten when the other one caches. The subset's rows
         are shorter, so more of them fit.
         """
+        # Counter and memory are shared; places in the cache are its own.
         part = copy.copy(self)
         part.n_rows = int(rows.shape[0])
         if self._given is not None:
             part._given = self._given[np.ix_(rows, rows)]
         else:
             part._rows = self._rows[rows]
+        # Shorter rows: more of them fit into the same memory.
         part.capacity = min(part.n_rows, self._memory.size // max(part.n_rows, 1))
         part._slots = OrderedDict()
         part.hits = part.misses = 0
@@ -199,12 +204,14 @@ class KernelRows:
         wanted = rows.tolist()
         if len(wanted) > self.capacity:
             raise KernelError(f"{len(wanted)} kernel rows were asked for and {self.capacity} fit; raise cache_size.")
+        # A subset has used the memory meanwhile: nothing of this matrix is in it.
         if self._memory.owner is not self:
             self._buffer = self._memory.take(self, (self.capacity, self.n_rows))
             self._slots.clear()
         missing = []
         for row in wanted:
             if row in self._slots:
+                # The order of the dictionary is the order of use.
                 self._slots.move_to_end(row)
             else:
                 missing.append(row)
@@ -215,6 +222,7 @@ class KernelRows:
             free = len(self._slots) < self.capacity
             self._slots[row] = len(self._slots) if free else self._slots.popitem(last=False)[1]
             places.append(self._slots[row])
+        # Blocks of bounded height, so that their temporary memory stays small.
         height = max(1, min(512, len(missing)))
         for low in range(0, len(missing), height):
             part = np.asarray(missing[low : low + height], dtype=np.int64)
@@ -227,9 +235,15 @@ class KernelRows:
             self._count.evaluations += rows.shape[0] * self.n_rows
             return
         width = max(1, min(2048, self.at_once // rows.shape[0]))
-        for left in range(0, self.n_rows, width):
-            tile = slice(left, min(left + width, self.n_rows))
-            self._buffer[places, tile] = self.block(rows, tile)
+        few = None if self._given is not None else self._rows[rows]
+        for first in range(0, self.n_rows, width):
+            tile = slice(first, min(first + width, self.n_rows))
+            if few is None:
+                self._buffer[places, tile] = self.block(rows, tile)
+            else:
+                self._buffer[places, tile] = self._backend.block(self.kernel, few, self._rows[tile])
+        if few is not None:
+            self._count.evaluations += rows.shape[0] * self.n_rows
 
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`, in double precision; nothing is stored.
@@ -248,6 +262,7 @@ class KernelRows:
             add_rows(self.block(rows, numbers), np.arange(rows.shape[0]), change, scores)
             return
         parts = [slice(low, low + self.sum_height) for low in range(0, rows.shape[0], self.sum_height)]
+        # Placed once for all strips of columns.
         left = [self._rows[rows[part]] for part in parts]
         if columns is None or isinstance(columns, slice):
             self._add(parts, left, change, scores, self._rows if columns is None else self._rows[columns])
@@ -271,6 +286,7 @@ class KernelRows:
                     add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
         alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)  # not ours to call twice
+        # One thread for code that may not be called twice at a time.
         least = scores.shape[0] if alone else max(self.sum_width, self.worth // max(change.shape[0], 1))
         in_threads(scores.shape[0], least, add_columns)
 
@@ -278,6 +294,7 @@ class KernelRows:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
         if self.kernel.unit_diagonal:
             return np.ones(self.n_rows)
+        # One by one: a block would compute all pairs for the diagonal alone.
         values = [self.block(slice(i, i + 1), slice(i, i + 1)) for i in range(self.n_rows)]
         return np.concatenate(values).ravel().astype(np.float64)
 
@@ -289,11 +306,13 @@ class KernelRows:
         for low in range(0, n, step):
             high = min(low + step, n)
             K[low:high, low:] = self.block(slice(low, high), slice(low, n))
+            # Symmetric: the other half is copied.
             K[high:, low:high] = K[low:high, high:].T
             corner = K[low:high, low:high]
             lower = np.tril_indices(high - low, -1)
             corner[lower] = corner.T[lower]
         if self.kernel.unit_diagonal:
+            # Rounding of the distance of a row to itself is taken out.
             np.fill_diagonal(K, 1.0)
         return K
 
@@ -313,6 +332,7 @@ class KernelRows:
         if self._given is not None:
             return np.asarray(check_precomputed(X, square=False, n_columns=self.n_rows) @ coefficients, np.float64)
         out = np.empty((X.shape[0], *coefficients.shape[1:]))
+        # As many new rows at a time as a block of bounded memory allows.
         step = max(1, self.at_once // max(self.n_rows, 1))
         for low in range(0, X.shape[0], step):
             new = self._backend.place(X[low : low + step], self.kernel, self.dtype)

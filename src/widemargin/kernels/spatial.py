@@ -64,9 +64,12 @@ class Tiles:
         self._count = count
         self.n_rows = self.capacity = int(X.shape[0])
         self.order = spatial_order(X, self.leaf)
+        # Rows are scaled once, so that the loops need a power of two and no gamma.
         scale = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))  # K(x, y) = 2^(-|z_x - z_y|^2 / 2)
         self._Z = np.zeros((self.n_rows, X.shape[1] + X.shape[1] % 2), dtype=np.float32)
+        # Centred in double precision: float32 keeps the digits of differences.
         self._Z[:, : X.shape[1]] = (X[self.order] - X.mean(axis=0, dtype=np.float64)) * scale
+        # The loops walk along columns of many rows, two columns at a time.
         self._columns = np.ascontiguousarray(self._Z.T)
         self._low, self._high = boxes(self._Z, self.leaf)
 
@@ -78,6 +81,7 @@ class Tiles:
     def block(self, rows: Ints) -> Singles:
         """Kernel values among some rows, shape (k, k)."""
         part = self._Z[rows]
+        # exp(-log 2 / 2 |z|^2) = 2^(-|z|^2 / 2).
         square = np.einsum("ij,ij->i", part, part)
         K = part @ part.T
         gaussian(K, square, square, 0.5 * float(np.log(2.0)))
@@ -90,6 +94,7 @@ class Tiles:
         Rows that follow each other in space are fastest: sort them. The leaves are shared out to the threads in force.
         """
         points = self._Z[rows]
+        # Moved rows that follow each other share a box, which is compared first.
         chunk_low, chunk_high = boxes(points, self.chunk)
 
         def part(first: int, last: int) -> int:
@@ -127,7 +132,9 @@ def spatial_order(X: Reals, leaf: int) -> Ints:
             continue
         rows = order[low:high]
         inside = X[rows]
+        # The widest column is where a cut makes both boxes smallest.
         column = inside[:, int(np.argmax(np.ptp(inside, axis=0)))]
+        # A whole number of leaves on the left keeps all leaves but the last full.
         half = leaf * (count // 2)
         order[low:high] = rows[np.argpartition(column, half - 1)]
         nodes += [(low, low + half), (low + half, high)]
@@ -136,6 +143,7 @@ def spatial_order(X: Reals, leaf: int) -> Ints:
 
 def boxes(X: Reals, leaf: int) -> tuple[Reals, Reals]:
     """Smallest and largest value of every column in blocks of `leaf` rows, shapes (blocks, d)."""
+    # The last block may be shorter.
     starts = np.arange(0, X.shape[0], leaf)
     return np.minimum.reduceat(X, starts, axis=0), np.maximum.reduceat(X, starts, axis=0)
 

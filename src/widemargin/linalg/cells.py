@@ -42,16 +42,6 @@ class CellCoefficients(NamedTuple):
     column: Integers
     value: Floats
 
-    @classmethod
-    def of_pairs(
-        cls, alpha0: Floats, beta0: Floats, indptr: Integers, column: Integers, alpha: Floats, beta: Floats
-    ) -> "CellCoefficients":
-        """From entries with two coefficients >= 0 each, shapes (nnz,)."""
-        signed = np.column_stack([alpha, -beta])
-        used = signed != 0.0
-        before = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
-        return cls(alpha0, beta0, before[indptr], np.repeat(column, used.sum(axis=1)), signed[used])
-
     @property
     def n_cells(self) -> int:
         """Number of cells k."""
@@ -78,6 +68,7 @@ class CellCoefficients(NamedTuple):
 
     def per_cell(self, multipliers: Floats) -> tuple[Floats, Floats]:
         """Lagrangian coefficients `A = alpha0 + alpha v` and `B = beta0 + beta v` of each cell, shapes (k,)."""
+        # The Lagrangian is linear in the multipliers, cell by cell.
         A, B = self.alpha0.copy(), self.beta0.copy()
         add_weighted(*self.entries, multipliers, A, B)
         return A, B
@@ -85,6 +76,7 @@ class CellCoefficients(NamedTuple):
     def change(self, multipliers: Floats) -> Floats:
         """`alpha v` of each cell, then `beta v` of each cell, shape (2 k,)."""
         k = self.n_cells
+        # One array, so that both sides can be taken apart or together.
         both = np.zeros(2 * k)
         add_weighted(*self.entries, multipliers, both[:k], both[k:])
         return both
@@ -92,12 +84,14 @@ class CellCoefficients(NamedTuple):
     def of_column(self, j: int) -> tuple[Floats, Floats]:
         """Coefficients of constraint j by cell, `alpha` and `beta`, shapes (k,)."""
         one = np.zeros(int(self.column.max(initial=j)) + 1)
+        # The multipliers that pick out one constraint.
         one[j] = 1.0
         both = self.change(one)
         return both[: self.n_cells], both[self.n_cells :]
 
     def columns(self, kept: Ints) -> "CellCoefficients":
         """The same with the constraints `kept` only (increasing numbers), numbered anew."""
+        # The entries lie by cell, so their starts follow from how many are left before.
         mine = np.isin(self.column, kept)
         before = np.concatenate([[0], np.cumsum(mine)])
         return self._replace(
@@ -121,6 +115,7 @@ class CellCoefficients(NamedTuple):
         objective : float
         constraints : ndarray of shape (m,)
         """
+        # Summed by entry: a cell has few entries, whatever the number of constraints.
         constraints = np.zeros(n_constraints)
         add_totals(*self.entries, positive, negative, constraints)
         return float(self.alpha0 @ positive + self.beta0 @ negative), constraints
@@ -140,6 +135,7 @@ class CellCoefficients(NamedTuple):
     @staticmethod
     def places(constraints: Ints, n_constraints: int) -> Ints:
         """Position of each of the m constraints among some of them, or -1."""
+        # The loops ask for each entry where its constraint stands, and skip those at -1.
         place = np.full(n_constraints, -1)
         place[constraints] = np.arange(constraints.shape[0])
         return place

@@ -35,6 +35,7 @@ def factor(matrix: Floats, *, single: bool = False) -> Reals:
     if single:
         with np.errstate(over="ignore"):
             short = matrix.astype(np.float32, order="F")
+        # Half the time; a failure falls through to double precision.
         lower, info = spotrf(short, lower=1, clean=0, overwrite_a=1)
         if info == 0 and np.isfinite(np.diagonal(lower)).all():
             return np.asarray(lower)
@@ -95,6 +96,7 @@ def kernel_features(K: Floats) -> KernelFeatures:
     features = np.zeros((K.shape[0], int(rank)))
     features[order] = np.tril(lower)[:, :rank]
     # LAPACK stops at the first negative pivot as if the rank ended there; a product with K shows what it left out.
+    # A random product shows an error of the factor whatever its direction.
     probe = np.random.default_rng(0).standard_normal(K.shape[0])
     product = K @ probe
     error = float(np.linalg.norm(product - features @ (features.T @ probe)))

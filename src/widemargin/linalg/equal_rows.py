@@ -45,6 +45,7 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     weights : ndarray of shape (n_distinct,)
         Summed weights.
     """
+    # Rows that nothing looks at, or that weigh nothing, would only cost time.
     used = cell >= 0 if weight is None else (cell >= 0) & (weight > 0)
     rows = np.flatnonzero(used)
     s = np.ones(rows.shape[0]) if weight is None else weight[rows]
@@ -56,9 +57,11 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
         products.dense_dot(X, rows, direction, mark)
     else:
         products.csr_dot(X.data, X.indices, X.indptr, rows, direction, mark)
+    # By cell first: equal rows of different cells are not merged.
     order = np.lexsort((mark, cell[rows]))
     first, second = rows[order[:-1]], rows[order[1:]]
     candidate = np.flatnonzero((mark[order[:-1]] == mark[order[1:]]) & (cell[first] == cell[second]))
+    # Merging copies all weights, so it has to save something.
     if candidate.shape[0] < 0.05 * rows.shape[0]:
         return rows, s
     equal = np.zeros(candidate.shape[0], dtype=np.bool_)

@@ -16,7 +16,6 @@ from widemargin.exceptions import KernelError
 
 __all__ = ["GramRows", "RowSource", "squared_norm"]
 
-_FEW = 4  # right-hand sides up to which one product each, reading half of K, is quicker than one for all (measured)
 _BATCH = 256  # rows fetched together, and visited without looking for others that began to move
 
 
@@ -29,11 +28,9 @@ class RowSource(Protocol):
 
     def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """A buffer and the places of the rows in it, valid until the next call."""
-        ...
 
     def diagonal(self) -> Floats:
         """The diagonal of K."""
-        ...
 
 
 class GramRows:
@@ -59,6 +56,7 @@ class GramRows:
         self.n_rows = int(source.shape[0]) if isinstance(source, np.ndarray) else source.n_rows
         self.n_features = self.n_rows
         self._last: tuple[Floats, Floats] | None = None
+        # What rounding can make of a squared norm is measured by the largest row.
         self._largest = float(self.norms2().max(initial=0.0))
 
     @property
@@ -78,7 +76,16 @@ class GramRows:
     def dot(self, c: Floats, out: Floats | None = None) -> Floats:
         """`X w = K c`, shape (n,). The product of the last c is remembered: its square is often wanted next."""
         if self._last is None or not np.array_equal(self._last[0], c):
-            self._last = c.copy(), self._product(c)
+            if self.matrix is not None:
+                product = self.times(c)
+            else:
+                # Only the rows whose coefficient is not 0 are fetched, a batch at a time.
+                product, used = np.zeros(self.n_rows), np.flatnonzero(c)
+                for low in range(0, used.shape[0], self.batch):
+                    rows = used[low : low + self.batch]
+                    buffer, slot = self.some(rows)
+                    product += c[rows].astype(self.dtype, copy=False) @ buffer[slot]
+            self._last = c.copy(), product
         if out is None:
             return self._last[1].copy()
         out[:] = self._last[1]
@@ -91,10 +98,13 @@ class GramRows:
         """K times a vector of shape (n,), or the columns of a matrix of shape (n, k); K has to be in memory."""
         assert self.matrix is not None
         if c.ndim == 2:
-            if c.shape[1] <= _FEW:
+            # For up to four right-hand sides one product each, reading half of K, was measured to be quicker.
+            if c.shape[1] <= 4:
                 return np.column_stack([self.times(c[:, j]) for j in range(c.shape[1])]) if c.shape[1] else c.copy()
+            # One product reads the whole matrix once for all right-hand sides.
             rows = np.ascontiguousarray(c.T, dtype=self.dtype)
             return np.asarray(rows @ self.matrix, dtype=np.float64).T
+        # A symmetric product reads half of the matrix.
         symv = get_blas_funcs("symv", (self.matrix,))
         product = symv(1.0, self.matrix.T, c.astype(self.dtype, copy=False), lower=1)
         return np.asarray(product, dtype=np.float64)
@@ -127,17 +137,6 @@ class GramRows:
         if norms2.min(initial=0.0) < 0.0:
             raise KernelError(f"the kernel is not positive semi-definite: K(x, x) = {norms2.min():.3g} for some x.")
         return norms2
-
-    def _product(self, c: Floats) -> Floats:
-        if self.matrix is not None:
-            return self.times(c)
-        out = np.zeros(self.n_rows)
-        used = np.flatnonzero(c)
-        for low in range(0, used.shape[0], self.batch):
-            rows = used[low : low + self.batch]
-            buffer, slot = self.some(rows)
-            out += c[rows].astype(self.dtype, copy=False) @ buffer[slot]
-        return out
 
 
 def squared_norm(c: Floats, products: Floats, largest: float, dtype: np.dtype[np.floating[Any]]) -> float:

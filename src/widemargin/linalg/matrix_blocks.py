@@ -20,8 +20,6 @@ __all__ = ["RowBlocks"]
 
 _CHUNK = 4096
 """Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
-_WIDE = 200
-"""Features from which a copy of the rows in float32 pays; below, a Newton step spends its time elsewhere."""
 _COLUMNS = 1 << 16
 """Entries of a chunk of right-hand sides made for CSR rows: half a megabyte."""
 
@@ -86,16 +84,21 @@ class RowBlocks:
         Taken for the mean of the rows: that of more rows than these, say.
     """
 
+    wide = 200
+    """Features from which a copy of the rows in float32 pays; below, a Newton step spends its time elsewhere."""
+
     def __init__(self, blocks: Sequence[tuple[Matrix, Ints | None]], centre: Floats | None = None) -> None:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
+            # Blocks of equal length share one array of row numbers.
             rows = _every_row(X.shape[0]) if row_of is None else row_of
             built.append(_Block(X, rows, start))
             start += rows.shape[0]
         self.blocks = tuple(built)
         self.n_rows = start
         self.n_features: int = blocks[0][0].shape[1]
+        # The last weights and their product with all rows.
         self._last: tuple[Floats, Floats] | None = None
         self._given_centre = centre
 
@@ -131,6 +134,7 @@ class RowBlocks:
             return self._last[1].copy()
         for k, block in enumerate(self.blocks):
             mine = out[block.place]
+            # The copies are centred, so the product with the centre is added back.
             short = self.singles[k] if single else None
             if short is not None:
                 products.dense_dot(short, block.row_of, w, mine)
@@ -178,7 +182,7 @@ class RowBlocks:
         copies: list[Singles | None] = []
         for block in self.blocks:
             dense = not block.sparse and block.X.dtype == np.float64
-            if not (dense and block.whole and self.n_features >= _WIDE):
+            if not (dense and block.whole and self.n_features >= self.wide):
                 copies.append(None)
                 continue
             short = np.empty(block.X.shape, dtype=np.float32)
@@ -223,6 +227,7 @@ class RowBlocks:
         for k, block in enumerate(self.blocks):
             mine = scale[block.place]
             if block.sparse:
+                # Sparse rows are summed as they are, and centred afterwards.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
                 products.csr_gram(*block.csr, mine, pairs, squares, own)
                 products.add_folded(pairs, squares, out)
@@ -236,6 +241,7 @@ class RowBlocks:
                 sums += own
                 continue
             syrk = ssyrk if single else dsyrk
+            # A sum of its own in float32; only the total of the block is rounded.
             part = np.zeros((d, d), order="F", dtype=np.float32) if single else out
             short = self.singles[k] if single and centred else None
             for rows, root, sign in self._chunks(block, mine, centred=centred, single=single, short=short):
@@ -288,6 +294,7 @@ class RowBlocks:
         """
         out = np.zeros((n_columns, self.n_features))
         for block in self.blocks:
+            # Sparse chunks are bounded by their right-hand sides, dense ones by the cache.
             size = max(1, _COLUMNS // max(n_columns, 1)) if block.sparse else _CHUNK
             for low in range(0, block.row_of.shape[0], size):
                 rows = block.row_of[low : low + size]
@@ -296,6 +303,7 @@ class RowBlocks:
                 if block.sparse:
                     products.add_border_csr(*block.csr[:3], rows, columns, out)
                 else:
+                    # Rows that all count need no gathering.
                     out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
         return out
 
@@ -306,6 +314,7 @@ class RowBlocks:
     def norms2(self, scale: Floats | None = None) -> Floats:
         """Squared norms of the rows, shape (n,); with `scale`, shape (d,), `sum_k scale_k x_ik^2`."""
         out = np.empty(self.n_rows)
+        # Without a scale all features count alike.
         scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
             block.run(products.csr_norms2, products.dense_norms2, scale, out[block.place])

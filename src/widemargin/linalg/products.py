@@ -131,6 +131,7 @@ def csr_norms2(data: Reals, indices: Integers, indptr: Integers, row_of: Ints, s
         r = row_of[i]
         total = 0.0
         for k in range(indptr[r], indptr[r + 1]):
+            # Features may have different weights, as in preconditioned steps.
             total += scale[indices[k]] * data[k] * data[k]
         out[i] = total
 
@@ -181,6 +182,7 @@ def dense_norms2(X: Reals, row_of: Ints, scale: Reals, out: Floats) -> None:
         r = row_of[i]
         total = 0.0
         for k in range(X.shape[1]):
+            # In double precision, as squares of float32 lose half of their digits.
             total += scale[k] * float(X[r, k]) ** 2
         out[i] = total
 
@@ -193,6 +195,7 @@ def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats)
         if gi != 0.0:
             r, c = row_of[i], cell[i]
             for k in range(X.shape[1]):
+                # The sums of all rows of a cell serve every column that is constant on the cell.
                 out[c, k] += gi * X[r, k]
 
 
@@ -207,6 +210,7 @@ def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> No
         for k in range(0, m - 3, 4):
             first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
             third, fourth = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
+            # Four rows share one pass over the scores, which costs more than the arithmetic.
             a, b, c, d = change[k], change[k + 1], change[k + 2], change[k + 3]
             for j in range(high - low):
                 part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]

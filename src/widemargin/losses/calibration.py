@@ -28,8 +28,6 @@ Complexes: TypeAlias = npt.NDArray[np.complexfloating[Any]] | Floats
 _TINY = 1e-50
 """Powers up to the fourth neither vanish nor overflow beside it."""
 
-_UNIT = 1e-12  # relative: numbers so little out of range are rounded into it
-
 
 def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
     """Psi of margin pursuit in closed form.
@@ -61,12 +59,21 @@ def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale
     """
     size, g, s = _arguments(theta, margin_level, scale)
     size = np.abs(size)
-    if not (size <= 1.0 + _UNIT).all():
+    if not (size <= 1.0 + 1e-12).all():  # so little out of range is rounding
         raise DataError("theta must lie between -1 and 1.")
     size = np.minimum(size, 1.0)
-    # Psi is the largest of the lines theta -> theta B(u) - (A(u) - phi(0)), at one of the two roots
+    # Where both arguments of psi lie inside, u is the middle root of
+    # u^3 - 3 theta g u^2 + (3 g^2 - 6) u + theta (6 g - g^3). With u = t + theta g that is
+    # t^3 - 3 r^2 t + 2 theta (1 - theta^2) g^3, r^2 = 2 - g^2 (1 - theta^2).
+    r = np.sqrt(np.maximum(2.0 - g**2 * (1.0 - size**2), 1e-12 * (1.0 + g**2)))
+    sine = np.minimum(size * (1.0 - size**2) * (g / r) ** 3, 1.0)
+    inside = size * g + 2.0 * r * np.sin(np.arcsin(sine) / 3.0)
+    # Where psi(g + u) is constant, g - u is the x in [0, sqrt 2] with x - x^3/6 = v, by Viete's formula.
+    v = (1.0 - size) / (1.0 + size) * TOP
+    beyond = g - 2.0 * KNEE * np.sin(np.arcsin(np.clip(v / TOP, 0.0, 1.0)) / 3.0)
+    # Psi is the largest of the lines theta -> theta B(u) - (A(u) - phi(0)), at one of the two roots.
     found = np.zeros(g.shape)
-    for u in (_root_inside(size, g), g - _inverse_psi((1.0 - size) / (1.0 + size) * TOP)):
+    for u in (inside, beyond):
         rise, odd = _parts(np.clip(u, 0.0, g), g)
         found = np.maximum(found, size * odd - rise)
     return _plain(s * (s * found))
@@ -96,18 +103,32 @@ def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.
     """
     a, g, s = _arguments(value, margin_level, scale)
     a = a / s / s
-    if not ((a >= 0.0) & (a <= _rho(g) * (1.0 + _UNIT))).all():
+    if not ((a >= 0.0) & (a <= _rho(g) * (1.0 + 1e-12))).all():
         raise DataError("value must lie between 0 and phi(0), the largest value of Psi: psi_transform(1.0, ...).")
-    found = np.ones(g.shape)
-    roots = [
-        np.where((np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0), u.real, g)
-        for u in (*_slope_roots_inside(a, g), *_slope_roots_beyond(a, g))
-    ]
-    for u in (*roots, _small_root(a, g)):
+    # Inside, with v = u^2, A = 1/2 - g^2/4, B = 1 - g^2/6:  v^3/144 + (A/6 - B/8) v^2 + (A B + a/2) v = a B.
+    alpha, beta = 0.5 - 0.25 * g**2, 1.0 - g**2 / 6.0
+    inside = _cubic(144.0 * (alpha / 6.0 - beta / 8.0), 144.0 * (alpha * beta + 0.5 * a), -144.0 * a * beta)
+    # Beyond, with x = g - u, k = psi(g + u), b = a - rho(g), e = b + 2 k g - 1/2:
+    # k/8 x^4 - e/6 x^3 - k/2 x^2 + e x = -k b.
+    b = a - _rho(g)
+    e = b + 2.0 * TOP * g - 0.5
+    beyond = _quartic(-4.0 * e / (3.0 * TOP), np.full_like(e, -4.0), 8.0 * e / TOP, 8.0 * b)
+    candidates = [*(np.sqrt(v) for v in inside), *(g - x for x in beyond)]
+    roots = [np.where((np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0), u.real, g) for u in candidates]
+    # The root inside that is next to 0, where Cardano's formula has no digits left: Newton steps in v.
+    alpha, beta = np.maximum(alpha, 0.0), np.maximum(beta, 0.0)
+    second, first = alpha / 6.0 - beta / 8.0, alpha * beta + 0.5 * a
+    v = np.where(first > 0.0, a * beta / np.where(first > 0.0, first, 1.0), 0.0)
+    for _ in range(4):
+        slope = v**2 / 48.0 + 2.0 * second * v + first
+        safe = np.where(slope > 0.0, slope, 1.0)
+        v = np.where(slope > 0.0, v - (v * (v**2 / 144.0 + second * v + first) - a * beta) / safe, v)
+    theta = np.ones(g.shape)
+    for u in (*roots, np.sqrt(np.clip(v, 0.0, g**2))):
         rise, odd = _parts(np.clip(u, 1e-300, g), g)  # any u in (0, g] bounds theta from above
-        found = np.minimum(found, (a + rise) / odd)
-    found = np.where(a < _rho(g) * (1.0 - 1e-15), np.clip(found, 0.0, 1.0), 1.0)
-    return _plain(np.where(a > 0.0, found, 0.0 * found))
+        theta = np.minimum(theta, (a + rise) / odd)
+    theta = np.where(a < _rho(g) * (1.0 - 1e-15), np.clip(theta, 0.0, 1.0), 1.0)
+    return _plain(np.where(a > 0.0, theta, 0.0 * theta))
 
 
 def excess_risk_bound(
@@ -150,6 +171,7 @@ def _arguments(
     for name, item in (("margin_level", level), ("scale", s)):
         if not ((item > 0.0) & (item >= _TINY) & (item <= 1.0 / _TINY)).all():
             raise DataError(f"{name} must be positive, from {_TINY:g} to {1.0 / _TINY:g}.")
+    # Only the ratio matters: Psi is s^2 times that of scale 1.
     g = level / s
     if not ((g >= _TINY) & (g <= 1.0 / _TINY)).all():
         raise DataError(f"margin_level over scale must lie between {_TINY:g} and {1.0 / _TINY:g}.")
@@ -170,10 +192,12 @@ def _parts(u: Floats, g: Floats) -> tuple[Floats, Floats]:
     """
     small = np.minimum(g, KNEE)  # what the quartic is asked for, only where g is inside
     square = u**2
+    # How far g + u lies beyond the knee, where the quartic has to be bent back.
     over = np.maximum(g + u - KNEE, 0.0)
     bend = over**3 * (KNEE / 6.0 + over / 24.0)
     inside_rise = square * (0.5 - small**2 / 4.0 - square / 24.0) + 0.5 * bend
     inside_odd = u * (small - small * (small**2 + square) / 6.0) + 0.5 * bend
+    # The same from the other side: how far g - u lies inside it.
     under = np.clip(KNEE - (g - u), 0.0, 2.0 * KNEE)
     dip = under**3 * (KNEE / 6.0 - under / 24.0)
     inside = g <= KNEE
@@ -186,53 +210,13 @@ def _rho(u: Floats) -> Floats:
     return np.asarray(c**2 * (0.5 - c**2 / 24.0) + (np.abs(u) - c) * TOP)
 
 
-def _inverse_psi(v: Floats) -> Floats:
-    """The u in [0, sqrt 2] with `u - u^3/6 = v`, by Viete's formula."""
-    return np.asarray(2.0 * KNEE * np.sin(np.arcsin(np.clip(v / TOP, 0.0, 1.0)) / 3.0))
-
-
-def _root_inside(theta: Floats, g: Floats) -> Floats:
-    """u where both arguments lie inside: the middle root of `u^3 - 3 theta g u^2 + (3 g^2 - 6) u + theta (6 g - g^3)`.
-
-    With `u = t + theta g` it is `t^3 - 3 r^2 t + 2 theta (1 - theta^2) g^3`, `r^2 = 2 - g^2 (1 - theta^2)`.
-    """
-    r = np.sqrt(np.maximum(2.0 - g**2 * (1.0 - theta**2), 1e-12 * (1.0 + g**2)))
-    sine = np.minimum(theta * (1.0 - theta**2) * (g / r) ** 3, 1.0)
-    return np.asarray(theta * g + 2.0 * r * np.sin(np.arcsin(sine) / 3.0))
-
-
-def _small_root(a: Floats, g: Floats) -> Floats:
-    """The root of `_slope_roots_inside` near 0, where Cardano's formula has no digits left: Newton steps in v = u^2."""
-    alpha, beta = np.maximum(0.5 - 0.25 * g**2, 0.0), np.maximum(1.0 - g**2 / 6.0, 0.0)
-    b, c = alpha / 6.0 - beta / 8.0, alpha * beta + 0.5 * a
-    v = np.where(c > 0.0, a * beta / np.where(c > 0.0, c, 1.0), 0.0)
-    for _ in range(4):
-        slope = v**2 / 48.0 + 2.0 * b * v + c
-        safe = np.where(slope > 0.0, slope, 1.0)
-        v = np.where(slope > 0.0, v - (v * (v**2 / 144.0 + b * v + c) - a * beta) / safe, v)
-    return np.asarray(np.sqrt(np.clip(v, 0.0, g**2)))
-
-
-def _slope_roots_inside(a: Floats, g: Floats) -> list[Complexes]:
-    """With v = u^2, A = 1/2 - g^2/4, B = 1 - g^2/6:  v^3/144 + (A/6 - B/8) v^2 + (A B + a/2) v = a B."""
-    alpha, beta = 0.5 - 0.25 * g**2, 1.0 - g**2 / 6.0
-    roots = _cubic(144.0 * (alpha / 6.0 - beta / 8.0), 144.0 * (alpha * beta + 0.5 * a), -144.0 * a * beta)
-    return [np.sqrt(v) for v in roots]
-
-
-def _slope_roots_beyond(a: Floats, g: Floats) -> list[Complexes]:
-    """With x = g - u, k = psi(g + u), b = a - rho(g), e = b + 2 k g - 1/2: k/8 x^4 - e/6 x^3 - k/2 x^2 + e x = -k b."""
-    b = a - _rho(g)
-    e = b + 2.0 * TOP * g - 0.5
-    return [g - x for x in _quartic(-4.0 * e / (3.0 * TOP), np.full_like(e, -4.0), 8.0 * e / TOP, 8.0 * b)]
-
-
 def _cubic(b: Complexes, c: Complexes, d: Complexes) -> list[Complexes]:
     """The three complex roots of `x^3 + b x^2 + c x + d`, by Cardano's formula, elementwise."""
     b, c, d = (np.asarray(item, dtype=np.complex128) for item in (b, c, d))
     p, q = c - b**2 / 3.0, 2.0 * b**3 / 27.0 - b * c / 3.0 + d
     root = np.sqrt(q**2 / 4.0 + p**3 / 27.0)
     one, other = -q / 2.0 + root, -q / 2.0 - root
+    # The larger of the two cube roots keeps its digits; the other follows from it.
     larger = np.where(np.abs(one) >= np.abs(other), one, other) ** (1.0 / 3.0)
     safe = np.where(larger == 0.0, 1.0, larger)
     turn = np.exp(2j * np.pi / 3.0)

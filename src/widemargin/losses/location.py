@@ -18,9 +18,6 @@ from widemargin.losses.margin import CATONI, psi, psi_slope
 __all__ = ["Location", "catoni_location", "catoni_scale", "location_root"]
 
 
-_LARGEST = 1e150
-
-
 class Location(NamedTuple):
     """Estimate and confidence radius; floats for one sample, else arrays."""
 
@@ -163,8 +160,8 @@ def catoni_location(
         raise DataError(f"sample has the shape {m.shape}; give (n,) or (n, k) with n > 0.")
     if not np.isfinite(columns).all():
         raise DataError("sample holds numbers that are not finite; leave those rows out.")
-    if float(np.abs(columns).max()) > _LARGEST:
-        raise DataError(f"sample holds numbers beyond {_LARGEST:g}, whose squares overflow; divide it by a constant.")
+    if float(np.abs(columns).max()) > 1e150:
+        raise DataError("sample holds numbers beyond 1e+150, whose squares overflow; divide it by a constant.")
     if np.ndim(delta) or not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
     n, k = columns.shape
@@ -174,9 +171,11 @@ def catoni_location(
     places = [np.arange(n)]
     if groups is not None:
         names = _vector("groups", groups, n)
+        # NaN is the one value that differs from itself.
         missing = sum(name is None or name != name for name in names.tolist())
         if missing:
             raise DataError(f"{missing} of {n} values of groups are missing; leave those rows out, or name them.")
+        # numpy.unique gives the order of the groups that the docstring promises.
         code = np.unique(names, return_inverse=True)[1]
         places = [np.flatnonzero(code == c) for c in range(int(code.max()) + 1)]
     one = np.empty((len(places), k))
@@ -185,7 +184,9 @@ def catoni_location(
         share = weight[rows]
         if not share.sum() > 0.0:
             raise DataError("all rows of a sample or of a group have weight 0; leave them out, or give them weight.")
+        # Weights count relative to their group, and their number by how even they are.
         share = share / share.sum()
+        # (sum w)^2 / sum w^2, for weights of sum 1.
         n_effective[g] = 1.0 / (share @ share)
         own_variance[g] = share @ (columns[rows] - share @ columns[rows]) ** 2
     spread = own_variance if variance is None else _like("variance", variance, one, m.ndim)
@@ -194,6 +195,7 @@ def catoni_location(
     if isinstance(scale, str):
         if scale != "catoni":
             raise DataError(f"scale is {scale!r}; give a positive number or 'catoni'.")
+        # Equal numbers have no variance; any scale gives their value.
         s = np.where(spread > 0.0, catoni_scale(spread, n_effective, delta), 1.0)
     else:
         s = _like("scale", scale, one, m.ndim)
@@ -201,6 +203,7 @@ def catoni_location(
         raise DataError("a scale must be a positive number.")
     for g, rows in enumerate(places):
         for j in range(k):
+            # The median is a start that outliers do not move.
             mine = np.ascontiguousarray(columns[rows, j])
             value[g, j] = location_root(mine, weight[rows], s[g, j], CATONI, float(np.median(mine)))
     radius = catoni_radius(spread, s, n_effective, delta)
@@ -231,6 +234,7 @@ def _like(name: str, given: object, one: Floats, ndim: int) -> Floats:
     """Numbers for the results, broadcast to (groups, columns); for a vector of rows they come without columns."""
     made = _numbers(name, given)
     try:
+        # A vector of rows has no axis of columns, so one is added before broadcasting.
         return np.broadcast_to(made[..., None] if ndim == 1 else made, one.shape)
     except ValueError:
         shape = one.shape[:1] if ndim == 1 else one.shape

@@ -44,6 +44,7 @@ def rho(kind: int, u: float) -> float:
     """The loss at scale 1 of the distance u."""
     a = abs(u)
     if kind == CATONI:
+        # Beyond the knee the loss goes on as a line, whose slope is TOP.
         c = min(a, KNEE)
         return c * c * (0.5 - c * c / 24.0) + (a - c) * TOP
     if a < 0.5:
@@ -66,6 +67,7 @@ def psi_slope(kind: int, u: float) -> float:
     if kind == CATONI:
         c = min(abs(u), KNEE)
         return max(0.0, 1.0 - 0.5 * c * c)
+    # The derivative of tanh is 1 - tanh^2.
     t = float(np.tanh(u))
     return 1.0 - t * t
 
@@ -77,6 +79,7 @@ def sum_losses(kind: int, level: float, scale: float, m: Floats, weight: Floats,
     for i in range(m.shape[0]):
         u = (level - m[i]) / scale
         total += weight[i] * rho(kind, u)
+        # phi' = -s psi: the margin falls as the distance u grows.
         slope[i] = -scale * weight[i] * psi(kind, u)
     return scale * scale * total
 
@@ -119,6 +122,7 @@ class MarginLoss:
 
     def __post_init__(self) -> None:
         for name in ("margin_level", "scale"):
+            # Squares of these numbers must neither vanish nor overflow.
             value = getattr(self, name)
             if not (value > 0.0 and _TINY <= value <= 1.0 / _TINY):
                 raise DataError(f"{name} is {value!r}; it must be a positive number from {_TINY:g} to {1.0 / _TINY:g}.")
@@ -156,6 +160,7 @@ class MarginLoss:
         return self.scale * self.top
 
     def _each(self, order: int, margins: npt.ArrayLike) -> Floats:
+        # The loop runs over flat arrays, whatever the shape of the margins.
         m = np.asarray(margins, dtype=np.float64)
         out = np.empty(m.shape)
         fill(self.kind, order, float(self.margin_level), float(self.scale), m.ravel(), out.reshape(-1))

@@ -24,6 +24,7 @@ def ramp(z: Floats) -> Floats:
 def ramp_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> None:
     """Add `weight_i ramp(z_i)` to `positive[cell_i]`."""
     for i in range(z.shape[0]):
+        # The probability of "positive", so the sum is the mass of the randomised classifier.
         positive[cell[i]] += weight[i] * min(1.0, max(0.0, 0.5 + z[i]))
 
 
@@ -40,6 +41,7 @@ def hinge_sums(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats
     """Add the kept hinges: `weight_i max(0, 1/2 + z_i)` to `plus[cell_i]`, those of -z_i to `minus`."""
     for i in range(z.shape[0]):
         if keep[i] & 1:
+            # A side whose bit is not set is a constant, and was counted when the majoriser was made.
             plus[cell[i]] += weight[i] * max(0.0, 0.5 + z[i])
         if keep[i] & 2:
             minus[cell[i]] += weight[i] * max(0.0, 0.5 - z[i])
@@ -53,10 +55,12 @@ def majoriser(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats,
     """
     for i in range(z.shape[0]):
         bits = 0
+        # The hinge is at most 1 here, so it lies below the constant and is tight at z.
         if z[i] <= 0.5:
             bits += 1
         else:
             plus[cell[i]] += weight[i]
+        # The same from the other side; in between both hinges are kept.
         if z[i] >= -0.5:
             bits += 2
         else:

@@ -24,10 +24,6 @@ from widemargin.losses.margin import MarginLoss
 __all__ = ["Certified", "MarginPursuitProblem", "data_driven_scale", "lemma_6_scale"]
 
 
-_COLUMNS = 1000
-_GRADIENTS = 100  # whitened rows usually save L-BFGS more gradients than that
-
-
 class Certified(NamedTuple):
     """A point with its best bias: value, and by how much it can exceed the least one (NaN where lam is 0)."""
 
@@ -149,30 +145,27 @@ class MarginPursuitProblem:
     def curvature(self) -> Floats | None:
         """Second derivative of P where all phi'' are 1 (a bound), lower triangle in Fortran order.
 
-        None where it costs as much as `_GRADIENTS` gradients, or would be large.
+        None where it costs as much as a hundred gradients, or would be large.
         """
-        if "curvature" not in self.shared:
-            self.shared["curvature"] = self._mean_squares()
-        found = self.shared["curvature"]
-        if found is None:
-            return None
-        d = np.arange(self.rows.n_features)
-        made = found.copy(order="F")
-        made[d, d] += self.lam
-        return made
-
-    def _mean_squares(self) -> Floats | None:
-        """The curvature without the regulariser."""
         d = self.rows.n_features
-        if d > _COLUMNS or self.rows.n_stored > 4 * _GRADIENTS * self.n_rows:
+        if "curvature" not in self.shared:
+            # Without the regulariser, so that it serves every lam. Whitened rows usually save L-BFGS more than the
+            # hundred gradients that this may cost.
+            mean_squares = None
+            if d <= 1000 and self.rows.n_stored <= 400 * self.n_rows:
+                gram, sums = self.rows.moments(self.share)
+                mean_squares = np.zeros((self.n_unknowns, self.n_unknowns), order="F")
+                mean_squares[:d, :d] = gram
+                if self.fit_intercept:
+                    mean_squares[d, :d] = sums
+                    mean_squares[d, d] = 1.0
+            self.shared["curvature"] = mean_squares
+        shared = self.shared["curvature"]
+        if shared is None:
             return None
-        gram, sums = self.rows.moments(self.share)
-        made = np.zeros((self.n_unknowns, self.n_unknowns), order="F")
-        made[:d, :d] = gram
-        if self.fit_intercept:
-            made[d, :d] = sums
-            made[d, d] = 1.0
-        return made
+        curvature = shared.copy(order="F")
+        curvature[np.arange(d), np.arange(d)] += self.lam
+        return curvature
 
     def smoothness(self) -> float:
         """Largest curvature of P, from 30 steps of the power method; phi'' is at most 1."""

@@ -123,20 +123,16 @@ class ConstrainedHinge(Protocol):
     @property
     def variant(self) -> Variant:
         """What leads from the problem of a block to its share of this one."""
-        ...
 
     @property
     def at(self) -> BlockedPoint | None:
         """Where the majorisation is tight, for rows in blocks."""
-        ...
 
     def scores(self, w: Floats, b: float) -> Floats:
         """`X w - b`."""
-        ...
 
     def values(self, z: Floats) -> tuple[float, Floats]:
         """Loss without the regulariser and excess of each constraint."""
-        ...
 
 
 def exact_penalty(multipliers: Floats, rho: float) -> Floats:

@@ -1,6 +1,7 @@
 """The level method over blocks: the optimum in memory, bounds that hold, the same bits wherever the blocks are."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from widemargin.solvers.convex import newton
 from widemargin.solvers.convex.block_passes import Opening, open_hinges
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.level_method import Cuts, LevelOptions, Master, _Search, solve
+from widemargin.solvers.convex.small_qp import minimise
 from widemargin.solvers.ramp.majorization import minimise_ramp
 
 
@@ -65,7 +67,7 @@ def test_every_bound_is_below_the_exact_optimum(seed: int, m: int, fit_intercept
 
 
 def test_bounds_hold_where_the_programme_is_solved_badly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("widemargin.solvers.convex.small_qp._MOST", 3)
+    monkeypatch.setattr("widemargin.solvers.convex.small_qp.minimise", partial(minimise, most=3))
     for seed in range(5):
         problem, w, b = random_ramp_problem(seed, 60, 3, 2)
         sub, there = both(problem, w, b)

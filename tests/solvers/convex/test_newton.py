@@ -17,7 +17,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import linear_system as newton_system
 from widemargin.solvers.convex import smoothed_hinges as loops
-from widemargin.solvers.convex.linear_system import SystemOptions
+from widemargin.solvers.convex.linear_system import SystemOptions, moved
 from widemargin.solvers.convex.newton import LinearRun, solve
 from widemargin.solvers.convex.proximal import Line, NewtonOptions, Value
 
@@ -150,7 +150,7 @@ def test_sums_by_cell_and_by_column_agree(sparse: bool, monkeypatch: pytest.Monk
     by_cells = solve(sub, tol=1e-8)
     no_sums = NewtonOptions(system=SystemOptions(cell_sums=0))
     monkeypatch.setattr("widemargin.linalg.matrix_blocks._CHUNK", 7)
-    assert not LinearRun(sub, 1.0, None, 1.0, no_sums).rows.by_cells
+    assert not LinearRun(sub, 1.0, None, 1.0, no_sums).hinges.by_cells
     by_columns = solve(sub, tol=1e-8, options=no_sums)
     assert by_columns.n_iter == by_cells.n_iter
     np.testing.assert_allclose(by_columns.w, by_cells.w, rtol=0, atol=1e-9)
@@ -471,7 +471,7 @@ def test_rows_factors_and_steps_in_float32_lead_to_the_same_solution(monkeypatch
     """Wide dense rows: a copy in float32 steers, the point is certified by the rows themselves."""
     sub = random_subproblem(5, 400, 30, 2)
     exact = solve(sub, tol=1e-7)
-    monkeypatch.setattr("widemargin.linalg.matrix_blocks._WIDE", 10)
+    monkeypatch.setattr("widemargin.linalg.matrix_blocks.RowBlocks.wide", 10)
     options = NewtonOptions(broad=10, system=SystemOptions(single_factor=10))
     short = replace(sub, rows=RowBlocks([(block.X[block.row_of], None) for block in sub.rows.blocks]))
     factors: list[Any] = []
@@ -520,10 +520,16 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
     up, um, A, B = rng.random(n), rng.random(n), rng.random(k), rng.random(k)
     common = (weight, cell, keep, up, um, delta)
     found = []
-    for name in loops.__all__:
-        assert name in ("SmoothedHinges", "smooth_sums", "side_slopes", "moved", "add_by_cell", "move_dual")
+    compiled_passes = {
+        name: getattr(loops, name) for name in ("smooth_sums", "side_slopes", "add_by_cell", "move_dual")
+    }
+    assert set(loops.__all__) == {"NewtonRows", "SmoothedHinges", "Width"} | compiled_passes.keys()
+    compiled_passes["moved"] = moved
     start, known = rng.random((2, n)), rng.random(n) * (rng.random(n) < 0.7)
-    for passes in (loops, SimpleNamespace(**{name: getattr(loops, name).py_func for name in loops.__all__[1:]})):
+    for passes in (
+        SimpleNamespace(**compiled_passes),
+        SimpleNamespace(**{name: compiled_pass.py_func for name, compiled_pass in compiled_passes.items()}),
+    ):
         sums, masses, curvature = np.zeros((k, 4)), np.zeros((k, 4)), np.zeros(n)
         change, sides, seen = np.empty((3, n)), start.copy(), known.copy()
         passes.smooth_sums(z, dz, 0.3, *common, sums)
@@ -551,7 +557,7 @@ def test_what_moved_is_within_the_tolerance_afterwards(seed: int, tol: float) ->
     rng = np.random.default_rng(seed)
     known, curvature = rng.random((2, 30)) * (rng.random((2, 30)) < 0.6)
     before, change = known.copy(), np.empty(30)
-    loops.moved(curvature, known, tol, change)
+    moved(curvature, known, tol, change)
     np.testing.assert_allclose(before + change, known, rtol=0, atol=1e-15)
     assert np.all(np.abs(known - curvature) <= tol * curvature)
 

@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Status
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, optimal_bias, values
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 
 
 def problem(seed, n=80, C=1.0, **options):
@@ -30,8 +30,8 @@ def test_the_optimum_of_libsvm_has_no_gap(C):
     coef = np.zeros(p.n_rows)
     coef[peer.support_] = peer.dual_coef_[0]
     scores = p.rows.block(slice(None)) @ coef
-    b = optimal_bias(p, scores)
-    found = values(p, coef, scores, b)
+    b = p.optimal_bias(scores)
+    found = p.values(coef, scores, b)
     assert b == pytest.approx(peer.intercept_[0], abs=1e-5)
     assert found.primal - found.dual == pytest.approx(0.0, abs=1e-5 * found.primal)
     assert found.violation < 1e-4
@@ -49,9 +49,9 @@ def test_a_feasible_dual_point_bounds_every_primal_point(seed):
     a[positive] *= min(1.0, a[~positive].sum() / a[positive].sum())
     a[~positive] *= a[positive].sum() / a[~positive].sum()
     coef = p.y * a
-    dual = values(p, coef, K @ coef, 0.0).dual
+    dual = p.values(coef, K @ coef, 0.0).dual
     other = rng.normal(size=30) * rng.uniform(0, 2)
-    assert dual <= values(p, other, K @ other, rng.normal()).primal + 1e-9
+    assert dual <= p.values(other, K @ other, rng.normal()).primal + 1e-9
 
 
 @given(st.integers(0, 10_000), st.booleans())
@@ -63,19 +63,19 @@ def test_the_bias_is_the_best_of_all_kinks(seed, ties):
     scores = rng.integers(-2, 3, n).astype(float) if ties else rng.normal(size=n)
     upper = rng.integers(1, 4, n).astype(float)
     p = KernelProblem(problem(2)[1].rows, y, upper)
-    b = optimal_bias(p, scores)
+    b = p.optimal_bias(scores)
     assert hinge(p, scores, b) <= min(hinge(p, scores, kink) for kink in y - scores) + 1e-9
-    assert optimal_bias(KernelProblem(p.rows, y, upper, fit_intercept=False), scores) == 0.0
+    assert KernelProblem(p.rows, y, upper, fit_intercept=False).optimal_bias(scores) == 0.0
 
 
 def test_the_middle_of_a_flat_stretch_is_taken():
     p = KernelProblem(problem(2)[1].rows, np.array([1.0, -1.0]), np.ones(2))
-    assert optimal_bias(p, np.array([3.0, -3.0])) == 0.0
+    assert p.optimal_bias(np.array([3.0, -3.0])) == 0.0
 
 
 def test_without_a_bias_every_gradient_counts():
     _, p = problem(3, 20, fit_intercept=False)
-    found = values(p, np.zeros(20), np.zeros(20), 0.0)
+    found = p.values(np.zeros(20), np.zeros(20), 0.0)
     assert found.violation == pytest.approx(1.0)
     assert found.primal == pytest.approx(20.0) and found.dual == 0.0
 
@@ -91,9 +91,9 @@ def test_rows_held_out_change_nothing(seed, fit_intercept):
     whole = KernelProblem(rows, y, upper, fit_intercept)
     kept = upper > 0
     if not kept.any():
-        assert optimal_bias(whole, scores) == 0.0
+        assert whole.optimal_bias(scores) == 0.0
         return
     part = KernelProblem(rows, y[kept], upper[kept], fit_intercept)
-    b = optimal_bias(whole, scores)
-    assert b == optimal_bias(part, scores[kept])
-    assert values(whole, coef, scores, b) == pytest.approx(values(part, coef[kept], scores[kept], b))
+    b = whole.optimal_bias(scores)
+    assert b == part.optimal_bias(scores[kept])
+    assert whole.values(coef, scores, b) == pytest.approx(part.values(coef[kept], scores[kept], b))

@@ -17,7 +17,6 @@ from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.nested import NestedOptions
 from widemargin.solvers.kernel_svm.dual.spatial import SpatialOptions
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import values
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder, Schedule
 
 
@@ -139,7 +138,7 @@ def test_a_run_that_is_cut_short_returns_the_best_model_that_was_looked_at(name,
         assert found.primal <= min(looks) * (1 + 1e-12)
         rose += looks[last - 1] > 1.01 * min(looks)
         scores = p.rows.block(slice(None)) @ found.coef
-        at = values(p, found.coef, scores, found.intercept)
+        at = p.values(found.coef, scores, found.intercept)
         assert found.primal == pytest.approx(at.primal, rel=1e-4)
         assert found.violation == pytest.approx(at.violation, rel=1e-3, abs=1e-6)
         assert at.dual * (1 - 1e-4) <= found.dual <= optimum * (1 + 1e-6) <= found.primal * (1 + 1e-5)

@@ -14,7 +14,7 @@ from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import bounds, responses, values
+from widemargin.solvers.kernel_svm.problem import responses
 from widemargin.solvers.kernel_svm.smo import SMOOptions
 
 
@@ -82,12 +82,12 @@ def test_an_end_at_any_step_has_true_scores(seed, fit_intercept, last):
     X, y = rng.integers(-2, 3, (30, 2)).astype(float), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, 30) ** 2, fit_intercept=fit_intercept)
     result = smo.solve(p, tol=1e-6, max_iter=last, options=SMOOptions(interval=3, shrunk=0.9))
-    at = values(p, result.coef, responses(p.rows, result.coef), result.intercept)
+    at = p.values(result.coef, responses(p.rows, result.coef), result.intercept)
     assert result.primal == pytest.approx(at.primal, rel=1e-9, abs=1e-9)
     assert result.violation == pytest.approx(at.violation, rel=1e-9, abs=1e-9)
     assert result.dual >= at.dual - 1e-9 * abs(at.dual)
     assert result.n_iter <= last
-    lower, upper = bounds(p)
+    lower, upper = p.bounds()
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.dual <= exact(p) * (1 + 1e-6) + 1e-6
 

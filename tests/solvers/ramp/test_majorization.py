@@ -388,7 +388,7 @@ def test_a_plateau_at_the_start_is_left_by_more_exact_steps(rho: float) -> None:
     asked: list[float] = []
 
     class Plateau:
-        last, budget, excess, value = object(), Budget(), np.zeros(1), 1.0
+        last, budget, violation, value = object(), Budget(), 0.0, 1.0
 
         def merit(self, rho: float) -> float:
             return self.value

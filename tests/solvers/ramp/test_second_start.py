@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from testing.cells import of_pairs
 from testing.ramp_problems import random_ramp_problem
 
 from widemargin.estimators.rate_constrained.training import Deterministic, Randomized
-from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
@@ -48,7 +48,7 @@ def precise(seed: int, floor: float = 0.85, n: int = 300) -> RateConstrainedProb
     X = rng.standard_normal((n, 4))
     positive = X[:, 0] + 0.8 * rng.standard_normal(n) > 0.9
     weight = np.bincount(positive.astype(int)).astype(float)
-    coef = CellCoefficients.of_pairs(  # floor (TP + FP) - TP <= 0, with the positives' side written as what they miss
+    coef = of_pairs(  # floor (TP + FP) - TP <= 0, with the positives' side written as what they miss
         np.array([1.0, 0.0]) / n, np.array([0.0, 1.0]) / n, np.array([0, 1, 2]), np.array([0, 0]),
         np.array([floor, 0.0]) / n, np.array([0.0, 1.0 - floor]) / n,
     )  # fmt: skip

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from testing.cells import of_pairs
 
-from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import best_mixture
 from widemargin.solvers.thresholds.per_group import best_pair, best_per_group
@@ -23,7 +23,7 @@ def make(seed, n=12, groups=2, m=2, ties=False, cells=4, slack=0.15):
     cell = rng.integers(0, cells, n).astype(np.int32)
     cell_weight = np.bincount(cell, weight, cells)
     alpha, beta = rng.random((2, cells, m)) / n
-    coef = CellCoefficients.of_pairs(
+    coef = of_pairs(
         *rng.random((2, cells)) / n, np.arange(cells + 1, dtype=np.int64) * m, np.tile(np.arange(m), cells),
         alpha.ravel(), beta.ravel(),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from testing.cells import of_pairs
 
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds import threshold_sweep as loops
@@ -40,7 +41,7 @@ def task(seed: int, n: int, m: int, ties: bool, *, dyadic: bool = False) -> Task
 
     weight = rng.integers(1, 4, n) / 2.0 if dyadic else rng.uniform(0.5, 2.0, n)
     used = rng.random((k, m)) < 0.7
-    coef = CellCoefficients.of_pairs(
+    coef = of_pairs(
         numbers(k), numbers(k), np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64),
         np.nonzero(used)[1].astype(np.int64), numbers(k, m)[used], numbers(k, m)[used],
     )  # fmt: skip

@@ -18,7 +18,7 @@ from widemargin.exceptions import KernelError
 from widemargin.extending import Floats, Ints, Reals, kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
 
 __all__ = ["norm_ball", "solve"]
@@ -70,7 +70,7 @@ def solve(
     KernelError
         If a squared norm comes out negative, or the radius is not positive.
     """
-    refuse_bias(problem, "SGD in a norm ball")
+    problem.refuse_bias("SGD in a norm ball")
     limit = float(problem.upper.sum()) ** 0.5 if radius is None else radius
     if not (limit >= 0.0 and np.isfinite(limit)):
         raise KernelError(f"radius={radius!r} must be a finite number >= 0.")

@@ -28,7 +28,7 @@ from sklearn.utils.validation import _get_feature_names
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Ints, Matrix, Seed
-from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
+from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import refuse_one_class
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.kernel_svm import multiclass

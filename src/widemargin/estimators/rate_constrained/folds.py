@@ -27,7 +27,7 @@ import numpy as np
 import scipy.stats
 
 from widemargin._typing import Bools, Floats, Ints
-from widemargin.distributed.sweep import Deadline, is_serial, side_by_side
+from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.thresholds.scores import Split
@@ -145,7 +145,7 @@ def validate(
 ) -> list[list[FoldMeasure]]:
     """Measures of every setting on every fold that was done; a fold that is cut short is left out.
 
-    Folds are measured side by side where `joblib.parallel_config` says so (see `distributed/sweep.py`): the callbacks
+    Folds are measured side by side where `joblib.parallel_config` says so (see `distributed/workers.py`): the callbacks
     are then told of a fold when it is done.
     """
     done: list[list[FoldMeasure]] = []

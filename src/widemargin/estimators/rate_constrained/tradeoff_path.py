@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Table
-from widemargin.distributed.sweep import Deadline, side_by_side
+from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._binary import as_goal
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep

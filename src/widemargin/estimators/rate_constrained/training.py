@@ -23,8 +23,8 @@ from widemargin.problems.rate_constrained import RateConstrainedProblem, build_p
 from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
+from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
 from widemargin.solvers.ramp.coordinate_moves import best_step, repair
-from widemargin.solvers.ramp.feasibility import Diagnosis, diagnose
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.tightening import Candidate, Enforced, Measures, Moves, enforce, enforce_from_two_starts
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_threshold_of_blocks

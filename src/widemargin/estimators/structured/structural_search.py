@@ -23,7 +23,7 @@ from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin._typing import Floats, Ints, Seed
-from widemargin.distributed.sweep import Deadline, side_by_side
+from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError, MarginConvergenceWarning

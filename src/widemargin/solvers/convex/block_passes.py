@@ -18,8 +18,7 @@ from widemargin._typing import Flags, Floats, Ints
 from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, Variant, block_scores
 from widemargin.solvers.base import ConstrainedHinge, Shares
 from widemargin.solvers.convex.linear_system import BandRows, Moments, SystemOptions
-from widemargin.solvers.convex.row_passes import NewtonRows, Width
-from widemargin.solvers.convex.smoothed_hinges import move_dual
+from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width, move_dual
 from widemargin.solvers.convex.subsample_start import spread_shares
 
 __all__ = ["BlockPasses", "Opening", "block_problem", "open_hinges"]

@@ -89,6 +89,7 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
     def add_point(self, w: Floats, b: float, objective: float, excess: Floats) -> None:
         """Keep a point if it is the best under the present penalty; call after `add_dual`."""
         point = ConvexPoint(w, b, objective, excess)
+        # Points are compared by the penalty in force, never by one they were found under.
         self.offer(self._measured(point), point)
 
     def correct(self, objective: float, excess: Floats) -> None:
@@ -104,6 +105,7 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
         self, n_iter: int, state: ConvexState, *, n_epochs: int = 0, status: Status | None = None
     ) -> ConvexResult:
         """The best point with its certificate; by default the status says whether the gap is closed."""
+        # The best point, not the last one: steps may get worse.
         w, b, _, excess = self.best
         return ConvexResult(
             w=w, b=b, multipliers=self.multipliers, primal=self.primal, dual=self.dual, gap=self.gap,

@@ -8,6 +8,7 @@ step that the killed one was at with a few passes over the rows. Rows are told a
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,7 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 
 __all__ = ["Remembered", "check_checkpoint"]
 
-_FORMAT = 2
-_NUMBERS, _ARRAYS = ("b", "primal", "dual", "gap", "n_iter", "seconds"), ("w", "multipliers", "violation")
+_FORMAT = 3
 
 
 class Remembered:
@@ -81,10 +81,10 @@ class Remembered:
                     "goal or other parameters. Start with what the checkpoint was made with, or without resume"
                 )
             self._done.append(entry)
-            return _result(entry)
+            return _result(entry["result"])
         result = self.solver(sub, tol=tol, start=start, rho=rho, budget=budget)
         if result.status in (Status.CONVERGED, Status.MAX_ITER):  # Others ended early, and not by their own rule.
-            self._done.append(_entry(name, result))
+            self._done.append({"problem": name, "result": asdict(result)})
             _write(self._path, self._done, self._rows)
         return result
 
@@ -118,14 +118,14 @@ def _sketch(sub: ConstrainedHinge) -> list[float]:
     # One look at the features with a fixed direction tells other rows apart, whatever their order in blocks.
     direction = np.random.default_rng(0).standard_normal(rows.n_features)
     rows.n_passes += 1
-    sums: Floats = rows.blocks.sum(_sketch_of, (direction, sub.coef.n_cells))
+
+    def sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
+        (direction, n_cells), problem = message, block.data
+        z = problem.rows.dot(direction, out=np.empty(problem.rows.n_rows))
+        return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
+
+    sums: Floats = rows.blocks.sum(sketch_of, (direction, sub.coef.n_cells))
     return [float(value) for value in sums.ravel()]
-
-
-def _sketch_of(block: Block, message: tuple[Floats, int]) -> Floats:
-    (direction, n_cells), problem = message, block.data
-    z = problem.rows.dot(direction, out=np.empty(problem.rows.n_rows))
-    return np.stack([np.bincount(problem.cell, problem.weight * part, n_cells) for part in (np.abs(z), z * z)])
 
 
 def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
@@ -134,35 +134,25 @@ def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: 
     digest = hashlib.sha256(solver.encode())
     parts = [sub.gamma, sub.at.w, sub.coef.alpha0, sub.coef.beta0, sub.coef.value, sub.coef.column, sub.coef.indptr]
     parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
+    # A warm start changes the result, within the tolerance.
     parts += [] if start is None else [start.w, np.array([start.b]), start.v]
     for part in parts:
         digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
     return digest.hexdigest()
 
 
-def _entry(name: str, result: ConvexResult) -> dict[str, Any]:
-    state = result.state
-    numbers = {key: getattr(result, key) for key in _NUMBERS}
-    arrays = {key: getattr(result, key).tolist() for key in _ARRAYS}
-    history = [{key: float(value) for key, value in step.items()} for step in result.history]
-    return {
-        "problem": name, **numbers, **arrays, "status": str(result.status),
-        "state": [state.w.tolist(), state.b, state.v.tolist()], "history": history,
-    }  # fmt: skip
-
-
 def _result(entry: dict[str, Any]) -> ConvexResult:
-    w, b, v = entry["state"]
+    w, b, *_, v = entry["state"]
     nothing = np.zeros(0, np.float32)  # Shares stay with the blocks, who make them anew.
-    values: dict[str, Any] = {key: entry[key] for key in _NUMBERS}
-    values |= {key: np.array(entry[key], dtype=float) for key in _ARRAYS}
+    arrays = {name: np.array(entry[name], dtype=float) for name in ("w", "multipliers", "violation")}
     state = ConvexState(np.array(w, dtype=float), b, nothing, nothing, np.array(v, dtype=float))
-    history = tuple(entry["history"])
-    return ConvexResult(**values, status=Status(entry["status"]), n_epochs=0, state=state, history=history)
+    rest = {"status": Status(entry["status"]), "state": state, "history": tuple(entry["history"])}
+    return ConvexResult(**entry | arrays | rest)
 
 
 def _write(path: Path, steps: list[dict[str, Any]], rows: list[float]) -> None:
-    body = json.dumps({"steps": steps, "rows": rows})
+    body = json.dumps({"steps": steps, "rows": rows}, default=lambda array: array.tolist())
+    # The digest tells a file that was cut off from one that is whole.
     data = {"format": _FORMAT, "sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body}
     try:
         replace_file(path, json.dumps(data).encode())

@@ -158,17 +158,13 @@ class ConvexStep:
             return (Stage(name),)
         if self.n_features <= options.wide:
             return Stage("newton", {"max_iter": options.patience}), Stage("interior-point")
-        if sub.n_constraints > options.few or self._dominated(sub.rows):
+        rows: RowBlocks = sub.rows
+        if rows.n_rows not in self._lopsided:  # whether one column is much larger than the others
+            squares, _ = rows.diagonal(np.ones(rows.n_rows))
+            self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > options.lopsided * float(squares.sum())
+        if sub.n_constraints > options.few or self._lopsided[rows.n_rows]:
             return (Stage("newton"),)
         return Stage("cutting-plane", {"max_epochs": options.epochs}), Stage("newton")
-
-    def _dominated(self, rows: RowBlocks) -> bool:
-        """Whether one column is much larger than the others."""
-        if rows.n_rows not in self._lopsided:
-            squares, _ = rows.diagonal(np.ones(rows.n_rows))
-            share = self.options.lopsided * float(squares.sum())
-            self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > share
-        return self._lopsided[rows.n_rows]
 
     def __call__(
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
@@ -177,6 +173,7 @@ class ConvexStep:
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
         # A larger penalty makes a problem harder, never easier.
         if rho >= self._handed_over.get(n, np.inf):
+            # The first solver has failed on an easier problem of this size.
             stages = stages[-1:]
         for stage in stages:
             result = self._solve(
@@ -229,6 +226,7 @@ class KernelStep(ConvexStep):
             return (Stage(self.name),)
         to_the_end = Stage("newton"), Stage("cutting-plane")
         if start is None and sub.rows.n_rows > self.options.small:
+            # From nothing every row is in the band, which Newton would have to factor.
             return Stage("cutting-plane", rough=self.options.rough), *to_the_end
         return to_the_end
 
@@ -248,6 +246,7 @@ class BlockStep(ConvexStep):
     """
 
     def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:
+        # Where Newton would iterate its systems each product is a look at all blocks.
         by_cuts = newton.is_wide(rows) and n_constraints <= options.most_cut
         super().__init__("auto" if name == "bundle" else name, rows.n_features, options)
         self._here = self.name

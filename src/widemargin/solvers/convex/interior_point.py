@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from widemargin._typing import Cells, Floats, Reals
+from widemargin._typing import Cells, Floats
 from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import barrier_loops as loops
@@ -115,27 +115,57 @@ def solve(
         1e6; 1e3 where the iteration cannot go on): no point of a smaller objective meets the constraints, and the
         multipliers that grow are those of the constraints in conflict.
     """
-    run = _Run(sub, rho, start, options)
-    watch = _Watch(run, budget or Budget(), tol)
-    recorder, restarts = watch.recorder, 0
+    budget = budget or Budget()
+    run, recorder = _Run(sub, rho, start, options), CertifiedRecorder(rho, budget, tol)
+    scale = max(1.0, sub.values(np.zeros(run.z.shape[0]))[0])
+
+    def certify() -> bool:
+        """Offer the bound and the point of the iterate; whether that is progress."""
+        gap, dual = recorder.gap, recorder.dual
+        recorder.add_dual(run.dual_value(), run.v)
+        loss, excess = sub.values(run.z)
+        recorder.add_point(run.w, run.b, loss + 0.5 * sub.lam * float(run.w @ run.w), excess)
+        # A lower bound that climbs is progress, even where the gap waits for a better point.
+        climbs = recorder.dual - dual > 1e-3 * max(recorder.primal - recorder.dual, 0.0)
+        return recorder.gap < gap or climbs
+
+    def diverged(limit: float) -> bool:
+        """Whether hard constraints drove the dual value beyond a limit that no sensible model reaches."""
+        return bool(np.isinf(rho)) and recorder.dual > limit * scale
+
+    stalled, restarts = 0 if certify() else 1, 0
     while True:
         iteration = len(recorder.history)
         recorder.look(iteration, mu=run.mu)
-        status = watch.verdict()
-        if status is not None or iteration == max_iter:
+        if recorder.gap <= tol:
+            # The scores of the run are sums of many small steps: the gap must hold with scores computed afresh.
+            w, b = recorder.best.w, recorder.best.b
+            loss, excess = sub.values(sub.scores(w, b))
+            recorder.correct(loss + 0.5 * sub.lam * float(w @ w), excess)
+        if recorder.gap <= tol:
+            status = Status.CONVERGED
             break
-        if run.iterate():
-            watch.look(run)
-        else:
-            watch.stalled = options.stall
-        if watch.stalled >= options.stall:
+        if diverged(options.diverged):
+            status = Status.INFEASIBLE
+            break
+        if budget.exhausted:
+            status = Status.INTERRUPTED if budget.stopped else recorder.status(converged=False)
+            break
+        status = Status.MAX_ITER
+        if iteration == max_iter:
+            break
+        moved = run.iterate()
+        stalled = options.stall if not moved else 0 if certify() else stalled + 1
+        if stalled >= options.stall:
             if restarts == options.restarts or recorder.gap < options.rounding:
-                status = Status.INFEASIBLE if watch.diverged(options.diverging) else None
+                status = Status.INFEASIBLE if diverged(options.diverging) else Status.MAX_ITER
                 break
-            restarts += 1
+            # Begin again from the best point, on the central path.
+            stalled, restarts, nothing = 0, restarts + 1, np.zeros(0, np.float32)
+            best = ConvexState(recorder.best.w, recorder.best.b, nothing, nothing, recorder.multipliers)
             del run  # The next one takes as much memory.
-            run = watch.recentred()
-    return recorder.result(iteration, run.state(), status=status or Status.MAX_ITER)
+            run = _Run(sub, rho, best, options)
+    return recorder.result(iteration, run.state(), status=status)
 
 
 class _Hinges(NamedTuple):
@@ -153,6 +183,11 @@ class _Hinges(NamedTuple):
     @property
     def place(self) -> tuple[Cells, Cells]:
         return self.row, self.slot
+
+    @property
+    def directed(self) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
+        """The pairs, and what is remembered of their direction."""
+        return self.s, self.p, self.u, self.r, self.first, self.second
 
     @property
     def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
@@ -236,22 +271,20 @@ class _Run:
         sub, hinges = self.sub, self.hinges
         try:
             # Predictor: the direction to complementarity zero tells how far the central path can be left behind.
-            system, affine = _System.condense(self)
-            step = system.solve(affine)
-            del affine
+            system = _System(self)
+            step = system.solve(system.affine)
+            del system.affine  # two numbers a cell, where every row may be one
         except LinAlgError:
             return False
         sums = np.zeros(5)
-        loops.predictor(
-            *hinges.place, sub.weight, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums
-        )
+        loops.predictor(*hinges.place, sub.weight, self.dz, step.coefficients, *hinges.directed, sums)
         # Corrector: the same factor with a target that the affine step shows to be within reach.
         target = self.centring(step, sums)
         corrected = self.corrected(step, target)
         del step  # two numbers a cell, where every row may be one
         # The same factor serves both directions, so the corrector is nearly free.
         step = system.solve(corrected)
-        loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.pairs, hinges.first, hinges.second, sums)
+        loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.directed, sums)
         primal, dual = self.lengths(step, sums, self.options.step)
         # Steps of nothing, or a mu that grows without end, mean that rounding has taken over.
         lost = self.mu > self.options.lost * self.first_mu
@@ -283,17 +316,7 @@ class _Run:
         """Right-hand side that aims at `target` and takes back the second-order error of the affine direction."""
         sub, hinges = self.sub, self.hinges
         pull = np.zeros(2 * sub.coef.n_cells)
-        loops.corrector(
-            *hinges.place,
-            sub.weight,
-            target,
-            self.options.cap,
-            *hinges.pairs,
-            hinges.first,
-            hinges.second,
-            self.scratch,
-            pull,
-        )
+        loops.corrector(*hinges.place, sub.weight, target, self.options.cap, *hinges.directed, self.scratch, pull)
         d = self.w.shape[0]
         # What is left of the stationarity in (w, b) once the hinges are eliminated.
         right = np.empty(d + int(sub.fit_intercept))
@@ -306,10 +329,7 @@ class _Run:
     def move(self, step: _Direction, primal: float, dual: float) -> None:
         """Take the step, with separate lengths for the primal and the dual variables."""
         hinges, d = self.hinges, self.w.shape[0]
-        total = loops.move(
-            *hinges.place, self.sub.weight, self.dz, step.coefficients, primal, dual, *hinges.pairs, hinges.first,
-            hinges.second,
-        )  # fmt: skip
+        total = loops.move(*hinges.place, self.sub.weight, self.dz, step.coefficients, primal, dual, *hinges.directed)
         self.w = self.w + primal * step.point[:d]
         self.b += primal * float(step.point[d:].sum())
         # Scores move with the point; the certificate at the end computes them afresh.
@@ -347,26 +367,20 @@ class _Run:
         return ConvexState(self.w, self.b, up, um, self.v)
 
 
-@dataclass(frozen=True)
 class _System:
-    """The condensed Newton system at an iterate: `S dx + F dv = right` and `E dv - F' dx = h`, factored."""
+    """The condensed Newton system at an iterate: `S dx + F dv = right` and `E dv - F' dx = h`, factored.
 
-    run: _Run
-    factor: Reals
-    border: Floats
-    solved_border: Floats
-    schur: Reals
-    residual: Floats
+    `affine` is the right-hand side of the direction to complementarity zero.
+    """
 
-    @classmethod
-    def condense(cls, run: _Run) -> tuple["_System", _Target]:
-        """Eliminate the hinges, and factor; also the right-hand side of the affine direction."""
+    def __init__(self, run: _Run) -> None:
+        # The hinges are eliminated first.
         sub, hinges, k, m = run.sub, run.hinges, run.sub.coef.n_cells, run.sub.n_constraints
         d = sub.rows.n_features
         value, inverse, pull = np.zeros(2 * k), np.zeros(2 * k), np.zeros(2 * k)
         loops.condense(*hinges.place, sub.weight, *hinges.pairs, run.scratch, value, inverse, pull)
         # What the constraints miss, with their slacks as they are.
-        residual = sub.gamma + run.q - run.by_constraint(value) - run.e
+        self.run, self.residual = run, sub.gamma + run.q - run.by_constraint(value) - run.e
         schur = sub.coef.squares(inverse[:k], inverse[k:], m)
         del value, inverse
         columns = _columns(sub, hinges)
@@ -377,17 +391,16 @@ class _System:
         if sub.fit_intercept:
             matrix[d, :d] = -columns[1, :d]
             matrix[d, d] = -columns[1, d]
-        factor = cholesky.factor(matrix)
-        border = columns[2:].T
-        solved = cholesky.solve(factor, border) if m else border
+        self.factor = cholesky.factor(matrix)
+        self.border = columns[2:].T
+        self.solved_border = cholesky.solve(self.factor, self.border) if m else self.border
         # The constraints that are left once (w, b) is eliminated: as many unknowns as there are of them.
-        schur += border.T @ solved
+        schur += self.border.T @ self.solved_border
         schur[np.arange(m), np.arange(m)] += run.e / run.v + run.q / run.y
         right = -columns[0]
         right[:d] -= sub.lam * run.w
-        # The affine direction aims at complementarity zero.
-        affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
-        return cls(run, factor, border, solved, cholesky.factor(schur), residual), affine
+        self.schur = cholesky.factor(schur)
+        self.affine = _Target(right, pull, -run.v * run.e, -run.y * run.q)
 
     def solve(self, target: _Target) -> _Direction:
         """The Newton direction; `run.dz` becomes its change of the scores."""
@@ -403,64 +416,8 @@ class _System:
         sub.rows.dot(point[:d], run.dz)
         if sub.fit_intercept:
             run.dz -= point[d]
-        return _Direction(
-            point,
-            dv,
-            (target.ve - run.e * dv) / run.v,
-            (target.yq + run.q * dv) / run.y,
-            sub.coef.change(dv),
-        )
-
-
-class _Watch:
-    """Keeps what is best, and sees whether the run gets on."""
-
-    def __init__(self, run: _Run, budget: Budget, tol: float) -> None:
-        self.sub, self.options = run.sub, run.options
-        self.recorder = CertifiedRecorder(run.rho, budget, tol)
-        self.scale = max(1.0, run.sub.values(np.zeros(run.z.shape[0]))[0])
-        self.stalled = 0
-        self.look(run)
-
-    def look(self, run: _Run) -> None:
-        """Certify the iterate, and count the iterations without progress."""
-        best = self.recorder
-        gap, dual = best.gap, best.dual
-        best.add_dual(run.dual_value(), run.v)
-        best.add_point(run.w, run.b, *self.values(run.w, run.z))
-        # A lower bound that climbs is progress, even where the gap waits for a better point.
-        moving = best.gap < gap or best.dual - dual > 1e-3 * max(best.primal - best.dual, 0.0)
-        self.stalled = 0 if moving else self.stalled + 1
-
-    def values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
-        """Objective with the regulariser, and excess of the constraints."""
-        loss, excess = self.sub.values(z)
-        return loss + 0.5 * self.sub.lam * float(w @ w), excess
-
-    def verdict(self) -> Status | None:
-        """Why to stop now, or None."""
-        best = self.recorder
-        if best.gap <= best.tol:
-            # The scores of the run are sums of many small steps: the gap must hold with scores computed afresh.
-            best.correct(*self.values(best.best.w, self.sub.scores(best.best.w, best.best.b)))
-            if best.gap <= best.tol:
-                return Status.CONVERGED
-        if self.diverged(self.options.diverged):
-            return Status.INFEASIBLE
-        if not best.budget.exhausted:
-            return None
-        return Status.INTERRUPTED if best.budget.stopped else best.status(converged=False)
-
-    def diverged(self, limit: float) -> bool:
-        """Whether hard constraints drove the dual value beyond `limit`."""
-        return bool(np.isinf(self.recorder.rho)) and self.recorder.dual > limit * self.scale
-
-    def recentred(self) -> _Run:
-        """A new run from the best point, on the central path."""
-        self.stalled = 0
-        best, nothing = self.recorder.best, np.zeros(0, np.float32)
-        state = ConvexState(best.w, best.b, nothing, nothing, self.recorder.multipliers)
-        return _Run(self.sub, self.recorder.rho, state, self.options)
+        e, q = (target.ve - run.e * dv) / run.v, (target.yq + run.q * dv) / run.y
+        return _Direction(point, dv, e, q, sub.coef.change(dv))
 
 
 def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:

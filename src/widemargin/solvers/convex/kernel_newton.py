@@ -42,6 +42,8 @@ class KernelRun(ProximalRun):
 
     Attributes
     ----------
+    w : ndarray of shape (n,)
+        The coefficients c.
     rise, fall : ndarrays of shape (n,)
         Slopes of the positive and of the negative sides, with their coefficients.
     slope : ndarray of shape (n,)
@@ -55,13 +57,7 @@ class KernelRun(ProximalRun):
     # Where the kernel is degenerate a search to the minimum was measured to stall at kinks: 300 steps in place of 25 to
     # a gap of 1e-7 with a polynomial kernel. Elsewhere it saves no steps.
     exact_search = False
-
-    rise: Floats
-    fall: Floats
-    slope: Floats
-    G: Floats
-    K_slope: Floats
-    KG: Floats
+    hinges: SmoothedHinges
 
     def __init__(
         self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, width: float, options: NewtonOptions
@@ -73,10 +69,8 @@ class KernelRun(ProximalRun):
             raise CapabilityError(
                 f"solver 'newton' needs the whole kernel matrix of {n} rows in memory; use 'cutting-plane'."
             )
-        self.c = np.zeros(n) if start is None else start.w.copy()
-        self.b = 0.0 if start is None else start.b
         up, um = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
-        self.hinges = SmoothedHinges(sub, self.rows.dot(self.c) - self.b, up, um)
+        self.hinges = SmoothedHinges(sub, self.rows.dot(self.w) - self.b, up, um)
         self.curvature = np.zeros(n)
         self._decrement = np.inf
 
@@ -84,14 +78,6 @@ class KernelRun(ProximalRun):
     def z(self) -> Floats:
         """Scores."""
         return self.hinges.z
-
-    def smooth(self, step: float) -> Floats:
-        """See `ProximalRun`."""
-        return self.hinges.smooth(step, self.delta)
-
-    def extent(self) -> tuple[float, float]:
-        """See `ProximalRun`."""
-        return self.hinges.extent()
 
     def begin(self, gap: float) -> None:
         """See `ProximalRun`."""
@@ -127,7 +113,7 @@ class KernelRun(ProximalRun):
     def _gradient(self) -> tuple[Floats, Floats]:
         """Coefficients of the gradient in w, and K times them."""
         lam = self.sub.lam
-        return self.slope + lam * self.c, self.K_slope + lam * (self.z + self.b)
+        return self.slope + lam * self.w, self.K_slope + lam * (self.z + self.b)
 
     def newton(self) -> Line:
         """See `ProximalRun`."""
@@ -146,7 +132,7 @@ class KernelRun(ProximalRun):
     def go(self, step: float) -> None:
         """See `ProximalRun`."""
         dc, db = self._direction
-        self.c = self.c + step * dc
+        self.w = self.w + step * dc
         self.b += step * db
         self.hinges.z = self.z + step * self.hinges.dz
         self._differentiate()
@@ -197,11 +183,3 @@ class KernelRun(ProximalRun):
         recorder.add_dual(dual, vh)
         loss, excess = sub.values(scores - self.b)
         recorder.add_point(-xi / lam, self.b, loss + 0.5 * lam * square, excess)
-
-    def adopt(self) -> None:
-        """See `ProximalRun`."""
-        self.hinges.adopt(self.delta)
-
-    def state(self) -> ConvexState:
-        """See `ProximalRun`."""
-        return ConvexState(self.c, self.b, *self.hinges.shares(self.delta), self.here.vh)

@@ -31,7 +31,7 @@ from widemargin.solvers.convex import small_qp
 from widemargin.solvers.convex.block_passes import Opening, block_problem, open_hinges
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.linear_system import SystemOptions
-from widemargin.solvers.convex.row_passes import NewtonRows, Width
+from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 
 __all__ = ["Cuts", "LevelOptions", "Master", "solve"]
 

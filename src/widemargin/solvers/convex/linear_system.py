@@ -14,14 +14,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 
+from widemargin._numba import kernel
 from widemargin._typing import Floats, Singles
 from widemargin.linalg import cholesky
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.solvers.convex.smoothed_hinges import moved
 
 __all__ = [
     "BandGram", "BandMoments", "BandProducts", "BandRows", "Curvature", "FactoredSystem", "IterativeSystem", "Moments",
-    "NewtonSystem", "SystemOptions",
+    "SystemOptions", "moved",
 ]  # fmt: skip
 
 
@@ -116,7 +116,6 @@ class BandMoments(Protocol):
 
     def moments(self, lam: float, *, exact: bool = False) -> Moments:
         """The sums, all in double precision with `exact`, or where that matters beside the regulariser `lam`."""
-        ...
 
 
 class BandProducts(Protocol):
@@ -124,23 +123,9 @@ class BandProducts(Protocol):
 
     def diagonal(self) -> tuple[Floats, Floats, float]:
         """Diagonal of `X' D X`, `X' D 1` and `1' D 1`, D the curvatures."""
-        ...
 
     def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
         """`X' t` and `1' t` with `t = D (X x - shift)`."""
-        ...
-
-
-class NewtonSystem(Protocol):
-    """What a Newton method asks of a system."""
-
-    def solve(self, gradient: Floats) -> Floats:
-        """`H^-1 gradient`, shape (d,) or (d + 1,) with an intercept."""
-        ...
-
-    def estimate(self, gradient: Floats) -> float:
-        """Order of magnitude of `gradient' H^-1 gradient`."""
-        ...
 
 
 class _Centred:
@@ -164,6 +149,25 @@ class _Centred:
         if self.centre is None:
             return step
         return np.append(step[:-1], step[-1] + float(self.centre @ step[:-1]))
+
+
+@kernel
+def moved(curvature: Singles, counted: Singles, tol: float, change: Floats) -> int:
+    """Set `change` to `curvature - counted` where they differ by more than the share `tol`, else to 0; how many do.
+
+    `counted` follows.
+    """
+    count = 0
+    for i in range(curvature.shape[0]):
+        # Float32 keeps the count cheap; the difference is taken in double precision, for it goes into sums.
+        difference = np.float64(curvature[i]) - np.float64(counted[i])
+        if abs(difference) > tol * curvature[i]:
+            change[i] = difference
+            counted[i] = curvature[i]
+            count += 1
+        else:
+            change[i] = 0.0
+    return count
 
 
 class BandGram:

@@ -4,8 +4,6 @@ The rows may be in memory, or in blocks that may be elsewhere: a step asks for s
 steps of their own (`kernel_newton`).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from widemargin._typing import Floats
@@ -16,9 +14,9 @@ from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, Conv
 from widemargin.solvers.convex.block_passes import BlockPasses
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.kernel_newton import KernelRun
-from widemargin.solvers.convex.linear_system import Curvature, FactoredSystem, IterativeSystem, NewtonSystem
+from widemargin.solvers.convex.linear_system import Curvature, FactoredSystem, IterativeSystem
 from widemargin.solvers.convex.proximal import DEFAULTS, Line, NewtonOptions, ProximalRun, balance, run_to_the_end
-from widemargin.solvers.convex.row_passes import NewtonRows, Width
+from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 
 __all__ = ["LinearRun", "is_wide", "solve"]
 
@@ -90,29 +88,6 @@ def is_wide(rows: RowBlocks | BlockedRows, options: NewtonOptions = DEFAULTS) ->
     return d > options.iterate_from or (d > options.iterate_thin_from and thin)
 
 
-class _Slopes(NamedTuple):
-    """First derivatives with respect to w, the two sides of the hinges apart.
-
-    Attributes
-    ----------
-    rise, fall : ndarrays of shape (d,)
-        `sum_i s_i A U+ x_i` and `sum_i s_i B U- x_i`.
-    rise_total, fall_total : float
-        The same sums without x.
-    border : ndarray of shape (a, d)
-        Gradients of the constraints whose multiplier lies strictly inside its range.
-    border_totals : ndarray of shape (a,)
-        The same sums without x.
-    """
-
-    rise: Floats
-    fall: Floats
-    rise_total: float
-    fall_total: float
-    border: Floats
-    border_totals: Floats
-
-
 class LinearRun(ProximalRun):
     """The iterate (w, b) on linear rows; what is as long as the rows is left to `rows`.
 
@@ -124,35 +99,31 @@ class LinearRun(ProximalRun):
         See `solve`.
     """
 
-    slopes: _Slopes
-    rows: NewtonRows | BlockPasses
+    slopes: Floats
+    """What `NewtonRows.slopes` gave last: both sides, then the constraints strictly inside their range, a row each."""
+    hinges: NewtonRows | BlockPasses
 
     def __init__(
         self, sub: ConstrainedHinge, rho: float, start: ConvexState | None, width: float, options: NewtonOptions, *,
         iterative: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__(sub, rho, start, width, options)
-        self.w = np.zeros(sub.rows.n_features) if start is None else start.w.copy()
-        self.b = 0.0 if start is None else start.b
         self.single, self.reach = False, 0.0
         self.iterative = is_wide(sub.rows, options) if iterative is None else iterative
         self._direction, self._change = np.zeros(0), 0.0
         self._gradient = np.zeros(0)
-        self._system: NewtonSystem | None = None
+        self._system: FactoredSystem | IterativeSystem | None = None
         system = options.system
         if isinstance(sub.rows, BlockedRows):
-            self.rows = BlockPasses(sub, self.w, self.b, system, warm=start is not None, iterative=self.iterative)
+            self.hinges = BlockPasses(sub, self.w, self.b, system, warm=start is not None, iterative=self.iterative)
             return
         n = sub.rows.n_rows
+        # Shares steer the proximal steps, so they are kept in double precision while they move.
         shares = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
         # The scores are changed in place from here on, so nobody else may remember them.
         scores = sub.scores(self.w, self.b)
         sub.rows.forget()
-        self.rows = NewtonRows(sub, scores, shares[0], shares[1], system, iterative=self.iterative)
-
-    def smooth(self, step: float) -> Floats:
-        """See `ProximalRun`."""
-        return self.rows.smooth(step, self.delta)
+        self.hinges = NewtonRows(sub, scores, shares[0], shares[1], system, iterative=self.iterative)
 
     def begin(self, gap: float) -> None:
         """See `ProximalRun`. Where the gap is fine the rounding of many small changes begins to count."""
@@ -166,12 +137,12 @@ class LinearRun(ProximalRun):
         # A constraint whose multiplier sits at 0 or rho has no curvature: its wall is not touched.
         active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
         near = 0.0 if first else self.options.ahead * self.reach / self.delta
-        sums = self.rows.slopes(step, vh, active, Width(self.delta, near, first, afresh))
-        rise, fall, *_ = sums
-        self.slopes = _Slopes(rise[:d], fall[:d], float(rise[d]), float(fall[d]), sums[2:, :d], sums[2:, d])
-        gradient = self.slopes.rise - self.slopes.fall + self.sub.lam * self.w
+        self.slopes = self.hinges.slopes(step, vh, active, Width(self.delta, near, first, afresh))
+        rise, fall = self.slopes[0], self.slopes[1]
+        # The derivative by b has the opposite sign, as scores are X w - b.
+        gradient = rise[:d] - fall[:d] + self.sub.lam * self.w
         if self.sub.fit_intercept:
-            gradient = np.append(gradient, self.slopes.fall_total - self.slopes.rise_total)
+            gradient = np.append(gradient, fall[d] - rise[d])
         self._gradient = gradient
 
     def remaining(self) -> tuple[float, float]:
@@ -181,24 +152,24 @@ class LinearRun(ProximalRun):
         d = self.w.shape[0]
         g = self._gradient[:d]
         if self.sub.fit_intercept:  # The dual point's sides are made to sum to the same (see `certify`).
-            g = g + self._gradient[d] * self.rows.centre
+            g = g + self._gradient[d] * self.hinges.centre
         return 0.5 * self._system.estimate(self._gradient), float(g @ g) / (2.0 * self.sub.lam)
 
     def newton(self) -> Line:
         """See `ProximalRun`."""
-        sub, slopes, d, options = self.sub, self.slopes, self.w.shape[0], self.options.system
-        centre = self.rows.centre if sub.fit_intercept else None
+        sub, d, options = self.sub, self.w.shape[0], self.options.system
+        centre = self.hinges.centre if sub.fit_intercept else None
         floor = 1e-12 / self.delta  # a curvature in b that counts as rounding
         # The gradient of the active constraints adds tau times their outer products to the Hessian.
-        curvature = Curvature(sub.lam, slopes.border, slopes.border_totals, self.tau, floor, centre)
+        curvature = Curvature(sub.lam, self.slopes[2:, :d], self.slopes[2:, d], self.tau, floor, centre)
         if self.iterative:
-            self._system = IterativeSystem(curvature, self.rows.band(), options)
+            self._system = IterativeSystem(curvature, self.hinges.band(), options)
         else:
-            self._system = FactoredSystem(curvature, self.rows, options)
+            self._system = FactoredSystem(curvature, self.hinges, options)
         self._direction = -self._system.solve(self._gradient)
         dw, db = self._direction[:d], float(self._direction[d:].sum())
         # How far the scores go decides which rows are counted as near to the band in the next step.
-        self._change = self.rows.move(dw, db, self.delta, single=self.single)
+        self._change = self.hinges.move(dw, db, self.delta, single=self.single)
         initial = float(self._gradient @ self._direction)
         return Line(initial, sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))
 
@@ -210,30 +181,14 @@ class LinearRun(ProximalRun):
         self.reach = step * float(np.sqrt(self._change / max(self.sub.rows.n_rows, 1)))
         self._differentiate(step)
 
-    def extent(self) -> tuple[float, float]:
-        """See `ProximalRun`."""
-        return self.rows.extent()
-
     def certify(self, recorder: CertifiedRecorder) -> None:
         """See `ProximalRun`."""
-        sub, slopes = self.sub, self.slopes
-        rise, fall = slopes.rise_total, slopes.fall_total
+        sub, d = self.sub, self.w.shape[0]
+        rise, fall = float(self.slopes[0, d]), float(self.slopes[1, d])
         up, down = balance(rise, fall) if sub.fit_intercept else (1.0, 1.0)
         # The dual point's w is -q / lam, so its norm is the regulariser's part of the dual value.
-        q = up * slopes.rise - down * slopes.fall
+        q = up * self.slopes[0, :d] - down * self.slopes[1, :d]
         vh, norm = self.here.vh, float(q @ q) / (2.0 * sub.lam)
         recorder.add_dual(0.5 * (up * rise + down * fall) - norm - float(vh @ sub.gamma) + sub.constant, vh)
-        loss, excess = self.rows.settle(self.w, self.b, single=self.single)
+        loss, excess = self.hinges.settle(self.w, self.b, single=self.single)
         recorder.add_point(self.w, self.b, loss + 0.5 * sub.lam * float(self.w @ self.w), excess)
-
-    def adopt(self) -> None:
-        """See `ProximalRun`."""
-        self.rows.adopt(self.delta)
-
-    def rescale(self, factor: float) -> None:
-        """See `ProximalRun`."""
-        self.rows.rescale(factor)
-
-    def state(self) -> ConvexState:
-        """See `ProximalRun`."""
-        return ConvexState(self.w, self.b, *self.rows.shares(self.delta), self.here.vh)

@@ -19,8 +19,10 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.convex.block_passes import BlockPasses
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.linear_system import SystemOptions
+from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges
 
 __all__ = ["DEFAULTS", "Line", "NewtonOptions", "ProximalRun", "Value", "balance", "run_to_the_end"]
 
@@ -133,11 +135,14 @@ class ProximalRun(ABC):
 
     Attributes
     ----------
+    hinges : SmoothedHinges or BlockPasses
+        What is as long as the rows: scores, shares, and their changes along the direction.
     exact_search : bool
         Whether a line search goes on to the minimum, or ends with the first step that decreases enough, by halving.
     """
 
     here: Value
+    hinges: SmoothedHinges | BlockPasses
     exact_search = True
 
     def __init__(
@@ -145,15 +150,14 @@ class ProximalRun(ABC):
     ) -> None:
         m = sub.n_constraints
         self.sub, self.rho, self.options = sub, rho, options
+        # Weights of the features; of kernel rows, their coefficients.
+        self.w = np.zeros(sub.rows.n_features) if start is None else start.w.copy()
+        self.b = 0.0 if start is None else start.b
         self.v = np.zeros(m) if start is None else np.minimum(start.v, rho)
         self.delta, self.tau = width, 10.0 if m <= 1 else 30.0
         self.lag, self.steps = np.inf, 0
 
     # What the kind of rows decides.
-
-    @abstractmethod
-    def smooth(self, step: float) -> Floats:
-        """Smoothed loss and constraints a step along the direction, shape (2, 1 + m), and below their slopes."""
 
     @abstractmethod
     def begin(self, gap: float) -> None:
@@ -172,29 +176,14 @@ class ProximalRun(ABC):
         """Go a step along the direction, and take the derivatives there."""
 
     @abstractmethod
-    def extent(self) -> tuple[float, float]:
-        """Largest change of a score along the direction, and largest score."""
-
-    @abstractmethod
     def certify(self, recorder: CertifiedRecorder) -> None:
         """Offer the dual value at (U, vh), and an exact primal value (spec 1, section 4b)."""
-
-    @abstractmethod
-    def adopt(self) -> None:
-        """Make the slopes U the proximal point."""
-
-    @abstractmethod
-    def state(self) -> ConvexState:
-        """Where another run can go on; adopts the slopes."""
-
-    def rescale(self, factor: float) -> None:  # noqa: B027  only factored systems keep anything
-        """All curvatures are multiplied by a factor."""
 
     # What is the same for all.
 
     def evaluate(self, step: float) -> Value:
         """Smoothed Lagrangian without the regulariser, a step along the direction from here."""
-        (loss, *constraints), (loss_slope, *slopes) = self.smooth(step)
+        (loss, *constraints), (loss_slope, *slopes) = self.hinges.smooth(step, self.delta)
         excess = np.asarray(constraints) - self.sub.gamma
         # The maximum over the multipliers in closed form: the old ones moved along the excess, within their range.
         vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
@@ -214,10 +203,10 @@ class ProximalRun(ABC):
                 return
             if self.steps >= max_iter or budget.exhausted:
                 return
-            found = self.search(self.newton())
-            if found is None:  # No step decreases the value: the end of the numbers.
+            decrease = self.search(self.newton())
+            if decrease is None:  # No step decreases the value: the end of the numbers.
                 return
-            step, self.here = found
+            step, self.here = decrease
             self.steps += 1
             self.go(step)
 
@@ -270,23 +259,25 @@ class ProximalRun(ABC):
 
     def _far(self) -> float:
         """A step past every kink of every row: beyond it the hinges are straight, and a Newton step has no meaning."""
-        reach, spread = self.extent()
+        reach, spread = self.hinges.extent()
         return 4.0 * (spread + 1.0) / reach if reach > 0.0 else 1.0
 
     def advance(self, *, slow: bool) -> None:
         """One proximal step: the slopes become the new centre, the width shrinks, tau grows where constraints lag."""
         options = self.options
+        # How far the constraints still are from their multipliers' optimality.
         lag = float(np.abs(self.here.vh - self.v).max(initial=0.0)) / self.tau
         # Multipliers that still move much need a stiffer wall.
         if lag > 0.3 * self.lag:
             self.tau = min(5.0 * self.tau, max(options.last_tau if slow else options.most_tau, self.tau))
         self.lag = lag
-        self.adopt()
+        self.hinges.adopt(self.delta)
         self.v = self.here.vh
+        # A gap that stops shrinking is held up by the smoothing, so the width may go on falling.
         least = options.last_width if slow else options.least_width
         before, self.delta = self.delta, max(options.shrink * self.delta, min(least, self.delta))
         # Curvatures are one over the width, so those of the rows that stay change by one factor.
-        self.rescale(before / self.delta)
+        self.hinges.rescale(before / self.delta)
 
 
 def run_to_the_end(run: ProximalRun, tol: float, max_iter: int, budget: Budget) -> ConvexResult:
@@ -299,7 +290,8 @@ def run_to_the_end(run: ProximalRun, tol: float, max_iter: int, budget: Budget) 
         if recorder.look(run.steps, newton=run.steps) or budget.exhausted or run.steps >= max_iter:
             break
         run.advance(slow=recorder.gap > 0.5 * before)
-    return recorder.result(run.steps, run.state())
+    state = ConvexState(run.w, run.b, *run.hinges.shares(run.delta), run.here.vh)
+    return recorder.result(run.steps, state)
 
 
 def balance(rise: float, fall: float) -> tuple[float, float]:

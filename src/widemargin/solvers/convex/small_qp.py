@@ -15,11 +15,6 @@ from widemargin.linalg import cholesky
 
 __all__ = ["Optimum", "minimise"]
 
-_MOST = 60
-_STEP = 0.99
-_SHORTEST = 1e-10
-_FEASIBLE = 1e-9  # residual of the equalities, relative to b
-
 
 class Optimum(NamedTuple):
     """Solution x of shape (n,), and multipliers y of the equalities."""
@@ -28,7 +23,7 @@ class Optimum(NamedTuple):
     y: Floats
 
 
-def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float) -> Optimum:
+def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float, *, most: int = 60) -> Optimum:
     """Solve the programme from a point x > 0 that need not meet the equalities.
 
     Parameters
@@ -41,6 +36,8 @@ def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float) 
     x : ndarray of shape (n,)
     tol : float
         Absolute gap `x'z` to reach; where rounding ends the progress before, the last point is returned.
+    most : int, default=60
+        Iterations.
 
     Returns
     -------
@@ -52,26 +49,28 @@ def minimise(H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float) 
     # Multipliers so large that no entry of x is pushed to zero at once.
     z = np.maximum(np.abs(slope).max(initial=0.0), tol / n) * np.ones(n)
     scale = 1.0 + np.abs(b).max(initial=0.0)
-    for _ in range(_MOST):
+    for _ in range(most):
         # Stop where complementarity and both residuals are small; the residual of the gradient counts by what it could
         # still change, which is its product with x.
         dual_left, primal_left = slope - A.T @ y - z, b - A @ x
         gap = float(x @ z)
         harm = float(np.abs(dual_left) @ x)
-        if max(gap, harm) <= tol and np.abs(primal_left).max(initial=0.0) <= _FEASIBLE * scale:
+        if max(gap, harm) <= tol and np.abs(primal_left).max(initial=0.0) <= 1e-9 * scale:
             break
         try:
             system = _System(H, A, x, z)
         except np.linalg.LinAlgError:
             break
+        # Predictor: all complementarity at once, to see how far that goes.
         dx, _, dz = system.solve(-x * z, dual_left, primal_left)
         # The affine direction shows how much complementarity a step can take away; Mehrotra aims at its cube.
         ahead = float((x + _length(x, dx) * dx) @ (z + _length(z, dz) * dz))
         target = (ahead / gap) ** 3 * gap / n
+        # Corrector: the same factor, with the target and the product of the first changes.
         dx, dy, dz = system.solve(target - x * z - dx * dz, dual_left, primal_left)
         # One length for x and z: the programme is quadratic, so the two are tied by the gradient.
-        step = min(1.0, _STEP * min(_length(x, dx), _length(z, dz)))
-        if not step > _SHORTEST:
+        step = min(1.0, 0.99 * min(_length(x, dx), _length(z, dz)))
+        if not step > 1e-10:  # rounding ends the progress
             break
         x, y, z = x + step * dx, y + step * dy, z + step * dz
         slope = H @ x - c
@@ -96,6 +95,7 @@ class _System:
 
     def solve(self, product: Floats, dual_left: Floats, primal_left: Floats) -> tuple[Floats, Floats, Floats]:
         """Step (dx, dy, dz) to `z dx + x dz = product` that takes away what is left of the other two equations."""
+        # The equalities are few: their system is all that is left after x and z.
         right = cholesky.solve(self._factor, product / self._x - dual_left)
         dy = cholesky.solve(self._small, primal_left - self._A @ right)
         dx = right + self._across @ dy
@@ -105,4 +105,4 @@ class _System:
 def _length(x: Floats, dx: Floats) -> float:
     """How far x may go along dx before an entry is zero, at most 1 / 0.99."""
     shrinking = dx < 0.0
-    return float(np.min(-x[shrinking] / dx[shrinking], initial=1.0 / _STEP))
+    return float(np.min(-x[shrinking] / dx[shrinking], initial=1.0 / 0.99))

@@ -68,15 +68,12 @@ class SampledProblem(Protocol):
     @property
     def cell_count(self) -> Ints:
         """Rows of each cell, where they are in blocks."""
-        ...
 
     def on_rows(self, positions: Ints, weight: Floats) -> Self:
         """The same problem on the rows at these positions, with these weights."""
-        ...
 
     def drawn(self, chance: Floats, seed: int) -> Self:
         """The problem in memory on rows of blocks drawn with a chance by cell, the weight of every cell as before."""
-        ...
 
 
 P = TypeVar("P")
@@ -124,6 +121,7 @@ def draw(cell: Cells, n_cells: int, share: float, rng: np.random.Generator) -> I
 
 def _chance(count: Ints, share: float) -> Floats:
     """Chance of a row of each cell to be drawn, from the rows of each."""
+    # Where cells are many, so many rows of each would be most of all rows.
     least = min(DEFAULTS.least, max(1, int(count.sum()) // (4 * count.shape[0])))
     chance: Floats = np.maximum(share, least / np.maximum(count, 1))
     return chance
@@ -141,6 +139,7 @@ def spread_shares(z: Floats) -> tuple[Shares, Shares]:
     width = 0.1  # of the scores that are near enough to the kink of a hinge for a slope between 0 and 1
     up, um = ((0.5 + sign * z) / width for sign in (1.0, -1.0))
     for slope in (up, um):
+        # On the kink itself the slope is a half.
         slope += 0.5
         np.clip(slope, 0.0, 1.0, out=slope)
     return up.astype(np.float32), um.astype(np.float32)

@@ -85,6 +85,7 @@ class Chosen(NamedTuple):
         **options: float | None,
     ) -> KernelResult:  # fmt: skip
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
+        # Each solver has options of its own; those meant for others are left out.
         known = {name: value for name, value in options.items() if name in self.options and value is not None}
         return SOLVERS[self.name](problem, tol=tol, budget=budget, start=start, **known)
 
@@ -135,11 +136,14 @@ def choose(
         if name == "spatial-dual" and reach is None:
             raise CapabilityError("solver='spatial-dual' needs kernel='rbf' and dense rows; use solver='auto'.")
         return Chosen(name, "as asked for")
+    # A kernel that is not positive semi-definite has many stationary points; users expect the one of SVC.
     if not positive:
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
+    # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")
     if reach is not None and n_columns <= options.few_columns and n_rows >= options.spatial_rows:
+        # How far the kernel reaches is measured on some pairs only where rows are many and narrow enough.
         share = reach()
         if share <= options.narrow:
             return Chosen(
@@ -147,6 +151,7 @@ def choose(
                 f"{n_rows} rows of {n_columns} columns, and the kernel reaches {share:.0%} of the pairs: in spatial "
                 "order its values are computed sooner than cached",
             )
+    # A subsample may end the whole run, so it pays from fewer rows on.
     if hold_out and n_rows >= options.judged_rows:
         return Chosen("nested-dual", f"{n_rows} rows: those held out tell when a subsample is enough")
     if n_rows >= options.nested_rows:

@@ -14,7 +14,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
 
 __all__ = ["pegasos", "solve"]
@@ -67,11 +67,14 @@ def solve(
     KernelError
         If a squared norm comes out negative.
     """
-    refuse_bias(problem, "Pegasos")
+    problem.refuse_bias("Pegasos")
     iterates, rng = stochastic.Iterates(problem, start), np.random.default_rng(seed)
     if start is not None:
+        # Counted from a whole pass: the first long steps would throw a start away.
         iterates.arrays[4][Now.STEPS] = problem.n_rows
+    # The regulariser in Pegasos' units, where the losses are a mean.
     lam = 1.0 / max(float(problem.upper.sum()), 1e-300)
+    # The optimum lies in this ball (Theorem 1 of the paper).
     radius = lam**-0.5 if project else np.inf
     diagonal, y = problem.rows.diagonal(), problem.y
 

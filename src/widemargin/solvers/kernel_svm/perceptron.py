@@ -15,7 +15,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, refuse_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 
 __all__ = ["ITERATES", "perceptron", "solve"]
@@ -64,13 +64,15 @@ def solve(
     CapabilityError
         If the problem has a bias; if `tol` is None and no row is held out.
     """
-    refuse_bias(problem, "the Perceptron")
+    problem.refuse_bias("the Perceptron")
     iterates, rng = stochastic.Iterates(problem, start, checked=False), np.random.default_rng(seed)
     counts = problem.upper > 0.0
+    # A row of twice the mean weight is added as if it stood there twice.
     size = problem.upper / max(float(problem.upper[counts].mean()) if counts.any() else 1.0, 1e-300)
     reservoir = _Drawn(iterates, np.random.default_rng((seed, 1)))
 
     def advance(draws: Ints, first: int, last: int, place: Ints, buffer: Reals) -> int:
+        # The compiled steps stop where the reservoir wants to look at the iterate.
         last = min(last, first + reservoir.due - iterates.steps) if iterate == "drawn" else last
         done = perceptron(draws, first, last, place, buffer, problem.y, size, iterate == "average", *iterates.arrays)
         if iterate == "drawn" and iterates.steps == reservoir.due:

@@ -19,8 +19,8 @@ from widemargin.solvers.base import Status
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = [
-    "KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Values", "WholeMatrix", "bounds", "feasible",
-    "optimal_bias", "refuse_bias", "refuse_small_cache", "responses", "significantly_negative", "values",
+    "KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "Values", "WholeMatrix", "responses",
+    "significantly_negative",
 ]  # fmt: skip
 
 
@@ -36,23 +36,18 @@ class KernelMatrix(Protocol):
     def dtype(self) -> np.dtype[np.floating]: ...
     def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Values of some rows with some others (None: all), computed afresh."""
-        ...
 
     def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """A buffer of whole rows and the places of the rows in it, valid until the next call."""
-        ...
 
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores` (float64; columns None: all), computed afresh."""
-        ...
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row."""
-        ...
 
     def subset(self, rows: Ints) -> "KernelMatrix":
         """The matrix of some of the rows, which counts and caches with this one."""
-        ...
 
 
 class WholeMatrix:
@@ -86,6 +81,7 @@ class WholeMatrix:
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`."""
         if columns is None:
+            # All columns are wanted, so nothing of the matrix has to be copied.
             add_rows(self._K, rows.astype(np.int64), change, scores)
         else:
             add_rows(self.block(rows, columns), np.arange(rows.shape[0]), change, scores)
@@ -99,6 +95,14 @@ class WholeMatrix:
         return WholeMatrix(self._K[np.ix_(rows, rows)], self.evaluations)
 
 
+class Values(NamedTuple):
+    """Primal and dual value, and the largest violation of the optimality conditions."""
+
+    primal: float
+    dual: float
+    violation: float
+
+
 @dataclass(frozen=True)
 class KernelProblem:
     """A binary kernel SVM.
@@ -109,7 +113,7 @@ class KernelProblem:
     y : ndarray of shape (n,)
         Labels -1.0 and 1.0.
     upper : ndarray of shape (n,)
-        C_i; 0 for a row that is held out (`solvers.hold_out`): it has no loss, and its coefficient is 0.
+        C_i; 0 for a row that is held out (`kernel_svm.stopping`): it has no loss, and its coefficient is 0.
     fit_intercept : bool
         Whether there is an unregularised bias.
     """
@@ -123,6 +127,103 @@ class KernelProblem:
     def n_rows(self) -> int:
         """Number of rows n."""
         return int(self.y.shape[0])
+
+    def values(self, coef: Floats, scores: Floats, intercept: float) -> Values:
+        """Certificate of a dual point with a bias.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n,)
+            `y_i a_i` with `0 <= a_i <= C_i`, and sum 0 where there is a bias (else the dual value bounds nothing).
+        scores : ndarray of shape (n,)
+            `K coef`, without the intercept.
+        intercept : float
+
+        Returns
+        -------
+        Values
+        """
+        y, upper = self.y, self.upper
+        # The coefficients hold y_i a_i, so that |w|^2 = coef' K coef needs no labels.
+        square = float(coef @ scores)
+        hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))
+        # Both values as in the head of this file.
+        primal, dual = 0.5 * square + float(upper @ hinge), float(y @ coef) - 0.5 * square
+        gradient = y - scores  # of the dual along y
+        a = y * coef
+        # A coefficient may grow where a_i may, or, for a negative row, where a_i may shrink.
+        up = np.where(y > 0, a < upper, a > 0)
+        low = np.where(y > 0, a > 0, a < upper)
+        if self.fit_intercept:
+            # LIBSVM's measure: with a bias two variables move together, so it is a difference of two gradients.
+            highest = gradient[up].max(initial=-np.inf)
+            lowest = gradient[low].min(initial=np.inf)
+            return Values(primal, dual, float(max(0.0, highest - lowest)))
+        return Values(primal, dual, float(max(gradient[up].max(initial=0.0), -gradient[low].min(initial=0.0))))
+
+    def optimal_bias(self, scores: Floats) -> float:
+        """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a bias.
+
+        `sum_i C_i max(0, 1 - y_i (s_i + b))` is convex and piecewise linear in b with kinks at `y_i - s_i`: its slope
+        there is the weight of the negative rows below minus that of the positive ones above. It is flat between two
+        kinks where no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle,
+        too.
+        """
+        counts = self.upper > 0.0  # rows held out have no kink
+        if not (self.fit_intercept and counts.any()):
+            return 0.0
+        # Left of its kink a positive row has a loss, right of it a negative row has one.
+        kinks, upper = (self.y - scores)[counts], self.upper[counts]
+        order = np.argsort(kinks, kind="stable")
+        positive = float(upper[self.y[counts] > 0].sum())
+        slope = np.cumsum(upper[order]) - positive  # right of each kink
+        # Sums of weights are rounded: a slope this small, relative to the weight of the class, is 0.
+        rounding = max(1e-12, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
+        first, last = np.searchsorted(slope, (-rounding, rounding), side="right")  # the first rising one is `last`
+        low, high = np.minimum((first, last), order.shape[0] - 1)
+        return float(0.5 * (kinks[order[low]] + kinks[order[high]]))
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Least and largest value of every coefficient, shapes (n,)."""
+        # A positive row has its coefficient in [0, C_i], a negative one in [-C_i, 0].
+        signed = self.y * self.upper
+        return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
+
+    def feasible(self, start: Floats | None) -> Floats:
+        """A copy of `start` within its bounds and, with a bias, of sum 0; zeros for None."""
+        if start is None:
+            return np.zeros(self.n_rows)
+        coef = np.clip(start, *self.bounds()).astype(np.float64)
+        # A sum of 0 that is off by rounding only is left as it is: the start may be an optimum.
+        if self.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):
+            balance(coef)
+        return coef
+
+    def refuse_bias(self, name: str) -> None:
+        """Raise where the problem has an unregularised bias.
+
+        Raises
+        ------
+        CapabilityError
+        """
+        if self.fit_intercept:
+            raise CapabilityError(
+                f"{name} has no unregularised bias; solve with fit_intercept=False (a constant can be added to the "
+                "kernel instead), or use solver='smo' or 'dual'."
+            )
+
+    def refuse_small_cache(self) -> None:
+        """Raise where the cache does not hold the rows of a single step: two, or one without a bias.
+
+        Raises
+        ------
+        KernelError
+        """
+        needed = 2 if self.fit_intercept else 1
+        if self.rows.capacity < min(needed, self.n_rows):
+            raise KernelError(
+                f"the cache holds {self.rows.capacity} kernel row and {needed} are needed; raise cache_size."
+            )
 
 
 @dataclass(frozen=True)
@@ -173,84 +274,9 @@ KernelSolver = Callable[..., KernelResult]
 """`solve(problem, *, tol=1e-3, start=None, budget=None, ...) -> KernelResult`; `start` is a `coef` to begin from."""
 
 
-class Values(NamedTuple):
-    """Primal and dual value, and the largest violation of the optimality conditions."""
-
-    primal: float
-    dual: float
-    violation: float
-
-
-def values(problem: KernelProblem, coef: Floats, scores: Floats, intercept: float) -> Values:
-    """Certificate of a dual point with a bias.
-
-    Parameters
-    ----------
-    problem : KernelProblem
-    coef : ndarray of shape (n,)
-        `y_i a_i` with `0 <= a_i <= C_i`, and sum 0 where there is a bias (else the dual value bounds nothing).
-    scores : ndarray of shape (n,)
-        `K coef`, without the intercept.
-    intercept : float
-
-    Returns
-    -------
-    Values
-    """
-    y, upper = problem.y, problem.upper
-    square = float(coef @ scores)
-    hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))
-    primal, dual = 0.5 * square + float(upper @ hinge), float(y @ coef) - 0.5 * square
-    gradient = y - scores  # of the dual along y
-    a = y * coef
-    up = np.where(y > 0, a < upper, a > 0)
-    low = np.where(y > 0, a > 0, a < upper)
-    if problem.fit_intercept:
-        highest = gradient[up].max(initial=-np.inf)
-        lowest = gradient[low].min(initial=np.inf)
-        return Values(primal, dual, float(max(0.0, highest - lowest)))
-    return Values(primal, dual, float(max(gradient[up].max(initial=0.0), -gradient[low].min(initial=0.0))))
-
-
-def optimal_bias(problem: KernelProblem, scores: Floats) -> float:
-    """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a bias.
-
-    `sum_i C_i max(0, 1 - y_i (s_i + b))` is convex and piecewise linear in b with kinks at `y_i - s_i`: its slope there
-    is the weight of the negative rows below minus that of the positive ones above. It is flat between two kinks where
-    no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle, too.
-    """
-    counts = problem.upper > 0.0  # rows held out have no kink
-    if not (problem.fit_intercept and counts.any()):
-        return 0.0
-    kinks, upper = (problem.y - scores)[counts], problem.upper[counts]
-    order = np.argsort(kinks, kind="stable")
-    positive = float(upper[problem.y[counts] > 0].sum())
-    slope = np.cumsum(upper[order]) - positive  # right of each kink
-    # Sums of weights are rounded: a slope this small, relative to the weight of the class, is 0.
-    rounding = max(1e-12, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
-    first, last = np.searchsorted(slope, (-rounding, rounding), side="right")  # the first rising one is `last`
-    low, high = np.minimum((first, last), order.shape[0] - 1)
-    return float(0.5 * (kinks[order[low]] + kinks[order[high]]))
-
-
-def bounds(problem: KernelProblem) -> tuple[Floats, Floats]:
-    """Least and largest value of every coefficient, shapes (n,)."""
-    signed = problem.y * problem.upper
-    return np.minimum(signed, 0.0), np.maximum(signed, 0.0)
-
-
-def feasible(problem: KernelProblem, start: Floats | None) -> Floats:
-    """A copy of `start` within its bounds and, with a bias, of sum 0; zeros for None."""
-    if start is None:
-        return np.zeros(problem.n_rows)
-    coef = np.clip(start, *bounds(problem)).astype(np.float64)
-    if problem.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):
-        balance(coef)
-    return coef
-
-
 def responses(rows: KernelMatrix, coef: Floats) -> Floats:
     """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
+    # Only support vectors cost kernel rows.
     scores, support = np.zeros(rows.n_rows), np.flatnonzero(coef)
     rows.add(support, coef[support], scores)
     return scores
@@ -263,31 +289,3 @@ def significantly_negative(number: float, scale: float) -> bool:
     ten times that tells a kernel that is not positive semi-definite from one that is.
     """
     return number < -1e-5 * max(scale, 1e-300)
-
-
-def refuse_bias(problem: KernelProblem, name: str) -> None:
-    """Raise where the problem has an unregularised bias.
-
-    Raises
-    ------
-    CapabilityError
-    """
-    if problem.fit_intercept:
-        raise CapabilityError(
-            f"{name} has no unregularised bias; solve with fit_intercept=False (a constant can be added to the kernel "
-            "instead), or use solver='smo' or 'dual'."
-        )
-
-
-def refuse_small_cache(problem: KernelProblem) -> None:
-    """Raise where the cache does not hold the rows of a single step: two, or one without a bias.
-
-    Raises
-    ------
-    KernelError
-    """
-    needed = 2 if problem.fit_intercept else 1
-    if problem.rows.capacity < min(needed, problem.n_rows):
-        raise KernelError(
-            f"the cache holds {problem.rows.capacity} kernel row and {needed} are needed; raise cache_size."
-        )

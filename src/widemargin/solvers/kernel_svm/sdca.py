@@ -14,15 +14,7 @@ from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.exceptions import KernelError
 from widemargin.linalg.gram import squared_norm
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    refuse_bias,
-    responses,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, passes, visit
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
@@ -68,20 +60,22 @@ def solve(
     KernelError
         If K(x, x) or a squared norm comes out negative.
     """
-    refuse_bias(problem, "dual coordinate ascent")
+    problem.refuse_bias("dual coordinate ascent")
     budget = budget or Budget()
     diagonal = problem.rows.diagonal()
     if diagonal.min(initial=0.0) < 0.0:
         raise KernelError(f"the kernel is not positive semi-definite: K(x, x) = {diagonal.min():.3g} for some x.")
-    lower, upper = bounds(problem)
-    coef = feasible(problem, start)
+    lower, upper = problem.bounds()
+    coef = problem.feasible(start)
     scores = responses(problem.rows, coef)
     largest = float(diagonal.max(initial=0.0))
     limit = 1e-3 if tol is None else tol  # at LIBSVM's tolerance the hold-out rule has nothing left to choose from
+    # Looks cost a pass over the scores, so the recorder spaces them by the work done.
     recorder, rng = KernelRecorder(problem, "sdca", budget, tol), np.random.default_rng(seed)
     visits, converged = 0, False
 
     def moves(rows: Ints) -> Bools:
+        # The dual along a coefficient is a parabola: its slope says whether it wants to move.
         slope = problem.y[rows] - scores[rows]
         rises: Bools = (slope > 0.0) & (coef[rows] < upper[rows])
         return rises | ((slope < 0.0) & (coef[rows] > lower[rows]))
@@ -90,8 +84,9 @@ def solve(
         return coordinate_ascent(draws, first, last, place, buffer, problem.y, diagonal, lower, upper, coef, scores)
 
     def look(visits: int) -> bool:
+        # A norm that comes out negative shows a kernel that is not positive semi-definite.
         squared_norm(coef, scores, largest, problem.rows.dtype)  # raises where it is negative
-        at = values(problem, coef, scores, 0.0)
+        at = problem.values(coef, scores, 0.0)
         return recorder.watch(visits, coef, scores, 0.0, at._asdict()) or at.violation <= limit
 
     try:

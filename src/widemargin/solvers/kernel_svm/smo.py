@@ -22,17 +22,7 @@ import numpy as np
 from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    optimal_bias,
-    refuse_small_cache,
-    responses,
-    significantly_negative,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["SMOOptions", "solve"]
@@ -106,7 +96,8 @@ def solve(
         If `tol` is None and no row is held out.
     """
     budget = budget or Budget()
-    refuse_small_cache(problem)
+    problem.refuse_small_cache()
+    # Many rows need many steps; so the limit of LIBSVM grows with them.
     most = max(options.most_steps, 100 * problem.n_rows) if max_iter is None else max_iter
     run = _Run(problem, start, KernelRecorder(problem, "smo", budget, tol), options)
     try:
@@ -123,21 +114,22 @@ def solve(
 class _Part:
     """The rows that take part, with all that a step touches as arrays of their length m."""
 
-    def __init__(
-        self, problem: KernelProblem, index: Ints, coef: Floats, scores: Floats, diagonal: Floats, single: bool
-    ) -> None:
+    def __init__(self, run: "_Run", index: Ints) -> None:
+        problem = run.problem
         m = index.shape[0]
         self.whole = m == problem.n_rows
         self.rows = problem.rows if self.whole else problem.rows.subset(index)
-        self.index, self.coef, self.gradient = index, coef[index], problem.y[index] - scores[index]
-        lower, upper = bounds(problem)
+        self.index, self.coef = index, run.coef[index]
+        self.gradient = problem.y[index] - run.scores[index]
+        lower, upper = problem.bounds()
         self.lower, self.upper = lower[index], upper[index]
-        self.diagonal = diagonal[index].astype(self.rows.dtype)
+        self.diagonal = run.diagonal[index].astype(self.rows.dtype)
+        # Room for the compiled steps is made once a part, not once a step.
         self._room = np.empty((5, m), self.rows.dtype)
         self._lanes = np.empty(pair_steps.LANES, self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
         pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
-        self._pairs, self._single = problem.fit_intercept, single or self.rows.capacity < 2
+        self._pairs, self._single = problem.fit_intercept, run.options.single or self.rows.capacity < 2
         self._best: tuple[int, float] | None = None  # what gains most, until the next step
 
     def violation(self) -> float:
@@ -145,12 +137,25 @@ class _Part:
         if self._pairs:
             highest, lowest = self.sides()
             return max(0.0, highest - lowest)
-        return self._most_gaining()[1]
+        self._best = self._best or pair_steps.most_gaining(*self._state, self._gain)
+        return self._best[1]
 
     def step(self) -> tuple[float, float]:
         """One step of SMO: its gain of the dual, 0 where rounding leaves none, and the curvature met."""
-        if not self._pairs:
-            return self.free_step()
+        if not self._pairs:  # the variable that gains most, and its companion
+            state = self._state
+            # The look at the violation has found this variable already.
+            i, _ = self._best or pair_steps.most_gaining(*state, self._gain)
+            if i < 0:
+                return 0.0, np.inf
+            self._best = None
+            buffer, slot = self.rows.cached(np.array([i]))
+            curvature, row = float(self.diagonal[i]), buffer[slot[0]]
+            j = -1 if self._single else pair_steps.companion(i, row, *state, self._gain)
+            if j < 0:
+                return pair_steps.move_single(i, row, curvature, *state[1:]), curvature
+            buffer, slot = self.rows.cached(np.array([i, j]))
+            return pair_steps.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *state), curvature
         # The last of equals, as LIBSVM: on a kernel that is not positive semi-definite the order decides where it ends.
         i = pair_steps.last_peak(self._room[0], self._lanes)
         buffer, slot = self.rows.cached(np.array([i]))
@@ -163,25 +168,6 @@ class _Part:
             self._room,
         )  # fmt: skip
 
-    def _most_gaining(self) -> tuple[int, float]:
-        if self._best is None:
-            self._best = pair_steps.most_gaining(*self._state, self._gain)
-        return self._best
-
-    def free_step(self) -> tuple[float, float]:
-        """The same without a bias: the variable that gains most, and its companion."""
-        i, _ = self._most_gaining()
-        if i < 0:
-            return 0.0, np.inf
-        self._best = None
-        buffer, slot = self.rows.cached(np.array([i]))
-        curvature, row = float(self.diagonal[i]), buffer[slot[0]]
-        j = -1 if self._single else pair_steps.companion(i, row, *self._state, self._gain)
-        if j < 0:
-            return pair_steps.move_single(i, row, curvature, *self._state[1:]), curvature
-        buffer, slot = self.rows.cached(np.array([i, j]))
-        return pair_steps.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *self._state), curvature
-
     @property
     def _state(self) -> tuple[Reals, Floats, Floats, Floats, Floats]:
         return self.diagonal, self.gradient, self.coef, self.lower, self.upper
@@ -191,6 +177,7 @@ class _Part:
         if self._pairs:
             up, down = self._room[0], self._room[1]
             return float(up[pair_steps.peak(up, self._lanes)]), -float(down[pair_steps.peak(down, self._lanes)])
+        # Without a bias a gradient has to be compared with 0 alone.
         worst = self.violation()
         return worst, -worst
 
@@ -200,6 +187,7 @@ class _Part:
         # At the upper bound with a gradient above all that can go up, a variable has no partner: it will stay.
         held = (self.coef >= self.upper) & (self.gradient > highest)
         held |= (self.coef <= self.lower) & (self.gradient < lowest)
+        # Rows held out have both bounds at 0: they never move, but their scores are wanted.
         alive: Bools = ~held | (self.lower == self.upper)
         return alive
 
@@ -211,22 +199,24 @@ class _Run:
         self, problem: KernelProblem, start: Floats | None, recorder: KernelRecorder, options: SMOOptions
     ) -> None:
         self.problem, self.recorder, self.options, self.steps, self.ended = problem, recorder, options, 0, False
-        self.coef = feasible(problem, start)
+        self.coef = problem.feasible(start)
         self.scores = responses(problem.rows, self.coef)
-        self._diagonal = problem.rows.diagonal()
+        self.diagonal = problem.rows.diagonal()
         self._dual = float(problem.y @ self.coef - 0.5 * self.coef @ self.scores)
         self._flattest = np.inf
         self._stale: list[tuple[Ints, Floats]] = []  # rows left out, and the coefficients that their scores are of
-        self._part = self._take(np.arange(problem.n_rows))
+        self._part = _Part(self, np.arange(problem.n_rows))
 
     @property
     def indefinite(self) -> bool:
         """Whether a step met negative curvature beyond rounding."""
-        flattest = self._flattest if self.problem.fit_intercept else self._diagonal.min(initial=np.inf)
-        return significantly_negative(flattest, float(np.abs(self._diagonal).max(initial=0.0)))
+        # Single steps meet the diagonal alone, pairs meet the curvature along both.
+        flattest = self._flattest if self.problem.fit_intercept else self.diagonal.min(initial=np.inf)
+        return significantly_negative(flattest, float(np.abs(self.diagonal).max(initial=0.0)))
 
     def go(self, tol: float, most: int, shrinking: bool, budget: Budget) -> None:
         """Steps until the violation of all rows is at most `tol`, or a limit is met."""
+        # Small problems try to leave rows out after as many steps as they have rows.
         interval = max(1, min(self.problem.n_rows, self.options.interval))
         restored, last = False, 0
         while True:
@@ -238,6 +228,7 @@ class _Run:
                 restored, last = True, self.steps
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
+            # A look at the end is due in any case: it is what the history says of the result.
             if (self.recorder.due(self.steps) or optimal) and self._look(left):
                 self.ended = True
                 return
@@ -251,14 +242,13 @@ class _Run:
             if gain == 0.0:  # rounding leaves nothing
                 return
             self.steps += 1
+            # The dual value follows the steps, because scores of rows left out are not known.
             self._dual += gain
             self._flattest = min(self._flattest, curvature)
 
     def restore(self) -> None:
         """Write the part back, and bring the scores of the rows that were left out up to date."""
-        part = self._part
-        self.coef[part.index] = part.coef
-        self.scores[part.index] = self.problem.y[part.index] - part.gradient
+        self._write_back()
         # Rows were left out in turns, and the scores of each turn are those of other coefficients.
         while self._stale:
             rows, then = self._stale[-1]
@@ -268,15 +258,19 @@ class _Run:
             self.scores[rows] += sums
             self._stale.pop()
 
-    def _take(self, index: Ints) -> _Part:
-        return _Part(self.problem, index, self.coef, self.scores, self._diagonal, self.options.single)
+    def _write_back(self) -> None:
+        """Coefficients and scores of the part, where all are kept."""
+        part = self._part
+        self.coef[part.index] = part.coef
+        self.scores[part.index] = self.problem.y[part.index] - part.gradient
 
     def _restart(self, tol: float) -> None:
         """All rows again, if they are not optimal without those held at a bound.
 
         Where these are the same as before, the part and its cached rows stay.
         """
-        before, self._part = self._part, self._take(np.arange(self.problem.n_rows))
+        # All rows take part for the moment, to see who violates.
+        before, self._part = self._part, _Part(self, np.arange(self.problem.n_rows))
         if self._part.violation() <= tol:
             return
         alive = self._part.alive()
@@ -289,22 +283,22 @@ class _Run:
     def _leave_out(self, alive: Bools) -> None:
         """Go on with the part's rows that are alive, where that saves enough."""
         part = self._part
+        # A shorter part loses its cached rows, so it must be much shorter.
         if alive.sum() > self.options.shrunk * alive.shape[0]:
             return
-        self.coef[part.index] = part.coef
-        self.scores[part.index] = self.problem.y[part.index] - part.gradient
+        self._write_back()
         self._stale.append((part.index[~alive], self.coef.copy()))
-        self._part = self._take(part.index[alive])
+        self._part = _Part(self, part.index[alive])
 
     def _look(self, left: float) -> bool:
         """Tell the recorder; True if the hold-out rule ends the run."""
         problem, part = self.problem, self._part
-        self.coef[part.index] = part.coef
-        self.scores[part.index] = problem.y[part.index] - part.gradient
+        self._write_back()
         if part.whole:
-            intercept = optimal_bias(problem, self.scores)
-            facts = values(problem, self.coef, self.scores, intercept)._asdict()
+            intercept = problem.optimal_bias(self.scores)
+            facts = problem.values(self.coef, self.scores, intercept)._asdict()
         else:
+            # Rows that are left out have no scores, so the middle of the two sides stands for the bias.
             intercept = 0.5 * sum(part.sides()) if problem.fit_intercept else 0.0
             facts = {"dual": self._dual, "violation": left}
         return self.recorder.watch(self.steps, self.coef, self.scores, intercept, facts)

@@ -67,6 +67,7 @@ def add_row(row: Reals, i: int, delta: float, v: Floats, V: Floats, u: Floats, U
 def project(radius: float, now: Floats) -> None:
     """Scale w into the ball of this radius."""
     if now[Now.SQUARE] > radius * radius:
+        # The projection is one number: w = scale v, and v stays.
         now[Now.SCALE] *= radius / np.sqrt(now[Now.SQUARE])
         now[Now.SQUARE] = radius * radius
 
@@ -165,6 +166,7 @@ class Iterates:
 
     def __init__(self, problem: KernelProblem, start: Floats | None = None, *, checked: bool = True) -> None:
         n = problem.n_rows
+        # Rows that are held out may not have a coefficient, whatever the start says.
         coef = np.zeros(n) if start is None else np.where(problem.upper > 0.0, start, 0.0)
         scores = responses(problem.rows, coef)
         now = np.array([1.0, 0.0, 0.0, float(coef @ scores), 0.0])
@@ -186,6 +188,7 @@ class Iterates:
     def average(self) -> Point:
         """The weighted average of the iterates; the last one where there is none yet."""
         v, V, u, U, now = self.arrays
+        # No step has been averaged yet.
         if now[Now.WEIGHT] == 0.0:
             return self.last()
         total, weight = now[Now.TOTAL], now[Now.WEIGHT]
@@ -252,6 +255,7 @@ def run(
         nonlocal best, least
         point = method.read()
         facts = method.judge(point)
+        # A stochastic method may get worse; the best point is what it returns.
         if facts["primal"] < least or not method.descends:
             best, least = point, facts["primal"]
         steps = iterates.steps
@@ -261,6 +265,7 @@ def run(
     try:
         # A look costs passes over the rows, so it is due only when the work has grown by a factor.
         for _ in range(max_iter):
+            # A pass that changes nothing is the end of a method that only corrects mistakes.
             before = iterates.arrays[0].copy()
             for _ in visit(problem.rows, method.epoch(), method.moves, method.advance, ahead):
                 converged = recorder.due(iterates.steps) and look()
@@ -293,6 +298,7 @@ def drawn(problem: KernelProblem, rng: np.random.Generator) -> Ints:
     """As many rows as are not held out, drawn with replacement in proportion to `upper`."""
     rows = np.flatnonzero(problem.upper > 0.0)
     weight = problem.upper[rows]
+    # Equal weights need no table of probabilities.
     if rows.shape[0] == 0 or weight.min() == weight.max():
         return rows[rng.integers(max(rows.shape[0], 1), size=rows.shape[0])]
     return rng.choice(rows, rows.shape[0], p=weight / weight.sum())

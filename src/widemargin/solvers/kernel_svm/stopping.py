@@ -17,13 +17,7 @@ import numpy.typing as npt
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    optimal_bias,
-    significantly_negative,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, significantly_negative
 from widemargin.solvers.recorder import Recorder
 
 __all__ = ["HoldOut", "HoldOutOptions", "Iterate", "KernelRecorder", "Schedule", "choose_rows", "could_gain"]
@@ -139,9 +133,11 @@ class HoldOut:
             Copied where they are remembered.
         intercept : float
         """
+        # The next look is a factor of work away, so that looks stay a fixed share of the run.
         self._next = self._options.ratio * work
         missed = self.missed(scores, intercept)
         error = float(missed.mean())
+        # Of equal errors the latest counts: it has converged further.
         if self.best is None or error <= self.best.error:
             self.best = Iterate(coef.copy(), scores.copy(), intercept, error, work)
         # McNemar's test: only the rows that the two iterates judge differently tell them apart.
@@ -183,6 +179,7 @@ def choose_rows(y: npt.NDArray[np.generic], share: float, rng: np.random.Generat
     """
     chosen = []
     for label in np.unique(y):
+        # By class, so that rare classes are judged too; and no class loses its last row.
         rows = np.flatnonzero(y == label)
         count = min(max(1, round(share * rows.shape[0])), rows.shape[0] - 1)
         chosen.append(rng.permutation(rows)[:count])
@@ -252,10 +249,12 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
     ) -> None:
         super().__init__(stage, budget, 0.0 if tol is None else tol, lambda point: (point[0].copy(), point[1].copy()))
         self.rule = HoldOut(problem) if tol is None else None
-        self._problem, self._stage, self._without_tol, self._schedule = problem, stage, tol is None, schedule
+        self._problem, self._stage, self._schedule = problem, stage, schedule
+        # Several problems may count on the same rows, so the work is a difference.
         self._first, self._next, self._later = problem.rows.evaluations, 0.0, 0.0
         n = problem.n_rows
         self._head_start = n * max(schedule.head_start_rows, n // schedule.head_start_share)
+        # Without a bias the violation has one side, so half as much is as rough.
         self._rough = schedule.rough if problem.fit_intercept else 0.5 * schedule.rough
         self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
@@ -286,16 +285,19 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         judge : bool, default=True
             Whether the hold-out rule may judge this iterate: False where the solver knows that it is too rough.
         """
+        # Once all kernel rows are cached the work stands still, and the iterations decide.
         self._next = self._schedule.ratio * self.work
         self._later = self._schedule.ratio * iteration + self._problem.n_rows
         self.note(coef, scores, {"iteration": float(iteration)} | facts)
         if self._errors is not None:
             self.history[-1]["held_out_error"] = self._errors.error(scores, intercept)
         primal, dual = facts.get("primal", np.nan), facts.get("dual", np.nan)
+        # Solvers that leave rows out know no primal value: their gap is NaN.
         gap = (primal - dual) / max(abs(primal), 1e-300)
         self.budget.tell(self._stage, iteration, dual, gap, facts.get("violation", np.nan))
         if self.rule is None or not judge or facts.get("violation", 0.0) > self._rough:
             return False
+        # Steps on cached rows are work too, or a run that needs no new rows would never end.
         steps = self._schedule.cached_step * self._problem.n_rows * iteration
         return self.rule.look(self._head_start + self.work + steps, coef, scores, intercept)
 
@@ -319,9 +321,8 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         The rule of rows held out knows the best model if it has judged one. `coef` and `scores` become those of the
         result.
         """
-        limit = self.tol
-        if self._without_tol:
-            limit = np.inf if ended else -1.0
+        # Where the rule of rows held out decides, it alone says whether the run has converged.
+        limit = self.tol if self.rule is None else np.inf if ended else -1.0
         if self.rule is not None and self.rule.best is not None:
             coef[:], scores[:] = self.rule.best.coef, self.rule.best.scores
             self.point, self.primal, self.dual = None, np.inf, -np.inf
@@ -334,13 +335,14 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         `coef` and `scores` too; its primal value is bounded by the largest dual value.
         """
         problem = self._problem
-        intercept = optimal_bias(problem, scores)
-        at = values(problem, coef, scores, intercept)
+        intercept = problem.optimal_bias(scores)
+        at = problem.values(coef, scores, intercept)
+        # The violation is measured at the end, whatever the solver thought of its last step.
         dual, converged = at.dual, at.violation <= tol
         if not converged:
             if self.restore(at.primal, coef, scores):
-                intercept = optimal_bias(problem, scores)
-                at = values(problem, coef, scores, intercept)
+                intercept = problem.optimal_bias(scores)
+                at = problem.values(coef, scores, intercept)
             dual = max(dual, self.dual)
         # Steps along pairs need not meet what makes a kernel indefinite; the norm of the solution may.
         square, size = float(coef @ scores), float(np.abs(coef).sum()) ** 2

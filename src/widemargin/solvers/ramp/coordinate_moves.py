@@ -8,26 +8,19 @@ where slack is to be used. Polishing the 0/1 objective by such moves was measure
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from widemargin._numba import kernel
-from widemargin._typing import Bools, Floats, Ints
-from widemargin.distributed.blocks import BlockedRows
-from widemargin.linalg.cells import CellCoefficients
-from widemargin.linalg.gram import GramRows
+from widemargin._typing import Bools, Cells, Floats, Integers, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
+from widemargin.solvers.ramp.majorization import RampProblem
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["HardProblem", "MoveOptions", "Repaired", "Step", "best_step", "repair", "walk"]
-
-
-Cells = npt.NDArray[np.int32]
-IntArray = npt.NDArray[np.integer[Any]]
+__all__ = ["MoveOptions", "Repaired", "Step", "best_step", "repair", "walk"]
 
 
 @dataclass(frozen=True)
@@ -53,34 +46,6 @@ class MoveOptions:
 
 OPTIONS = MoveOptions()
 """Those of every fit."""
-
-
-class HardProblem(Protocol):
-    """A problem whose 0/1 rates can be measured."""
-
-    @property
-    def rows(self) -> RowBlocks | GramRows | BlockedRows: ...
-    @property
-    def weight(self) -> Floats: ...
-    @property
-    def cell(self) -> Cells: ...
-    @property
-    def coef(self) -> CellCoefficients: ...
-    @property
-    def fit_intercept(self) -> bool: ...
-    @property
-    def n_constraints(self) -> int: ...
-    def scores(self, w: Floats, b: float) -> Floats:
-        """`X w - b`."""
-        ...
-
-    def hard_mass(self, z: Floats) -> Floats:
-        """Weight of each cell with `z > 0`."""
-        ...
-
-    def values(self, positive: Floats) -> tuple[float, Floats]:
-        """Loss and excess of each constraint at a mass by cell."""
-        ...
 
 
 class Step(NamedTuple):
@@ -119,13 +84,14 @@ class Repaired:
 
 
 def best_step(
-    problem: HardProblem, z: Floats, row: Ints, x: Floats, *, limits: tuple[float, float] = (-np.inf, np.inf)
-) -> Step:
+    problem: RampProblem, z: Floats, row: Ints, x: Floats, *, limits: tuple[float, float] = (-np.inf, np.inf),
+    here: tuple[float, Floats] | None = None,
+) -> Step:  # fmt: skip
     """The best classifier of the line `z + t x`: least violation, then lowest 0/1 objective, then smallest `|t|`.
 
     Parameters
     ----------
-    problem : HardProblem
+    problem : RampProblem
     z : ndarray of shape (n,)
         Present scores.
     row : ndarray of int, shape (e,)
@@ -134,19 +100,16 @@ def best_step(
         Their entries; zeros are allowed and move nothing.
     limits : (low, high)
         Range of t, around 0.
+    here : (objective, excess), optional
+        At z, where they are known.
 
     Returns
     -------
     Step
         Violation is the sum of the excesses above rounding; t lies in the middle between two turns.
     """
-    objective, here = problem.values(problem.hard_mass(z))
-    return _line(problem, z, row, x, objective, here, limits)
-
-
-def _line(
-    problem: HardProblem, z: Floats, row: Ints, x: Floats, objective: float, here: Floats, limits: tuple[float, float]
-) -> Step:
+    objective, excess = problem.values(problem.hard_mass(z)) if here is None else here
+    # Rows that the direction does not move never turn.
     moving = x != 0.0
     if not moving.all():
         row, x = row[moving], x[moving]
@@ -154,17 +117,19 @@ def _line(
     scores = z[row]
     # a score of exactly 0 counts as negative, so its row turns at once where the direction raises it
     turn = np.where(scores == 0.0, np.copysign(np.finfo(float).tiny, x), -scores / x)
-    best = np.array([_violation(here), objective, 0.0])
-    work = np.empty_like(here)
+    best = np.array([_violation(excess), objective, 0.0])
+    work = np.empty_like(excess)
     length = 0.0
     for sign, last in ((1.0, limits[1]), (-1.0, -limits[0])):
+        # Only turns ahead are met when going this way.
         mine = np.flatnonzero(sign * turn > 0.0)
         distance = sign * turn[mine]
         best[2] = abs(length)
+        # The second way has to beat what the first one has found.
         before = best.copy()
         walk(
             distance, np.argsort(distance, kind="stable"), row[mine], sign * x[mine] > 0.0, problem.weight,
-            problem.cell, coef.alpha0 - coef.beta0, *coef.entries, here, objective,
+            problem.cell, coef.alpha0 - coef.beta0, *coef.entries, excess, objective,
             OPTIONS.tie, float(last), FEASIBLE, work, best,
         )  # fmt: skip
         if not np.array_equal(before, best):
@@ -173,7 +138,7 @@ def _line(
 
 
 def repair(
-    problem: HardProblem, w: Floats, b: float, *, passes: int = OPTIONS.passes, budget: Budget | None = None
+    problem: RampProblem, w: Floats, b: float, *, passes: int = OPTIONS.passes, budget: Budget | None = None
 ) -> Repaired:
     """Move single coordinates until the 0/1 rates meet the bounds, or no move helps.
 
@@ -184,7 +149,7 @@ def repair(
 
     Parameters
     ----------
-    problem : HardProblem
+    problem : RampProblem
     w : ndarray of shape (d,)
     b : float
     passes : int, default=25
@@ -210,8 +175,10 @@ def repair(
             tried = _try(problem, columns, range(len(columns)), z, objective, excess)
             if not tried:
                 break
+            # The short list is used as long as it gains half as much as a whole pass has gained.
             hoped, short = 0.5 * (before - tried[0][0]), [j for _, _, j, _ in tried[: OPTIONS.short]]
         _, _, chosen, length = tried[0]
+        # The bias is the feature behind the last one.
         moved, shifted = w.copy(), b
         if chosen < w.shape[0]:
             moved[chosen] += length
@@ -229,12 +196,13 @@ def repair(
 
 
 def _try(
-    problem: HardProblem, columns: "_Columns", features: Iterable[int], z: Floats, objective: float, excess: Floats
+    problem: RampProblem, columns: "_Columns", features: Iterable[int], z: Floats, objective: float, excess: Floats
 ) -> list[tuple[float, float, int, float]]:
     """Violation, objective, feature and length of each feature's best move that helps, the best first."""
     now, found = (_violation(excess), objective), []
     for j in features:
-        step = _line(problem, z, *columns[j], objective, excess, (-np.inf, np.inf))
+        # The present rates are the same for every feature, so they are handed on.
+        step = best_step(problem, z, *columns[j], here=(objective, excess))
         if (step.violation, step.objective) < now:
             found.append((step.violation, step.objective, j, step.length))
     return sorted(found)
@@ -265,6 +233,7 @@ class _Columns:
                 rows.append(np.arange(block.start, block.start + block.row_of.shape[0]))
                 entries.append(block.X[block.row_of, j].astype(np.float64))
             else:
+                # A column of sparse rows lies in one piece in CSC order.
                 place = slice(part.indptr[j], part.indptr[j + 1])
                 rows.append(part.indices[place].astype(np.int64) + block.start)
                 entries.append(part.data[place].astype(np.float64))
@@ -273,8 +242,8 @@ class _Columns:
 
 @kernel
 def walk(
-    turn: Floats, order: Ints, row: Ints, rising: Bools, weight: Floats, cell: Cells, gain: Floats, indptr: IntArray,
-    column: IntArray, change: Floats, here: Floats, objective: float, tie: float, last: float, feasible_tol: float,
+    turn: Floats, order: Ints, row: Ints, rising: Bools, weight: Floats, cell: Cells, gain: Floats, indptr: Integers,
+    column: Integers, change: Floats, here: Floats, objective: float, tie: float, last: float, feasible_tol: float,
     excess: Floats, found: Floats,
 ) -> None:  # fmt: skip
     """Go from the present scores over the turns in `order`, outwards; keep the best interval between two of them.

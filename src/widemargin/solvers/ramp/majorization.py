@@ -8,15 +8,15 @@ exactly was measured to be a waste); the last one carries the certificate.
 warm.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex.subsample_start import sampled, spread_state
+from widemargin.solvers.convex.subsample_start import SampledProblem, sampled, spread_state
 from widemargin.solvers.recorder import end_status
 
 __all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
@@ -24,20 +24,50 @@ __all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "mini
 ConvexSolver = Callable[..., ConvexResult]
 
 
-class RampProblem(Protocol):
-    """What majorisation asks of a problem."""
+class RampProblem(SampledProblem, Protocol):
+    """A ramp problem whose constraints can be moved, chosen or dropped, and whose classifiers can be measured."""
 
     @property
     def lam(self) -> float: ...
     @property
+    def gamma(self) -> Floats: ...
+    @property
+    def cell_weight(self) -> Floats: ...
+    @property
+    def fit_intercept(self) -> bool: ...
+    @property
     def n_constraints(self) -> int: ...
-    def scores(self, w: Floats, b: float) -> Floats: ...
-    def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]: ...
-    def majorise(self, z: Floats) -> Any: ...
-    def constant_start(self, rho: float) -> float: ...
-    def with_lam(self, lam: float) -> "RampProblem": ...
     @property
     def n_features(self) -> int: ...
+    def scores(self, w: Floats, b: float) -> Any:
+        """`X w - b`; for rows in blocks the model itself."""
+
+    def ramp_values(self, w: Floats, z: Floats) -> tuple[float, Floats]:
+        """Ramp objective with regulariser, and excess of each constraint."""
+
+    def hard_mass(self, z: Floats) -> Floats:
+        """Weight of each cell with `z > 0`."""
+
+    def values(self, positive: Floats) -> tuple[float, Floats]:
+        """Loss and excess of each constraint at a mass by cell."""
+
+    def majorise(self, z: Floats) -> Any:
+        """The convex problem that is tight at these scores."""
+
+    def constant_start(self, rho: float) -> float:
+        """The best b at w = 0."""
+
+    def with_lam(self, lam: float) -> Self:
+        """The same problem with another weight of the regulariser."""
+
+    def tightened(self, by: Floats) -> Self:
+        """The same problem with bounds lowered by `by`, shape (m,)."""
+
+    def unconstrained(self) -> Self:
+        """The same problem without constraints."""
+
+    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> Self:
+        """The constraints `kept` only; with `objective=j` what j bounds is minimised."""
 
 
 @dataclass(frozen=True)
@@ -170,14 +200,20 @@ class _Walk:
         self.problem, self.certified = problem, False
         self.objective, self.excess = problem.ramp_values(self.w, self.z)
 
+    @property
+    def violation(self) -> float:
+        """Largest excess of a constraint, 0 where all are met."""
+        return float(np.maximum(self.excess, 0.0).max(initial=0.0))
+
     def merit(self, rho: float) -> float:
         """Ramp objective plus penalty; violations below 1e-5 are free."""
-        return _merit(self.objective, self.excess, rho, MajorizeOptions.free)
+        return self.objective + rho * float(np.maximum(self.excess - MajorizeOptions.free, 0.0).sum())
 
     def step(self, rho: float, tol: float) -> bool:
         """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
         sub: ConstrainedHinge = self.problem.majorise(self.z)
-        before = self.merit(rho)
+        # The majoriser is tight here, so whatever lowers it lowers the merit.
+        before, here = self.merit(rho), (self.objective, self.excess)
         state = self.state
         # a step solved too loosely may raise the merit; it is then solved ten times as exactly, once
         for attempt_tol in (tol, 0.1 * tol):
@@ -185,37 +221,24 @@ class _Walk:
             self.n_iter += result.n_iter
             self.n_epochs += result.n_epochs
             z = self.problem.scores(result.w, result.b)
-            objective, excess = self.problem.ramp_values(result.w, z)
-            after = _merit(objective, excess, rho, MajorizeOptions.free)
+            self.objective, self.excess = self.problem.ramp_values(result.w, z)
+            after = self.merit(rho)
             state = self.state = result.state
             self.last, self.certified = result, after <= before
             if self.certified:
                 self.w, self.b, self.z = result.w, result.b, z
-                self.objective, self.excess = objective, excess
                 self.n_steps += 1
-                self._record(rho, after, result)
+                self.history.append({
+                    "step": float(self.n_steps), "rows": float(z.shape[0]), "rho": rho, "lam": self.problem.lam,
+                    "merit": after, "objective": self.objective, "violation": self.violation, "gap": result.gap,
+                    "iterations": float(result.n_iter), "seconds": self.budget.elapsed,
+                })  # fmt: skip
+                self.budget.tell(self.stage, self.n_steps, self.objective, result.gap, self.violation)
                 return True
+            self.objective, self.excess = here
             if self.budget.exhausted:
                 break
         return False
-
-    def _record(self, rho: float, merit: float, result: ConvexResult) -> None:
-        violation = float(np.maximum(self.excess, 0.0).max(initial=0.0))
-        self.history.append(
-            {
-                "step": float(self.n_steps),
-                "rows": float(self.z.shape[0]),
-                "rho": rho,
-                "lam": self.problem.lam,
-                "merit": merit,
-                "objective": self.objective,
-                "violation": violation,
-                "gap": result.gap,
-                "iterations": float(result.n_iter),
-                "seconds": self.budget.elapsed,
-            }
-        )
-        self.budget.tell(self.stage, self.n_steps, self.objective, result.gap, violation)
 
 
 def minimise_ramp(
@@ -259,6 +282,7 @@ def minimise_ramp(
     began = budget.elapsed
     if start is None:
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
+    # A warm start is nearer than what a sample could say.
     walk = _from_sample(problem, convex, options, start, budget) if state is None else None
     if walk is None:
         walk = _Walk(problem, convex, budget, start[0], start[1], state)
@@ -266,7 +290,7 @@ def minimise_ramp(
         return _result(_run(walk, options), options, began)
     options = replace(options, slopes=())  # the sample has gone through them
     _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
-    if walk.last is not None and _violation(walk) > options.feasibility_tol and not budget.exhausted:
+    if walk.last is not None and walk.violation > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
     return _result(walk, options, began)
 
@@ -278,9 +302,11 @@ def _from_sample(
 
     Without loose steps the majoriser has to stay that of the start, and only the convex solver starts at the sample's.
     """
+    # A tenth of the rows leads most of the way at a tenth of the cost.
     few = sampled(problem)
     if few is None:
         return None
+    # Nothing of the sample is certified, so it needs no exact last step.
     loose = replace(options, tol=options.loose_tol)
     first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
     w, b = (first.w, first.b) if options.steps else start
@@ -289,58 +315,52 @@ def _from_sample(
         warm = first.last.state
         state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
     walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
+    # What the sample took belongs to the run.
     walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
     return walk
 
 
 def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
     """Descend at each penalty weight in turn, until the constraints hold."""
+    given = walk.problem
     try:
-        _continue_slopes(walk, options.rhos[0], options)
-        # the smallest penalty that makes the constraints hold conditions the subproblems best, so it grows from below
+        # Two loose steps at each stronger regulariser; the merit is that of another problem meanwhile.
+        for factor in options.slopes:
+            walk.move_to(given.with_lam(factor * given.lam))
+            for _ in range(2):
+                if walk.budget.exhausted or not walk.step(options.rhos[0], options.loose_tol):
+                    break
+        if options.slopes:
+            walk.move_to(given)
+        # The smallest penalty that makes the constraints hold conditions the subproblems best, so it grows from below.
         for rho in options.rhos:
             walk.rho = rho
             _descend(walk, rho, options)
-            if walk.budget.exhausted or _violation(walk) <= options.feasibility_tol:
+            if walk.budget.exhausted or walk.violation <= options.feasibility_tol:
                 break
     except KeyboardInterrupt:
         walk.budget.interrupted = True
+        if walk.problem is not given:
+            walk.move_to(given)
     return walk
 
 
 def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
-    last = walk.last or _not_started(walk)
+    last = walk.last
+    if last is None:  # an interrupt in the first step leaves the start, with nothing proved about it
+        multipliers, nothing = np.zeros(walk.problem.n_constraints), np.zeros(walk.z.shape[0], np.float32)
+        state = ConvexState(walk.w, walk.b, nothing, nothing, multipliers)
+        last = ConvexResult(
+            walk.w, walk.b, multipliers, np.inf, -np.inf, np.inf, walk.excess, Status.INTERRUPTED, 0, 0, 0.0, state
+        )
+    closed = not walk.budget.exhausted and (walk.last is None or last.gap <= options.tol)
+    missed = not walk.budget.exhausted and walk.violation > options.feasibility_tol
+    status = Status.INFEASIBLE if missed else end_status(walk.budget, converged=closed)
     return RampResult(
-        w=walk.w,
-        b=walk.b,
-        multipliers=last.multipliers,
-        objective=walk.objective,
-        excess=walk.excess,
-        subproblem=last,
-        certified=walk.certified,
-        rho=walk.rho,
-        status=_status(walk, options),
-        n_steps=walk.n_steps,
-        n_iter=walk.n_iter,
-        n_epochs=walk.n_epochs,
-        seconds=walk.budget.elapsed - began,
-        history=tuple(walk.history),
-    )
-
-
-def _continue_slopes(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
-    """Two loose steps at each stronger regulariser."""
-    asked = walk.problem
-    try:
-        # the merit is that of another problem meanwhile, so the walk is told when it changes
-        for factor in options.slopes:
-            walk.move_to(asked.with_lam(factor * asked.lam))
-            for _ in range(2):
-                if walk.budget.exhausted or not walk.step(rho, options.loose_tol):
-                    break
-    finally:
-        if options.slopes:
-            walk.move_to(asked)
+        w=walk.w, b=walk.b, multipliers=last.multipliers, objective=walk.objective, excess=walk.excess,
+        subproblem=last, certified=walk.certified, rho=walk.rho, status=status, n_steps=walk.n_steps,
+        n_iter=walk.n_iter, n_epochs=walk.n_epochs, seconds=walk.budget.elapsed - began, history=tuple(walk.history),
+    )  # fmt: skip
 
 
 def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
@@ -351,65 +371,33 @@ def _descend(walk: _Walk, rho: float, options: MajorizeOptions) -> None:
     violation is so large that the next rho has to deal with it anyway. At penalties after the first, which only
     repair violations, loose steps are never exact.
     """
+
+    def stalled(before: float) -> bool:
+        return before - walk.merit(rho) < options.stall * abs(before)
+
     left, tol = options.steps, options.loose_tol if rho == options.rhos[0] else options.later_tol
     began, last_tol = walk.merit(rho), options.tol
     while True:
-        # loose steps do most of the descent at a fraction of the cost
-        left -= _loose_steps(walk, rho, tol, left, options.stall)
-        hopeless = rho < options.rhos[-1] and _violation(walk) > 10.0 * options.feasibility_tol
+        # Loose steps do most of the descent at a fraction of the cost. Each is tight at the last point, so the merit
+        # falls until the hinges stop changing.
+        for _ in range(left):
+            before = walk.merit(rho)
+            if not walk.step(rho, tol):
+                break
+            left -= 1
+            if walk.budget.exhausted or stalled(before):
+                break
+        hopeless = rho < options.rhos[-1] and walk.violation > 10.0 * options.feasibility_tol
         if walk.last is not None and (walk.budget.exhausted or hopeless):
             return
-        # the step that carries the certificate; what it gains shows whether the loose ones had really arrived
+        # The step that carries the certificate; what it gains shows whether the loose ones had really arrived.
         before = walk.merit(rho)
         moved = walk.step(rho, last_tol)
         if left == 0 or walk.budget.exhausted:
             return
-        if not moved or _stalled(before, walk.merit(rho), options.stall):
-            on_plateau = rho == options.rhos[0] and _stalled(began, walk.merit(rho), options.stall)
+        if not moved or stalled(before):
+            on_plateau = rho == options.rhos[0] and stalled(began)
             if not on_plateau or last_tol <= options.finest:
                 return
             tol = last_tol = max(0.1 * last_tol, options.finest)
         left, tol = left - 1, max(0.1 * tol, last_tol)
-
-
-def _loose_steps(walk: _Walk, rho: float, tol: float, most: int, stall: float) -> int:
-    """Steps until the merit stalls; how many were made."""
-    # each step is tight at the last point, so the merit falls until the hinges stop changing
-    for made in range(most):
-        before = walk.merit(rho)
-        if not walk.step(rho, tol):
-            return made
-        if walk.budget.exhausted or _stalled(before, walk.merit(rho), stall):
-            return made + 1
-    return most
-
-
-def _stalled(before: float, after: float, stall: float) -> bool:
-    return before - after < stall * abs(before)
-
-
-def _not_started(walk: _Walk) -> ConvexResult:
-    """What an interrupt in the first step leaves: the start, with nothing proved about it."""
-    m = walk.problem.n_constraints
-    n = walk.z.shape[0]
-    nothing = np.zeros(n, np.float32)
-    state = ConvexState(walk.w, walk.b, nothing, nothing, np.zeros(m))
-    return ConvexResult(
-        walk.w, walk.b, np.zeros(m), np.inf, -np.inf, np.inf, walk.excess, Status.INTERRUPTED, 0, 0, 0.0, state
-    )
-
-
-def _violation(walk: _Walk) -> float:
-    return float(np.maximum(walk.excess, 0.0).max(initial=0.0))
-
-
-def _merit(objective: float, excess: Floats, rho: float, free: float) -> float:
-    return objective + rho * float(np.maximum(excess - free, 0.0).sum())
-
-
-def _status(walk: _Walk, options: MajorizeOptions) -> Status:
-    if walk.budget.exhausted:
-        return end_status(walk.budget, converged=False)
-    if _violation(walk) > options.feasibility_tol:
-        return Status.INFEASIBLE
-    return end_status(walk.budget, converged=walk.last is None or walk.last.gap <= options.tol)

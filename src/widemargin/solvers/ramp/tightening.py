@@ -14,9 +14,9 @@ all is kept: the result is never worse than that baseline.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, Self
+from typing import Protocol
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
 
 __all__ = [
-    "Candidate", "Enforced", "EnforcedProblem", "Judge", "Measures", "Moves", "ReleasableProblem", "TighteningOptions",
+    "Candidate", "Enforced", "Judge", "Measures", "Moves", "TighteningOptions",
     "at_limit", "enforce", "enforce_from_two_starts",
 ]  # fmt: skip
 
@@ -79,14 +79,6 @@ class TighteningOptions:
 
 OPTIONS = TighteningOptions()
 """Those of every fit."""
-
-
-class EnforcedProblem(RampProblem, Protocol):
-    """A ramp problem that can also measure the classifier it will ship."""
-
-    def tightened(self, by: Floats) -> Self:
-        """The same problem with bounds lowered by `by`, shape (m,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -169,11 +161,9 @@ class Moves(Protocol):
 
     def between(self, one: Candidate, other: Candidate) -> Candidate:
         """The best classifier on the segment from one to the other."""
-        ...
 
     def repair(self, missed: Candidate, budget: Budget) -> Candidate:
         """A classifier near one that misses bounds which misses them less, or meets them."""
-        ...
 
 
 class Measures(Protocol):
@@ -182,41 +172,19 @@ class Measures(Protocol):
     @property
     def moves(self) -> Moves | None:
         """Moves by these rates, where there are any."""
-        ...
 
     def judge(self, solution: RampResult) -> Candidate:
         """A candidate made of a ramp solution."""
-        ...
 
     def objective(self, w: Floats, b: float) -> float:
         """Objective of a model."""
-        ...
 
     def excess(self, w: Floats, b: float) -> Floats:
         """Excess of each constraint at a model, shape (m,)."""
-        ...
-
-
-@dataclass
-class _Taken:
-    """What the rounds took."""
-
-    runs: int = 0
-    steps: int = 0
-    iterations: int = 0
-    epochs: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-
-    def add(self, run: RampResult) -> None:
-        self.runs += 1
-        self.steps += run.n_steps
-        self.iterations += run.n_iter
-        self.epochs += run.n_epochs
-        self.history.extend(run.history)
 
 
 def enforce(
-    problem: EnforcedProblem,
+    problem: RampProblem,
     convex: ConvexSolver,
     judge: Judge,
     options: MajorizeOptions,
@@ -233,7 +201,7 @@ def enforce(
 
     Parameters
     ----------
-    problem : EnforcedProblem
+    problem : RampProblem
     convex : callable
     judge : callable
         Makes a candidate of a ramp solution, measured by the *original* bounds.
@@ -263,34 +231,43 @@ def enforce(
     solution, warm = _apart(first)
     del state, first  # the round that takes the warm start lets go of it
     latest = best = finest = judge(solution)
-    taken = _Taken()
-    taken.add(solution)
+    runs = [solution]
     tighten = np.zeros(problem.n_constraints)
+    # The rounds begin at the penalty that the first solution needed.
     rho, retried = solution.rho, False
     for turn in range(rounds):
-        # a round costs a warm solve, so none is begun that cannot help: because nothing is left to gain, because bounds
-        # are missed by far at a large penalty, or because the multipliers of what is missed cannot grow
-        if budget.exhausted or _finished(best, give_back) or _hopeless(best):
+        # A round costs a warm solve, so none is begun that cannot help: because nothing is left to gain, or because
+        # bounds are missed by far though the penalty is all that their multipliers can be.
+        binding = best.solution.multipliers > OPTIONS.binding
+        used_up = not give_back or float(-best.excess[binding].min(initial=0.0)) <= OPTIONS.slack
+        far = best.excess.max(initial=0.0) > OPTIONS.far and best.solution.rho >= OPTIONS.large
+        if budget.exhausted or (used_up and not best.violation > 0.0) or (far and at_limit(best.solution).any()):
             break
-        if _powerless(latest):
+        # Tightening a bound changes nothing where its multiplier is the whole penalty already.
+        if np.any((latest.excess > ROUNDING) & at_limit(latest.solution)):
             rho = next((larger for larger in options.rhos if larger > rho), np.inf)
             if np.isinf(rho):
                 break
         # bounds move by what the last round missed; in the last rounds a little more, because meeting them late is
         # better than not at all
-        change = _change(latest, give_back)
+        missed, binding = latest.before_shift, latest.solution.multipliers > OPTIONS.binding
+        loosened = np.where(binding & give_back, OPTIONS.give_back * missed, 0.0)
+        change = np.where(missed > 0.0, OPTIONS.grow * missed, loosened)
         if best.violation > 0.0 and turn >= rounds - 2:
             change = change + OPTIONS.push
+        # Loosening has an end, because 0/1 rates may follow late and then all at once.
         tighten = np.maximum(tighten + change, OPTIONS.floor)
         try:
             solution, warm = _apart(minimise_ramp(
                 problem.tightened(tighten), convex, options.going_on(rho, steps=1),
                 start=(solution.w, solution.b), state=warm.pop(), budget=budget,
             ))  # fmt: skip
-            taken.add(solution)
+            runs.append(solution)
             # judged by the original bounds; 0/1 rates jump, so a later round may be worse than an earlier one
             latest, before = judge(solution), best
-            finest = _finest(finest, best, latest, moves)
+            # The finest so far, the latest, or what lies between the rounds' best and the latest.
+            for candidate in (latest,) if moves is None else (latest, moves.between(best, latest)):
+                finest = candidate if candidate.beats(finest) else finest
             if latest.beats(best):
                 best = latest
             budget.tell("tighten", turn + 1, finest.objective, solution.subproblem.gap, finest.violation)
@@ -301,16 +278,17 @@ def enforce(
         overshot = not gained and latest.violation > 0.0  # gave back too much: once more, from the other side
         if not gained and (retried or not overshot):
             break
+        # A round that overshot is tried once more, from the other side.
         retried = overshot
     if moves is not None and finest.violation > 0.0 and not budget.exhausted:
         finest = moves.repair(finest, budget)
     return Enforced(
         best=finest,
-        n_rounds=taken.runs - 1,
-        n_steps=taken.steps,
-        n_iter=taken.iterations,
-        n_epochs=taken.epochs,
-        history=tuple(taken.history),
+        n_rounds=len(runs) - 1,
+        n_steps=sum(run.n_steps for run in runs),
+        n_iter=sum(run.n_iter for run in runs),
+        n_epochs=sum(run.n_epochs for run in runs),
+        history=tuple(entry for run in runs for entry in run.history),
     )
 
 
@@ -319,57 +297,13 @@ def _apart(solution: RampResult) -> tuple[RampResult, list[ConvexState]]:
     return solution.without_state(), [solution.subproblem.state]
 
 
-def _finest(finest: Candidate, best: Candidate, latest: Candidate, moves: Moves | None) -> Candidate:
-    """The finest so far, the latest, or what lies between the rounds' best and the latest."""
-    for found in (latest,) if moves is None else (latest, moves.between(best, latest)):
-        finest = found if found.beats(finest) else finest
-    return finest
-
-
-def _finished(best: Candidate, give_back: bool) -> bool:
-    """Whether the bounds are met with nothing left to give back."""
-    if best.violation > 0.0:
-        return False
-    binding = best.solution.multipliers > OPTIONS.binding
-    return not give_back or float(-best.excess[binding].min(initial=0.0)) <= OPTIONS.slack
-
-
-def _hopeless(best: Candidate) -> bool:
-    """Whether bounds are missed by far though the penalty is all their multipliers can be."""
-    return bool(
-        best.excess.max(initial=0.0) > OPTIONS.far
-        and at_limit(best.solution).any()
-        and best.solution.rho >= OPTIONS.large
-    )
-
-
-def _powerless(latest: Candidate) -> bool:
-    """Whether a bound is missed whose multiplier is already the whole penalty: tightening it more changes nothing."""
-    return bool(np.any((latest.excess > ROUNDING) & at_limit(latest.solution)))
-
-
 def at_limit(solution: RampResult) -> Bools:
     """Constraints whose multiplier is the whole penalty: the solver would pay more to satisfy them, shape (m,)."""
     return solution.multipliers >= OPTIONS.saturated * solution.rho
 
 
-def _change(latest: Candidate, give_back: bool) -> Floats:
-    """By how much each bound is tightened further (loosened where negative)."""
-    missed = latest.before_shift
-    binding = latest.solution.multipliers > OPTIONS.binding
-    return np.where(missed > 0.0, OPTIONS.grow * missed, np.where(binding & give_back, OPTIONS.give_back * missed, 0.0))
-
-
-class ReleasableProblem(EnforcedProblem, Protocol):
-    """A problem that can be stripped of its constraints."""
-
-    def unconstrained(self) -> Self:
-        """The same problem without constraints."""
-        ...
-
-
 def enforce_from_two_starts(
-    problem: ReleasableProblem,
+    problem: RampProblem,
     convex: ConvexSolver,
     measures: Measures,
     options: MajorizeOptions,
@@ -403,22 +337,25 @@ def enforce_from_two_starts(
     if budget.exhausted or problem.n_constraints == 0 or not (constant or first.best.violation > 0.0):
         return first
     try:
+        # The SVM without constraints, with the threshold that meets them best.
         plain = _plain(problem, convex, options, budget)
         shifted = hard.judge(plain)
         rival = first.best if measures is hard else hard.judge(first.best.solution)
         if budget.exhausted or not shifted.beats(rival):
             return first
         # the SVM itself stays a candidate, so that the result is never worse than this baseline
+        # In the rates that are enforced, which may not be those of the comparison.
         itself = shifted if measures is hard else measures.judge(plain)
         again = search(judge=measures.judge, moves=measures.moves, start=(shifted.w, shifted.b))
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
         return first
+    # The baseline counts as a search of its own, so that its steps are reported too.
     svm = Enforced(itself, 0, plain.n_steps, plain.n_iter, plain.n_epochs, plain.history)
     return first.followed_by(svm).followed_by(again)
 
 
-def _plain(problem: ReleasableProblem, convex: ConvexSolver, options: MajorizeOptions, budget: Budget) -> RampResult:
+def _plain(problem: RampProblem, convex: ConvexSolver, options: MajorizeOptions, budget: Budget) -> RampResult:
     """The hinge-loss SVM without constraints, as a result of the constrained problem (its multipliers are zero)."""
     free = problem.unconstrained()
     zero = np.zeros(problem.n_features), 0.0

@@ -14,7 +14,6 @@ from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
 from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
 from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.problem import optimal_bias
 
 BOTH = pytest.mark.parametrize("fit_intercept", [False, True])
 
@@ -38,7 +37,7 @@ def test_it_approaches_the_optimum_with_a_valid_bound(fit_intercept, C, fresh):
     assert best * (0.9 if C == 100.0 else 0.97) <= result.dual <= best * (1 + 1e-9)
     assert result.primal == pytest.approx(primal(p, result), rel=1e-9)
     scores = p.rows.block(slice(None)) @ result.coef
-    moved = optimal_bias(p, scores)
+    moved = p.optimal_bias(scores)
     assert primal(p, result) <= 0.5 * result.coef @ scores + p.upper @ np.maximum(0, 1 - y * (scores + moved)) + 1e-9
     dual = [entry["dual"] for entry in result.history]
     assert max(dual) <= best * (1 + 1e-9) and (np.diff(dual) >= 0.0).all()

@@ -15,7 +15,7 @@ from widemargin.solvers.kernel_svm.dual import nested as nested_dual
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.nested import NestedOptions
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import KernelProblem, values
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 RBF = Kernel("rbf", 0.5)
 
@@ -43,7 +43,7 @@ def test_same_optimum_as_the_working_set(noise, fit_intercept):
     assert nested.violation <= 1e-5
     assert nested.dual == pytest.approx(flat.dual, rel=1e-6)
     p = problem(**options)
-    at = values(p, nested.coef, p.rows.block(slice(None)) @ nested.coef, nested.intercept)  # scores afresh
+    at = p.values(nested.coef, p.rows.block(slice(None)) @ nested.coef, nested.intercept)  # scores afresh
     assert at.violation <= 1.1e-5
     np.testing.assert_allclose(at[:2], (nested.primal, nested.dual), rtol=1e-9)
 
@@ -101,7 +101,7 @@ def test_cut_short_it_still_certifies_a_feasible_point(moment):
     result = solve_nested(p, size=16, tol=1e-6, budget=Budget(callbacks=(interrupt,)))
     assert result.status is Status.INTERRUPTED
     assert abs(result.coef.sum()) < 1e-9
-    fresh = values(p, result.coef, p.rows.block(slice(None)) @ result.coef, result.intercept)
+    fresh = p.values(result.coef, p.rows.block(slice(None)) @ result.coef, result.intercept)
     np.testing.assert_allclose(fresh[:2], (result.primal, result.dual), rtol=1e-9)
     assert solve_nested(p, budget=Budget(seconds=0.0)).status is Status.TIME_LIMIT
 

@@ -16,7 +16,7 @@ from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.spatial import SpatialOptions
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import KernelProblem, values
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 RBF = Kernel("rbf", 4.0)
 
@@ -49,7 +49,7 @@ def test_same_optimum_as_the_working_set(fit_intercept, C):
     assert spatial.dual == pytest.approx(flat.dual, rel=1e-4)
     assert spatial.primal == pytest.approx(flat.primal, rel=2e-3)
     scores = p.rows.block(slice(None)) @ spatial.coef
-    fresh = values(p, spatial.coef, scores, spatial.intercept)  # float64, nothing left out
+    fresh = p.values(spatial.coef, scores, spatial.intercept)  # float64, nothing left out
     assert fresh.violation < 2e-3
     np.testing.assert_allclose(fresh[:2], (spatial.primal, spatial.dual), rtol=1e-4)
 
@@ -86,7 +86,7 @@ def test_cut_short_it_certifies_a_feasible_point_of_all_rows(moment):
     assert result.status is Status.INTERRUPTED
     assert result.coef.shape == (1500,)
     assert abs(result.coef.sum()) < 1e-9
-    fresh = values(p, result.coef, p.rows.block(slice(None)) @ result.coef, result.intercept)
+    fresh = p.values(result.coef, p.rows.block(slice(None)) @ result.coef, result.intercept)
     np.testing.assert_allclose(fresh[:2], (result.primal, result.dual), rtol=1e-4)
 
 

@@ -15,7 +15,6 @@ from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import pair_steps, working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import bounds
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 1000.0])
@@ -197,7 +196,7 @@ def test_any_small_problem_is_solved(seed, fit_intercept, size):
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
     p = problem(X, y, rng.uniform(0.1, 10, n) ** 2, fit_intercept=fit_intercept)
     result = working_set.solve(p, tol=1e-6, options=WorkingSetOptions(size=size))
-    lower, upper = bounds(p)
+    lower, upper = p.bounds()
     assert result.status is Status.CONVERGED
     assert ((result.coef >= lower) & (result.coef <= upper)).all()
     assert result.primal - result.dual <= 1e-6 * (p.upper.sum() + 1.0)

@@ -16,10 +16,10 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction
 from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult, relative_weight, run
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
-from widemargin.solvers.kernel_svm.problem import KernelProblem, optimal_bias
+from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 __all__ = ["CFormOptions", "solve"]
 
@@ -62,16 +62,18 @@ class _CForm:
     def judge(self, coef: Floats, scores: Floats) -> Judged:
         problem = self._problem
         square = max(float(coef @ scores), 0.0)
+        # The line search over scale and bias: the best multiple of this direction.
         level = self._of_average.of_norm(scores, square / self._C)
         gamma = level.gamma
         if math.isinf(gamma):  # w = 0 is best along this direction
             coef, scores, square = np.zeros_like(coef), np.zeros_like(scores), 0.0
-            intercept = optimal_bias(problem, scores)
+            intercept = problem.optimal_bias(scores)
         else:
             coef, scores, intercept = coef / gamma, scores / gamma, level.bias / gamma
             square /= gamma * gamma
         loss = float(problem.upper @ np.maximum(0.0, 1.0 - problem.y * (scores + intercept)))
         norm = math.sqrt(square)
+        # nu = mean hinge loss / |w|, where this solution lies on the front.
         nu = loss / (float(problem.upper.sum()) * norm) if norm > 0.0 else math.inf
         return Judged(
             coef, scores, intercept, 0.5 * square + loss, 1.0 / norm if norm > 0.0 else 0.0, nu, level.covered
@@ -79,8 +81,10 @@ class _CForm:
 
     def bound(self, mass: Floats, norm: float) -> float:
         rows = self._counts & (mass > 0.0)
+        # The dual point s p must stay within C, row by row.
         scale = float((self._problem.upper[rows] / mass[rows]).min(initial=math.inf))
         if norm > 0.0:
+            # The top of the parabola s - s^2/2 |..|^2, if the bounds let it be reached.
             scale = min(scale, 1.0 / norm**2)
         return scale - 0.5 * (scale * norm) ** 2
 
@@ -125,20 +129,11 @@ def solve(
     """
     budget = budget or Budget()
     if problem.fit_intercept and np.unique(problem.y[problem.upper > 0.0]).shape[0] < 2:
-        return _constant(problem, budget)
+        # Rows of one class at most: a constant has no loss.
+        zero = np.zeros(problem.n_rows)
+        return SBPResult(
+            zero, problem.optimal_bias(zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
+            budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
+        )  # fmt: skip
     form = _CForm(problem)
-    direction = Direction(problem, options, start)
-    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
-    return run(
-        problem, form, direction, sampler, tol=tol, budget=budget, max_iter=max_iter, cache=True,
-        least=options.least_steps,
-    )  # fmt: skip
-
-
-def _constant(problem: KernelProblem, budget: Budget) -> SBPResult:
-    """The solution where there are rows of one class at most: a constant without loss."""
-    zero = np.zeros(problem.n_rows)
-    return SBPResult(
-        zero, optimal_bias(problem, zero), 0.0, 0.0, math.nan, Status.CONVERGED, 0, problem.rows.evaluations,
-        budget.elapsed, nu=0.0, margin=math.inf, covered=0.0,
-    )  # fmt: skip
+    return run(problem, form, options, tol=tol, start=start, budget=budget, max_iter=max_iter, seed=seed)

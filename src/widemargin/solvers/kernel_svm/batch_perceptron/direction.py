@@ -94,6 +94,7 @@ class Direction:
         if diagonal.min(initial=0.0) < 0.0:
             raise _indefinite(float(diagonal.min()))
         self.largest = float(diagonal.max(initial=0.0))
+        # eta_0 of Algorithm 1.
         self._first_step = 1.0 / np.sqrt(self.largest) if self.largest > 0.0 else 0.0
         self.coef, self.scores, self.square, self.scale, self.steps = np.zeros(n), np.zeros(n), 0.0, 1.0, 0
         if start is not None and np.any(start):
@@ -102,17 +103,13 @@ class Direction:
             self.scale = 1.0 / np.sqrt(self.square) if self.square > 0.0 else 1.0
         self.mean_coef, self.mean_scores = self.scale * self.coef, self.scale * self.scores
 
-    @property
-    def flat(self) -> bool:
-        """Whether K(x, x) = 0 for every row, so that every direction is 0."""
-        return self.largest == 0.0
-
     def advance(self, rows: Ints, mass: Floats, *, cache: bool) -> float:
         """One step along `sum_k mass[k] y_k phi(x_k)` over different rows; the weight it has in the average.
 
         `cache` says whether the rows go through the cache, or are computed afresh and not kept.
         """
         self.steps += 1
+        # eta_t = eta_0 / sqrt(t), divided by the scale in which the arrays are kept.
         step = self._first_step / np.sqrt(self._offset + self.steps)
         change = step / self.scale * self._problem.y[rows] * mass
         before = self.scores[rows]
@@ -125,7 +122,9 @@ class Direction:
         gained = float(change @ (self.scores[rows] - before))  # squared norm of the step
         if significantly_negative(gained, self.largest * float(np.abs(change).sum()) ** 2):
             raise _indefinite(gained / float(np.abs(change).sum()) ** 2)
+        # |v + d|^2 = |v|^2 + 2 <v, d> + |d|^2, from the scores before and after the step.
         self.square = max(0.0, self.square + 2.0 * float(change @ before) + gained)
+        # The projection onto the unit ball.
         if self.scale * self.scale * self.square > 1.0:
             self.scale = 1.0 / np.sqrt(self.square)
         if self.scale < 1e-4:  # the arrays would grow beyond what their digits can tell apart
@@ -133,6 +132,7 @@ class Direction:
             self.scores *= self.scale
             self._measure()
             self.scale = 1.0
+        # Weights t^power, as a running average.
         share = (self._power + 1.0) / (self.steps + self._power)
         average(self.mean_coef, self.coef, self.scale, share)
         average(self.mean_scores, self.scores, self.scale, share)
@@ -182,6 +182,7 @@ class Sampler:
         self, problem: KernelProblem, water: WaterLevel, options: BatchOptions, rng: np.random.Generator
     ) -> None:
         self._rows, self._water, self._rng = problem.rows, water, rng
+        # A batch larger than the cache could not be fetched at once.
         fits = problem.rows.capacity >= problem.n_rows
         self._batch = options.batch if fits else max(1, min(options.batch, problem.rows.capacity))
         self._two = problem.fit_intercept
@@ -197,13 +198,17 @@ class Sampler:
         if self._fresh and self._drawn % self._every == 0:
             self._refill(scores, level)
         self._drawn += 1
-        rows, weight = self._candidates(scores, level)
-        if self._fresh and any(part.sum() <= 0.0 for part in self._split(rows, weight)):
+        for attempt in range(2):
+            rows = self.pool if self._fresh else self._everything
+            weight = self._water.covered(scores, level, rows)
+            rows, weight = rows[weight > 0.0], weight[weight > 0.0]
+            if attempt or not self._fresh or all(part.sum() > 0.0 for part in self._split(rows, weight)):
+                break
             self._refill(scores, level)  # a class has no covered row in the pool
-            rows, weight = self._candidates(scores, level)
         chosen, masses = [], []
         sides = self._split(rows, weight)
-        self._law = rows, np.sum([part / (part.sum() * len(sides)) for part in sides], axis=0)
+        self._law = rows, _half_on_each(sides)
+        # A fair coin chooses the class, so the draw is unbiased.
         if self._batch == 1:  # a single row, as published
             sides = [sides[self._rng.integers(len(sides))]]
         for part in sides:
@@ -225,13 +230,7 @@ class Sampler:
         sides = self._split(np.arange(mass.shape[0]), mass)
         if any(part.sum() <= 0.0 for part in sides):
             return None
-        return np.sum([part / (part.sum() * len(sides)) for part in sides], axis=0)  # type: ignore[no-any-return]
-
-    def _candidates(self, scores: Floats, level: Level) -> tuple[Ints, Floats]:
-        pool = self.pool if self._fresh else self._everything
-        weight = self._water.covered(scores, level, pool)
-        inside = weight > 0.0
-        return pool[inside], weight[inside]
+        return _half_on_each(sides)
 
     def _split(self, rows: Ints, weight: Floats) -> list[Floats]:
         """The weights of each basin, 0 elsewhere."""
@@ -244,11 +243,13 @@ class Sampler:
         """All rows, or `count` drawn by weight, with masses of sum 1."""
         inside = np.flatnonzero(weight)
         rows, weight = rows[inside], weight[inside]
+        # Few covered rows: all of them give the exact supergradient.
         if rows.shape[0] <= count:
             return rows, weight / weight.sum()
         if weight.min() == weight.max():
             drawn = self._rng.choice(rows.shape[0], count, replace=False, shuffle=False)
             return rows[drawn], np.full(count, 1.0 / count)
+        # With replacement, by weight; equal draws are one row of a larger mass.
         sums = np.cumsum(weight)
         drawn = np.searchsorted(sums, self._rng.random(count) * sums[-1], side="right")
         different, times = np.unique(np.minimum(drawn, rows.shape[0] - 1), return_counts=True)
@@ -267,9 +268,16 @@ class Sampler:
         new = np.concatenate(fresh_rows)
         if new.shape[0] == 0:
             return
+        # The pool has to fit into the cache: uncovered rows go first, then the oldest.
         room = self._rows.capacity - new.shape[0]
         if self.pool.shape[0] > room:
             still = self._water.covered(scores, level, self.pool) > 0.0
             self.pool = np.concatenate((self.pool[~still], self.pool[still]))[self.pool.shape[0] - room :]
         self.pool = np.concatenate((self.pool, new))
         self._rows.cached(self.pool)
+
+
+def _half_on_each(sides: list[Floats]) -> Floats:
+    """The law that gives the same mass to every side, within a side by weight."""
+    law: Floats = np.sum([part / (part.sum() * len(sides)) for part in sides], axis=0)
+    return law

@@ -11,12 +11,10 @@ it. Every law p of rows, with half of its mass on each class where there is a bi
 
 import math
 
-import numpy as np
-
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
+from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction
 from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult, relative_weight, run
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel, divide_and_conquer
 from widemargin.solvers.kernel_svm.problem import KernelProblem
@@ -46,6 +44,7 @@ class _SlackForm:
         scale, best = 1.0, None
         factors = {1.0 / norm} if norm > 0.0 else {1.0}
         if norm > 0.0 and not self._unit_norm:
+            # A direction shorter than 1 may have the larger margin where slack is dear.
             factors.add(min(1.0, 1.0 / norm))
         for factor in factors:
             level = self._of_average.of_volume(factor * scores, self.volume)
@@ -53,19 +52,14 @@ class _SlackForm:
                 scale, best = factor, level
         assert best is not None
         margin = best.gamma
+        # Without a positive margin there is no classifier of margin 1 to scale to.
         divisor = margin if margin > 0.0 else 1.0
-        return Judged(
-            scale / divisor * coef,
-            scale / divisor * scores,
-            best.bias / divisor,
-            -margin,
-            margin,
-            self.nu,
-            best.covered,
-        )
+        coef, scores = scale / divisor * coef, scale / divisor * scores
+        return Judged(coef, scores, best.bias / divisor, -margin, margin, self.nu, best.covered)
 
     def bound(self, mass: Floats, norm: float) -> float:
         rows = self._counts
+        # The bound in the head of this file, with its sign turned: the objective is minimised.
         return -(norm + self.volume * float((mass[rows] / self.weight[rows]).max()))
 
 
@@ -140,12 +134,7 @@ def solve(
     """
     form = _SlackForm(problem, _checked(problem, nu), unit_norm=unit_norm)
     options = options or BatchOptions()
-    direction = Direction(problem, options, start)
-    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
-    return run(
-        problem, form, direction, sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter, cache=True,
-        least=options.least_steps,
-    )  # fmt: skip
+    return run(problem, form, options, tol=tol, start=start, budget=budget, max_iter=max_iter, seed=seed)
 
 
 def solve_published(
@@ -160,11 +149,7 @@ def solve_published(
     form = _PublishedForm(problem, _checked(problem, nu))
     # A step draws one row, so it takes ten times as many of them until some of every kind have been drawn.
     options = BatchOptions(batch=1, power=power, least_steps=500)
-    sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
-    return run(
-        problem, form, Direction(problem, options), sampler, tol=tol, budget=budget or Budget(), max_iter=max_iter,
-        cache=False, least=options.least_steps,
-    )  # fmt: skip
+    return run(problem, form, options, tol=tol, budget=budget, max_iter=max_iter, seed=seed, cache=False)
 
 
 def _checked(problem: KernelProblem, nu: float) -> float:

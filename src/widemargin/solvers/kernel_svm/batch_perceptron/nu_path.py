@@ -159,6 +159,7 @@ class Duals:
         """The SVM with `upper` multiplied; its nu is infinite where w = 0."""
         if factor not in self._solved:
             problem = replace(self._problem, upper=factor * self._problem.upper)
+            # The last solution is feasible for a larger C; for a smaller one it is shrunk into its bounds.
             start = None if self._last is None else self._last.coef * min(1.0, factor / self._last.factor)
             result = working_set.solve(problem, tol=self._search.tol, start=start, budget=self._budget)
             if result.status is Status.INTERRUPTED:
@@ -186,10 +187,12 @@ class Duals:
                 return 0.0 if abs(value) <= search.near else value
             return value - search.same  # 0 at the beginning of an interval where nu stays the same
 
+        # Where the largest K(x, x) is 1 a C of 1 is a middling one.
         first = -math.log(max(float(self._problem.rows.diagonal().max(initial=0.0)), 1e-300))
         low = high = first
         while excess(high) > 0.0:
             low, high = high, high + search.step
+            # On rows that cannot be separated nu falls to a limit above 0 and no further.
             earlier = self._solved.get(math.exp(low - search.decades * search.step))
             settled = earlier is not None and self.at(math.exp(low)).nu > (1.0 - search.flat) * earlier.nu
             if settled or high - first > widest:
@@ -237,6 +240,7 @@ def nu_path(
     """
     budget = budget or Budget()
     start: Floats | None = None
+    # From the largest nu: its problem is the easiest, and each starts the next.
     for nu in sorted({float(nu) for nu in nus}, reverse=True):
         result = nu_form.solve(
             problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, seed=seed, unit_norm=True,

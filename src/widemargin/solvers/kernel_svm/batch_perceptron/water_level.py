@@ -114,7 +114,19 @@ class WaterLevel:
         volume : float
             V >= 0; with 0 the level is the least response.
         """
-        return self._find(scores, lambda pieces: self._spend(pieces, volume))
+
+        def spend(at: _Pieces) -> Level | None:
+            # The first jump that takes more than the volume; None if it is not in the band.
+            height = at.level.sum(axis=0)[1:]
+            first = at.end[0] * height[0] - at.total[0] if at.end[0] > 0.0 else 0.0
+            needed = first + np.cumsum(at.end[1:] * np.diff(height))
+            beyond = np.flatnonzero(needed > volume)
+            if first > volume or beyond.shape[0] == 0:
+                return None
+            j = int(beyond[0]) + 1
+            return self._between(at, j, (volume + at.total[j]) / at.end[j])
+
+        return self._find(scores, spend)
 
     def of_norm(self, scores: Floats, square: float) -> Level:
         """The level of the C form at `square = r^2 / C`; infinite levels where scale 0 is best."""
@@ -125,36 +137,34 @@ class WaterLevel:
         pick = slice(None) if rows is None else rows
         basin, c = self.basin[pick], self._y[pick] * scores[pick]
         second = basin == 1
+        # A row exactly at the level is covered in part.
         height = np.where(second, level.negative, level.positive)
         share = np.where(second, level.share_negative, level.share_positive)
         return self._weight[pick] * (basin >= 0) * np.where(c < height, 1.0, np.where(c == height, share, 0.0))
 
     def _find(self, scores: Floats, rule: Callable[[_Pieces], Level | None]) -> Level:
         # Near the last level first, as it moves little from step to step; then in a wider band; then among all rows.
+        # Few rows lie near the last level, and sorting them is nearly all the work.
         bands = [self._reach, 8.0 * self._reach] if math.isfinite(self._reach) and self._reach > 0.0 else []
         for reach in (*bands, math.inf):
             pieces = self._pieces(scores, reach)
-            found = rule(pieces) if pieces is not None else None
-            if found is not None:
+            level = rule(pieces) if pieces is not None else None
+            if level is not None:
                 break
-        assert found is not None and pieces is not None  # the last band holds every row
-        self._last = found
-        self._reach = self._next_reach(found, pieces, reach)
-        return found
-
-    def _next_reach(self, level: Level, at: _Pieces, reach: float) -> float:
-        """How far from this level the `near` rows above and below it lie; beyond a band that holds fewer, twice it."""
-        if not math.isfinite(level.positive):
-            return math.inf
-        found = 0.0
-        for rows, base, height in zip(at.rows, at.base, (level.positive, level.negative), strict=True):
-            k = int(np.searchsorted(rows, height))
-            if (k < self._near and base[0] > 0.0) or (k + self._near >= rows.shape[0] and base[2] < math.inf):
-                return 2.0 * reach
+        assert level is not None and pieces is not None  # the last band holds every row
+        self._last, self._reach = level, 0.0 if math.isfinite(level.positive) else math.inf
+        # The next band reaches to the `near` rows above and below; where this band holds fewer, twice as far.
+        for rows, base, height in zip(pieces.rows, pieces.base, (level.positive, level.negative), strict=True):
+            k, near = int(np.searchsorted(rows, height)), self._near
+            if math.isinf(self._reach):
+                break
+            if (k < near and base[0] > 0.0) or (k + near >= rows.shape[0] and base[2] < math.inf):
+                self._reach = 2.0 * reach
+                break
             if rows.shape[0] > 0:
-                far = max(height - rows[max(0, k - self._near)], rows[min(k + self._near, rows.shape[0] - 1)] - height)
-                found = max(found, float(far))
-        return found
+                far = max(height - rows[max(0, k - near)], rows[min(k + near, rows.shape[0] - 1)] - height)
+                self._reach = max(self._reach, float(far))
+        return level
 
     def _pieces(self, scores: Floats, reach: float) -> _Pieces | None:
         last = self._last or Level(0.0, 0.0, 0.0)
@@ -167,6 +177,7 @@ class WaterLevel:
         rows, mass = [], []
         for k in range(2):
             value = self._value[k, : count[k]]
+            # Only rows inside the band are sorted.
             order = np.argsort(value)
             rows.append(value[order])
             mass.append(self._mass[k, : count[k]][order])
@@ -177,24 +188,12 @@ class WaterLevel:
             self._end[:m], self._total[:m], self._level[:, : m + 1], (rows[0], rows[1]), (mass[0], mass[1]), base
         )
 
-    def _spend(self, at: _Pieces, volume: float) -> Level | None:
-        """The first jump that takes more than the volume; None if it is not in the band."""
-        height = at.level.sum(axis=0)[1:]
-        first = at.end[0] * height[0] - at.total[0] if at.end[0] > 0.0 else 0.0
-        if first > volume:
-            return None
-        needed = first + np.cumsum(at.end[1:] * np.diff(height))
-        beyond = np.flatnonzero(needed > volume)
-        if beyond.shape[0] == 0:
-            return None
-        j = int(beyond[0]) + 1
-        return self._between(at, j, (volume + at.total[j]) / at.end[j])
-
     def _balance(self, at: _Pieces, square: float) -> Level | None:
         """The first piece, or the jump before it, where gamma S reaches the square; None if it is not in the band."""
         share = 0.5 if self._two else 1.0
         height = at.level.sum(axis=0)
         gamma, total = share * height, at.total
+        # C gamma S = r^2 has its solution in the first piece that reaches r^2 / C.
         reached = (gamma[1:-1] > 0.0) & (total[1:] > 0.0) & (gamma[1:-1] * total[1:] >= square)
         j = int(np.argmax(reached)) + 1 if reached.any() else at.end.shape[0]
         if j == at.end.shape[0]:  # no piece: the jump behind them, or beyond
@@ -204,6 +203,7 @@ class WaterLevel:
         before = total[j - 1]
         if before > 0.0 and square / before < gamma[j]:
             return None if j == 1 else self._between(at, j - 1, square / before / share)
+        # Inside a piece the levels stay and S grows with the covered weight, in a line.
         covered = at.end[j - 1] + (square / gamma[j] - before) / height[j]
         return self._level_at(at, at.level[0, j], at.level[1, j], min(max(covered, at.end[j - 1]), at.end[j]))
 
@@ -241,6 +241,7 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
         V >= 0.
     """
     basins = [positive.copy()] if negative is None else [positive.copy(), negative.copy()]
+    # No basin can cover more rows than the smaller one has.
     m = min(rows.shape[0] for rows in basins)
     for rows in basins:
         if rows.shape[0] > m:
@@ -251,6 +252,7 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
         for rows in basins:
             rows[low:high].partition(middle - low)
         part = total + sum(float(rows[low:middle].sum()) for rows in basins)
+        # To cover `middle` rows of each basin takes this volume.
         if middle * sum(float(rows[middle]) for rows in basins) - part > volume:
             high = middle
         else:
@@ -265,6 +267,7 @@ def divide_and_conquer(positive: Floats, negative: Floats | None, volume: float)
 
 def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[float] | Floats) -> tuple[float, float]:
     """The middle of the pairs of levels of sum `height`, each between its last covered row and the next one."""
+    # The pairs of levels that are allowed are an interval; its middle is taken.
     low, high = max(below[0], height - above[1]), min(above[0], height - below[1])
     first = min(max(0.5 * (low + high), below[0]), above[0])  # rounding must not pass a row
     return float(first), float(min(max(height - first, below[1]), above[1]))
@@ -272,17 +275,9 @@ def _middle(height: float, below: Sequence[float] | Floats, above: Sequence[floa
 
 @kernel
 def collect(
-    scores: Floats,
-    y: Floats,
-    basin: npt.NDArray[np.int8],
-    weight: Floats,
-    low: Floats,
-    high: Floats,
-    value: Floats,
-    mass: Floats,
-    count: Ints,
-    base: Floats,
-) -> None:
+    scores: Floats, y: Floats, basin: npt.NDArray[np.int8], weight: Floats, low: Floats, high: Floats, value: Floats,
+    mass: Floats, count: Ints, base: Floats,
+) -> None:  # fmt: skip
     """Sum what lies below a band of responses `y * scores`, and gather what lies inside.
 
     Parameters
@@ -322,16 +317,9 @@ def collect(
 
 @kernel
 def merge(
-    first: Floats,
-    first_mass: Floats,
-    second: Floats,
-    second_mass: Floats,
-    base: Floats,
-    two: bool,
-    end: Floats,
-    total: Floats,
-    level: Floats,
-) -> int:
+    first: Floats, first_mass: Floats, second: Floats, second_mass: Floats, base: Floats, two: bool, end: Floats,
+    total: Floats, level: Floats,
+) -> int:  # fmt: skip
     """The pieces between rows: as the covered weight of a basin grows, the levels stay and then jump to the next row.
 
     Parameters

@@ -21,15 +21,7 @@ from widemargin._typing import Bools, Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    optimal_bias,
-    responses,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder, could_gain
 
 __all__ = ["NestedOptions", "covered", "solve"]
@@ -111,6 +103,7 @@ def solve(
     goal = options.loose if tol is None else tol
     rule = HoldOut(problem) if tol is None else None
     run = _Run(problem, budget, start, goal, options, exact=tol is not None, positive=positive)
+    # Nested: every subsample is the beginning of one random order.
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in options.shares if n // share >= options.least_rows] if start is None else []
     done, before = False, 0
@@ -120,6 +113,7 @@ def solve(
             before = m
             if budget.exhausted:
                 break
+            # Where labels are noisy the rows held out never say that enough rows were seen.
             if rule is not None and not run.noisy and not run.could_improve(rule):
                 return run.early()
         if rule is not None and not run.noisy:
@@ -130,6 +124,7 @@ def solve(
         done = True
     except KeyboardInterrupt:
         budget.interrupted = True
+    # An interrupt may leave scores of other coefficients, so they are computed afresh.
     scores = run.stale.scores if done else responses(problem.rows, run.coef)
     result = run.recorder.finish(run.coef, scores, goal, run.rounds)
     return replace(result, indefinite=run.indefinite)
@@ -147,7 +142,7 @@ class _Run:
         exact: bool, positive: bool,
     ) -> None:  # fmt: skip
         self.problem, self.budget, self.goal, self.options, self.exact = problem, budget, goal, options, exact
-        self.coef = feasible(problem, start)
+        self.coef = problem.feasible(start)
         self.stale = _StaleScores(problem, self.coef)
         self.recorder = KernelRecorder(problem, "nested dual", budget, goal)  # of the looks at all rows
         self.rounds, self.intercept, self.dual = 0, 0.0, 0.0
@@ -162,6 +157,7 @@ class _Run:
         if not before:
             support = self.coef != 0.0
             at_bound = support & (np.abs(self.coef) >= self.problem.upper)
+            # Most support vectors at their bound: many rows are on the wrong side for good.
             self.noisy = 2 * int(at_bound.sum()) > int(support.sum())
 
     def could_improve(self, rule: HoldOut) -> bool:
@@ -186,15 +182,17 @@ class _Run:
     def all_rows(self, before: int) -> None:
         """Solve on all rows, and correct until none of those that are left out violates."""
         problem, scores, goal = self.problem, self.stale.scores, self.goal
+        # All rows count now; those that are left out are only looked at.
         active = self._begin(np.arange(problem.n_rows), before)
         for tol in (max(goal, self.options.first_check), goal, *[goal] * self.options.most_checks):
             self._solve(active, tol)
             self.stale.refresh(active)
-            at = values(problem, self.coef, scores, optimal_bias(problem, scores))
+            at = problem.values(self.coef, scores, problem.optimal_bias(scores))
             self.recorder.note(self.coef, scores, at._asdict() | {"rows": float(problem.n_rows)})
             if self.budget.exhausted or at.violation <= goal:
                 return
-            left = working_set.violation(problem, self.coef, scores, problem.n_rows, *bounds(problem))
+            left = working_set.violation(problem, self.coef, scores, problem.n_rows, *problem.bounds())
+            # Rows that violate the optimality conditions though they were left out.
             outside = np.setdiff1d(np.concatenate((left.up, left.down)), active)
             if outside.shape[0]:  # where one row is missing, those with a small margin are about to be
                 near = self._active(np.arange(problem.n_rows))
@@ -204,12 +202,14 @@ class _Run:
     def _active(self, rows: Ints) -> Ints:
         """Support vectors and rows of a small margin; all rows that have a loss where nothing is known yet."""
         problem, coef = self.problem, self.coef
+        # Rows that are held out have no loss and never become active.
         loss = rows[problem.upper[rows] > 0.0]
         if not coef.any():
             return loss
         part = replace(problem, y=problem.y[loss], upper=problem.upper[loss])
         scores = self.stale.scores[loss]
-        margin = part.y * (scores + optimal_bias(part, scores))
+        margin = part.y * (scores + part.optimal_bias(scores))
+        # A support vector is active wherever its margin is.
         near: Ints = loss[(coef[loss] != 0.0) | (margin < self.options.margin)]
         return near
 
@@ -220,6 +220,7 @@ class _Run:
         self._scored[rows] = True
         active = self._active(rows)
         if before and self.noisy and problem.fit_intercept:
+            # So much weight is at the bound in a larger sample, if both are alike.
             total = float(self.coef[self.coef > 0.0].sum()) * rows.shape[0] / before
             self._guess = np.zeros(problem.n_rows)
             self._guess[rows] = covered(problem.y[rows], problem.upper[rows], stale.scores[rows], total)
@@ -236,10 +237,12 @@ class _Run:
         if guess is not None:
             begin = guess[active]
             scores = responses(part.rows, begin)
+            # A dual value above 0, that of no model, says that the guess is worth its start.
             if float(part.y @ begin - 0.5 * begin @ scores) > 0.0:
                 self.coef = guess
                 return begin, scores
         begin = self.coef[active]
+        # Scores of other coefficients would start the solver at the wrong gradient.
         current = np.array_equal(self.coef, self.stale.coef)
         return begin, self.stale.scores[active] if current else responses(part.rows, begin)
 
@@ -258,8 +261,9 @@ class _Run:
         self.indefinite |= result.indefinite
         self.recorder.history += [{**entry, "rows": float(part.n_rows)} for entry in result.history]
         if self.coef is not last and self.budget.exhausted:
+            # The budget may end before the guess has become better than the last model.
             old = stale.scores[active]
-            if result.primal > values(part, last[active], old, optimal_bias(part, old)).primal:
+            if result.primal > part.values(last[active], old, part.optimal_bias(old)).primal:
                 self.coef = last  # the guess has not made up for its start
                 return
         self.coef[active] = result.coef
@@ -291,6 +295,7 @@ class _StaleScores:
         Not `bounded` is what they do to the other scores where the kernel is not positive semi-definite.
         """
         change = (coef - self.coef)[active]
+        # |w - v|^2 = change' K change, from the scores of the rows that moved.
         step = math.sqrt(max(0.0, float(change @ (scores - self.scores[active]))))
         self._off += step * self._reach if bounded else np.inf
         self._off[active] = 0.0
@@ -300,10 +305,12 @@ class _StaleScores:
     def refresh(self, active: Ints) -> None:
         """Compute the scores of the rows that could matter."""
         problem = self.problem
+        # Active rows have scores of their own from the solver.
         unused = np.ones(problem.n_rows, dtype=bool)
         unused[active] = False
         while True:  # the bias moves with the scores, and with it the rows that could matter
-            margin = problem.y * (self.scores + optimal_bias(problem, self.scores))
+            margin = problem.y * (self.scores + problem.optimal_bias(self.scores))
+            # Only rows that may have come within their margin could have a loss now.
             wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
             if not wanted.any():
                 return
@@ -327,6 +334,7 @@ def covered(y: Floats, upper: Floats, scores: Floats, total: float) -> Floats:
     total = min(total, float(upper[positive].sum()), float(upper[~positive].sum()))
     coef = np.zeros(y.shape[0])
     for sign, side in ((1.0, np.flatnonzero(positive)), (-1.0, np.flatnonzero(~positive))):
+        # The lowest margins of the class come first.
         rows = side[np.argsort(sign * scores[side], kind="stable")]
         full = np.cumsum(upper[rows])
         coef[rows] = sign * np.clip(total - full + upper[rows], 0.0, upper[rows])

@@ -125,17 +125,9 @@ def partner(row: Reals, diagonal: Reals, i: int, room: Reals, lanes: Reals, last
 
 @kernel
 def move_pair(
-    i: int,
-    j: int,
-    row: Reals,
-    other: Reals,
-    diagonal: Reals,
-    g: Floats,
-    b: Floats,
-    lower: Floats,
-    upper: Floats,
+    i: int, j: int, row: Reals, other: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats,
     room: Reals,
-) -> tuple[float, float]:
+) -> tuple[float, float]:  # fmt: skip
     """Move i up and j down by the best step that their bounds allow; `row` and `other` are their rows of K.
 
     Returns the gain of the dual and the curvature.

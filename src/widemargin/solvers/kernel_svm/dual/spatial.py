@@ -19,15 +19,7 @@ from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.problem import (
-    KernelMatrix,
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    optimal_bias,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder
 
 __all__ = ["SpatialOptions", "TiledMatrix", "solve"]
@@ -71,11 +63,9 @@ class TiledMatrix(Protocol):
 
     def block(self, rows: Ints) -> Reals:
         """Values among some rows."""
-        ...
 
     def add(self, rows: Ints, change: Floats, scores: Floats) -> None:
         """Add `K[:, rows] change` to `scores`."""
-        ...
 
 
 def solve(
@@ -123,14 +113,16 @@ def solve(
     budget = budget or Budget()
     n = problem.n_rows
     order = np.random.default_rng(seed).permutation(n)
+    # Each subsample is a quarter of the next, down to the first that is worth a start.
     sizes = [n]
     while start is None and sizes[0] > options.first * options.growth // 2:
         sizes.insert(0, max(options.first, sizes[0] // options.growth))
-    coef = feasible(problem, start)
+    coef = problem.feasible(start)
     goal = options.loose if tol is None else tol
     history: list[dict[str, float]] = []
     rounds, indefinite = 0, False
     for m in sizes:
+        # Sorted, so that the tree of the spatial order sees the rows in memory order.
         rows = np.sort(order[:m])
         stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
         stage.run(goal, HoldOut(stage.part) if tol is None and m == n else None)
@@ -138,6 +130,7 @@ def solve(
         rounds += stage.rounds
         indefinite |= stage.block.indefinite
         history += stage.recorder.history
+        # The certificate is one over all rows, whatever subsample the run has come to.
         if budget.exhausted and m < n:
             rows = np.arange(n)
             stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
@@ -169,16 +162,17 @@ class _Stage:
 
     def run(self, tol: float, rule: HoldOut | None = None) -> None:
         """Rounds until the violation is at most `tol`, the rule has seen enough, or the budget ends."""
-        lower, upper = bounds(self.part)
+        lower, upper = self.part.bounds()
         try:
             while True:
+                # The rows that violate most anywhere, besides the worst cell.
                 left = working_set.violation(self.part, self.coef, self.scores, self.options.worst, lower, upper)
                 spent = self.part.rows.evaluations
                 if rule is not None and (rule.due(spent) or left.size <= tol):
                     self.settled = rule.look(spent, self.coef, self.scores, left.middle) or left.size <= tol
                 done = left.size <= tol or self.settled or self.budget.exhausted
                 if done or self.rounds % self.options.every == 0:
-                    at = values(self.part, self.coef, self.scores, left.middle)
+                    at = self.part.values(self.coef, self.scores, left.middle)
                     facts = at._asdict() | {"violation": left.size, "rows": float(self.part.n_rows)}
                     self.recorder.note(self.coef, self.scores, facts)
                     self.budget.tell("spatial dual", self.rounds, at.dual, at.primal - at.dual, left.size)
@@ -201,12 +195,13 @@ class _Stage:
             self.coef, self.scores = rule.best.coef, rule.best.scores
             self.recorder.point = None  # the rule knows better than the primal value
         elif self.budget.exhausted:
-            at = values(self.part, self.coef, self.scores, optimal_bias(self.part, self.scores))
+            at = self.part.values(self.coef, self.scores, self.part.optimal_bias(self.scores))
             self.recorder.restore(at.primal, self.coef, self.scores)
 
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
         size = self.options.cell
+        # How far each row is from its optimality condition, where its coefficient may still move.
         ahead = self.part.y - self.scores - middle
         excess = np.where(ahead > 0.0, ahead * (self.coef < upper), -ahead * (self.coef > lower))
         starts = np.arange(0, excess.shape[0], size)

@@ -17,16 +17,7 @@ from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import (
-    KernelProblem,
-    KernelResult,
-    bounds,
-    feasible,
-    refuse_small_cache,
-    responses,
-    significantly_negative,
-    values,
-)
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["Block", "Violation", "WorkingSetOptions", "solve", "violation"]
@@ -112,10 +103,11 @@ def solve(
         If `tol` is None and no row is held out.
     """
     budget = budget or Budget()
-    refuse_small_cache(problem)
-    lower, upper = bounds(problem)
-    coef = feasible(problem, start)
+    problem.refuse_small_cache()
+    lower, upper = problem.bounds()
+    coef = problem.feasible(start)
     scores = responses(problem.rows, coef) if scores is None else scores
+    # A pair needs two rows, and no set is larger than the cache or the problem.
     size = min(max(options.size, 2 if problem.fit_intercept else 1), problem.rows.capacity, problem.n_rows)
     block = Block(problem, size, budget, options)
     recorder = KernelRecorder(problem, "working set", budget, tol)
@@ -126,7 +118,7 @@ def solve(
         while True:
             # A quarter of the set from either side: new rows are one half of it.
             left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
-            facts = values(problem, coef, scores, left.middle)._asdict() | {"violation": left.size}
+            facts = problem.values(coef, scores, left.middle)._asdict() | {"violation": left.size}
             ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
             if ended or budget.exhausted:
                 break
@@ -136,10 +128,13 @@ def solve(
                 fresh = np.concatenate((left.up, left.down))
                 work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size_now]
             else:
+                # The set is the whole problem: one block solves it.
                 work = np.arange(problem.n_rows)
             buffer, slot = problem.rows.cached(work)
+            # A block is solved more exactly than the run, so that rounding does not stop it short.
             moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
+            # A block that ran out of steps was too large; others grow back to the full size.
             size_now = max(min(options.smallest, size), size_now // 4) if block.tired else min(size, 2 * size_now)
             if not moved:  # rounding: the block cannot be told from its optimum
                 break
@@ -196,8 +191,10 @@ class Block:
             nearest = order[np.minimum(np.searchsorted(self._last, work, sorter=order), p - 1)]
             place = np.where(self._last[nearest] == work, nearest, -1)
         pair_steps.gather(buffer, slot, work, last, place, block)
+        # The two blocks change places: this one is the last one of the next round.
         self._blocks, self._last = self._blocks[::-1], work
         b, change = self.solve(block, work, coef, scores, lower, upper, floor)
+        # Most coefficients stay, and only those that moved change the scores.
         moved = np.flatnonzero(change)
         add_rows(buffer, slot[moved], change[moved], scores)
         coef[work] = b
@@ -234,6 +231,7 @@ def violation(
     problem: KernelProblem, coef: Floats, scores: Floats, count: int, lower: Floats, upper: Floats
 ) -> Violation:
     """The largest violation, and the `count` rows of either side that violate most."""
+    # Coefficients below their upper bound can go up, those above their lower one down.
     gradient = problem.y - scores
     up, down = np.where(coef < upper, gradient, -np.inf), np.where(coef > lower, gradient, np.inf)
     highest, lowest = float(up.max(initial=-np.inf)), float(down.min(initial=np.inf))

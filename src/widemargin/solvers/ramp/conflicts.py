@@ -13,7 +13,6 @@ missed: a model that meets everything.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +21,10 @@ from scipy.optimize import linprog
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions
-from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, EnforcedProblem, Measures, enforce
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem
+from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, Measures, enforce
 
-__all__ = ["Diagnosis", "DiagnosisOptions", "DividedProblem", "diagnose", "impossible_subset", "lower_bound"]
+__all__ = ["Diagnosis", "DiagnosisOptions", "diagnose", "impossible_subset", "lower_bound"]
 
 
 @dataclass(frozen=True)
@@ -63,20 +62,6 @@ OPTIONS = DiagnosisOptions()
 """Those of every fit."""
 
 
-class DividedProblem(EnforcedProblem, Protocol):
-    """A problem that can be asked about some of its constraints."""
-
-    @property
-    def coef(self) -> CellCoefficients: ...
-    @property
-    def cell_weight(self) -> Floats: ...
-    @property
-    def gamma(self) -> Floats: ...
-    def restricted(self, kept: Sequence[int], *, objective: int | None = None) -> Self:
-        """The constraints `kept` only; with `objective=j` what j bounds is minimised."""
-        ...
-
-
 @dataclass(frozen=True)
 class Diagnosis:
     """What was found about a problem of which no model meets the constraints.
@@ -111,6 +96,7 @@ def lower_bound(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, mult
     The minimum over `0 <= P[c] <= W[c]` is taken cell by cell. Above 0, no classifier meets the constraints of positive
     multiplier together.
     """
+    # Each cell takes the cheaper of its two predictions, whatever the others do.
     positive, negative = np.split(coef.change(multipliers), 2)
     return float(np.minimum(positive, negative) @ cell_weight - multipliers @ gamma)
 
@@ -130,6 +116,7 @@ def impossible_subset(coef: CellCoefficients, cell_weight: Floats, gamma: Floats
     tuple of int
         Increasing.
     """
+    # A proof over all constraints first: without one there is nothing to reduce.
     everything = np.arange(gamma.shape[0])
     left = _certificate(coef, cell_weight, gamma, everything)
     for j in left:
@@ -148,6 +135,7 @@ def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, amo
         return among
     # unknowns are the weight P[c] predicted positive in each cell, and the violation of each constraint
     part, k, m = coef.columns(among), coef.n_cells, among.shape[0]
+    # What a unit of weight adds to each constraint when it turns positive.
     change = sp.csr_array((part.value, part.column, part.indptr), shape=(k, m)).T
     fixed = part.totals(np.zeros(k), cell_weight, m)[1]
     solved = linprog(
@@ -182,9 +170,9 @@ class _Model:
 class _Search:
     """The models found so far, and how to find more."""
 
-    problem: DividedProblem
+    problem: RampProblem
     convex: ConvexSolver
-    measures: Callable[[DividedProblem], Measures]
+    measures: Callable[[RampProblem], Measures]
     budget: Budget
     models: list[_Model]
     searches: int = 0
@@ -200,6 +188,7 @@ class _Search:
     def least(self, j: int, others: Sequence[int]) -> _Model:
         """Minimise what constraint j bounds subject to others; of all models the one that then comes nearest to j."""
         part = self.problem.restricted(others, objective=j)
+        # A known model that meets the others, or nearly, spares the search its first steps.
         near = [model for model in self.models if model.misses(others) <= OPTIONS.near]
         start = min(near, key=lambda model: float(model.excess[j]), default=None)
         measures = self.measures(part)
@@ -208,6 +197,7 @@ class _Search:
             start=None if start is None else (start.w, start.b), budget=self.budget,
         ).best  # fmt: skip
         self.searches += 1
+        # Every model is measured by all constraints: it may be the answer to another question.
         self.models.append(_Model(found.w, found.b, self.own.excess(found.w, found.b)))
         return self.nearest(j, others)
 
@@ -217,9 +207,9 @@ class _Search:
 
 
 def diagnose(
-    problem: DividedProblem,
+    problem: RampProblem,
     convex: ConvexSolver,
-    measures: Callable[[DividedProblem], Measures],
+    measures: Callable[[RampProblem], Measures],
     found: Candidate,
     *,
     budget: Budget,
@@ -228,7 +218,7 @@ def diagnose(
 
     Parameters
     ----------
-    problem : DividedProblem
+    problem : RampProblem
     convex : callable
     measures : callable
         Gives the measures (0/1 or ramp rates) of the problem and of its parts.
@@ -249,15 +239,24 @@ def diagnose(
             if not search.over:
                 search.least(j, _without(impossible, j))
     else:
+        # What is missed is suspect, and so is what pulls hard at the solution.
         solution = found.solution
         suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > OPTIONS.pulling * solution.rho))
         conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
     nearest = {}
+    # How near each bound can be come to, if all others of the conflict are met.
     for j in conflict:
         model = search.nearest(j, _without(conflict, j))
         if model.misses(_without(conflict, j)) <= 0.0:
             nearest[j] = model.w, model.b
-    best = _candidate(search, found)
+    # The best of all: the first model, or the one among the others that violates least.
+    everything, best = range(problem.n_constraints), found
+    least = min(search.models, key=lambda model: model.misses(everything))
+    if least.misses(everything) < found.violation:
+        best = replace(
+            found, w=least.w, b=least.b, objective=search.own.objective(least.w, least.b), excess=least.excess,
+            before_shift=least.excess, shifted=True, how="the model is from the search for the least violation",
+        )  # fmt: skip
     return Diagnosis(conflict, irreducible, bool(impossible), nearest, best, search.searches)
 
 
@@ -290,17 +289,3 @@ def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...]
 
 def _without(constraints: tuple[int, ...], j: int) -> tuple[int, ...]:
     return tuple(i for i in constraints if i != j)
-
-
-def _candidate(search: _Search, found: Candidate) -> Candidate:
-    """The first model, or the one among the others that violates least."""
-    everything = range(search.problem.n_constraints)
-    best = min(search.models, key=lambda model: model.misses(everything))
-    if best.misses(everything) >= found.violation:
-        return found
-    objective = search.own.objective(best.w, best.b)
-    how = "the model is from the search for the least violation"
-    return replace(
-        found, w=best.w, b=best.b, objective=objective, excess=best.excess, before_shift=best.excess, shifted=True,
-        how=how,
-    )  # fmt: skip

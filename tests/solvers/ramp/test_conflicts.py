@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from testing.cells import of_pairs
 from testing.ramp_problems import random_ramp_problem
 
 from widemargin.estimators.rate_constrained.training import Deterministic, Randomized
@@ -16,7 +17,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex import newton
-from widemargin.solvers.ramp.feasibility import diagnose, impossible_subset, lower_bound
+from widemargin.solvers.ramp.conflicts import diagnose, impossible_subset, lower_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import enforce
 
@@ -27,7 +28,7 @@ def coefficients(alpha: np.ndarray, beta: np.ndarray) -> CellCoefficients:
     owner, column = np.nonzero(used)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=alpha.shape[0]))])
     zero = np.zeros(alpha.shape[0])
-    return CellCoefficients.of_pairs(zero, zero, indptr, column, alpha[used], beta[used])
+    return of_pairs(zero, zero, indptr, column, alpha[used], beta[used])
 
 
 def tables(seed: int, k: int, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,440 @@
+"""Dense rows packed for fast products: rows that are mostly 0, and rows of bytes.
+
+*Mostly 0* (one-hot columns, counts). A product touches only the entries of the left row that are not 0, and where all
+entries are 0 or one other value (one-hot columns) it only counts matches, in bytes. Measured by
+`benchmarks/kernel_ablations.py`. The right side is packed tile by tile: `packed[t, k]` holds column k of the rows
+`t * tile` and following, and its last column is 0. A row of the left side is the list of its entries, filled up with
+that column to a multiple of four.
+
+*Bytes* (images): numbers that are 0 to 255 times one unit; products are exact. Groups of four columns in which the left
+row is all 0 are left out. On one core with AVX-512 VNNI MNIST (784 columns, 19% of the entries not 0) takes a third of
+the time of the products of single entries. Processors without that instruction multiply such rows in other ways. The
+right side is packed tile by tile, its bytes 128 less than they are, because the instruction multiplies unsigned bytes
+by signed ones: `packed[t, g]` holds group g of four columns of the rows `COLUMNS t` and following, as `tile_dots` reads
+it. A row of the left side is the list of its words (four bytes) that are not 0.
+"""
+
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from widemargin._byte_dots import COLUMNS, has_instruction, tile_dots
+from widemargin._numba import kernel
+from widemargin._threads import in_threads
+from widemargin._typing import Flags, Index, Ints, Reals, Signs
+from widemargin.kernels.gaussian import finish_gaussian
+
+__all__ = [
+    "ByteRows", "Entries", "MostlyZero", "PackedRows", "Words", "byte_rows_of", "entries", "fill", "fill_byte_products",
+    "fill_matches", "fill_products", "fill_words", "is_mostly_zero", "list_entries", "list_words", "pack",
+    "smallest_and_largest",
+]  # fmt: skip
+
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Uint32s: TypeAlias = npt.NDArray[np.uint32]
+Packed: TypeAlias = Reals | Flags
+
+
+def is_mostly_zero(X: Reals) -> bool:
+    """Whether at most a fifth of the entries are not 0: with more of them BLAS, which skips none, is as fast."""
+    return bool(X.size > 0 and np.count_nonzero(X) <= 0.2 * X.size)
+
+
+class Entries(NamedTuple):
+    """The entries of rows that are not 0: of row i from `start[i]` to `start[i + 1]`, filled up to multiples of four.
+
+    Attributes
+    ----------
+    start : ndarray of int64, shape (m + 1,)
+    place : ndarray of int32
+        Columns.
+    weight : ndarray
+    one_value : bool
+        Whether every row has one value only.
+    """
+
+    start: Ints
+    place: Int32s
+    weight: Reals
+    one_value: bool
+
+
+def list_entries(X: Reals) -> Entries:
+    """The entries of the left side of products, listed once for any number of them."""
+    m, d = X.shape
+    # Every entry of every row, and up to four more to fill its list up.
+    room = m * (d + 4)
+    start, place, weight = np.empty(m + 1, np.int64), np.empty(room, np.int32), np.zeros(room, X.dtype)
+    one_value = bool(entries(X, start, place, weight))
+    count = int(start[-1]) if m else 0
+    return Entries(start, place[:count].copy(), weight[:count].copy(), one_value)
+
+
+class MostlyZero:
+    """Rows of which only the entries that are not 0 are multiplied.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Packed at the first product.
+    whole : MostlyZero, optional
+        The rows that X is a part of.
+    """
+
+    worth = 1 << 21
+
+    def __init__(self, X: Reals, whole: "MostlyZero | None" = None) -> None:
+        self._X, self._whole, self.dtype = X, whole, X.dtype
+
+    @cached_property
+    def value(self) -> float:
+        """The one value of all entries that are not 0; 0.0 where there are several, or too many in a row to count."""
+        if self._whole is not None:
+            return self._whole.value
+        if self._X.shape[0] == 0:
+            return 0.0
+        largest, smallest = float(self._X.max()), float(self._X.min())
+        value = largest if largest > 0.0 else smallest
+        counted = np.count_nonzero(self._X, axis=1)
+        # Counts are kept in bytes, so no row may have more than 255 entries.
+        same = np.count_nonzero(value == self._X) == counted.sum()
+        return value if same and counted.max() <= np.iinfo(np.uint8).max else 0.0
+
+    @cached_property
+    def tiles(self) -> Packed:
+        n, d = self._X.shape
+        dtype = np.dtype(np.uint8) if self.value else self._X.dtype
+        fit = (1 << 21) // ((d + 1) * dtype.itemsize)  # a tile of about 2 MB stays in the second cache
+        # A power of two of rows, within what keeps the loops long and the tile in the cache.
+        tile = int(np.clip(1 << max(0, fit.bit_length() - 1), 128, 4096 if self.value else 512))
+        # The last column stays 0: lists are filled up with it.
+        packed = np.zeros((max(1, -(-n // tile)), d + 1, tile), dtype=dtype)
+        for t in range(packed.shape[0]):
+            part = self._X[t * tile : (t + 1) * tile]
+            packed[t, :d, : part.shape[0]] = (part != 0.0).T if self.value else part.T
+        return packed
+
+    def part(self, rows: Index, X: Reals) -> "MostlyZero":
+        """The same for some of the rows; X are these."""
+        return MostlyZero(X, self)
+
+
+class Words(NamedTuple):
+    """The groups of four columns of rows that are not all 0: of row i from `start[i]` to `start[i + 1]`.
+
+    Attributes
+    ----------
+    start : ndarray of int64, shape (m + 1,)
+    group : ndarray of int32
+        Their numbers.
+    word : ndarray of uint32
+        Their bytes.
+    total : ndarray of int64, shape (m,)
+        Sum of a row's bytes.
+    """
+
+    start: Ints
+    group: Int32s
+    word: Uint32s
+    total: Ints
+
+
+def byte_rows_of(X: Reals) -> "ByteRows | None":
+    """Rows packed as bytes; None where they are something else, or this processor has no instruction for it."""
+    # The sum of 65,536 products of two bytes, one of them 128 less, is the longest that fits into 32 bits.
+    if not has_instruction() or X.dtype not in (np.float32, np.float64) or not 0 < X.shape[1] <= 1 << 16:
+        return None
+    smallest, largest = smallest_and_largest(X)
+    if smallest == 0.0:
+        return None
+    # The smallest number is a few units, so the ratio to the largest tells how many.
+    unit = largest / round(largest / smallest)
+    words = _words(X, unit)
+    return None if words is None else ByteRows(words, unit)
+
+
+def _words(X: Reals, unit: float) -> Uint32s | None:
+    """Rows as bytes, shape (n, groups); None where a number is not 0 to 255 times the unit.
+
+    A number may be wrong by four units of its rounding: whoever divided the bytes by 255 has rounded, too.
+    """
+    # Columns are filled up to a multiple of four by zeros.
+    words = np.zeros((X.shape[0], -(-X.shape[1] // 4)), np.uint32)
+    return words if fill_words(X, unit, 4.0 * float(np.finfo(X.dtype).eps), words) else None
+
+
+class ByteRows:
+    """Rows of bytes.
+
+    Parameters
+    ----------
+    words : ndarray of uint32, shape (n, groups)
+        The rows, four bytes to a word.
+    unit : float
+        What the numbers are multiples of.
+    """
+
+    worth = 1 << 23
+
+    def __init__(self, words: Uint32s, unit: float) -> None:
+        self._words, self.unit = words, unit
+
+    @cached_property
+    def tiles(self) -> Signs:
+        """Signed bytes, shape (tiles, groups, 4 COLUMNS)."""
+        n, groups = self._words.shape
+        # Filled up to whole tiles, so that the loops need no special last one.
+        whole = np.zeros((-(-n // COLUMNS) * COLUMNS, groups), np.uint32)
+        np.bitwise_xor(self._words, np.uint32(0x80808080), out=whole[:n])  # 128 less, byte by byte
+        # The instruction reads one group of four columns for a whole tile of rows.
+        tiles = whole.reshape(-1, COLUMNS, groups).transpose(0, 2, 1)
+        return np.ascontiguousarray(tiles).view(np.int8)
+
+    def part(self, rows: Index, X: Reals) -> "ByteRows":
+        """The same for some of the rows; X are these."""
+        return ByteRows(self._words[rows], self.unit)
+
+    def listed(self, X: Reals, packed: "ByteRows | None", first: int) -> Words | None:
+        """Rows as the left side of products; None where they are no multiples of the unit.
+
+        Where they are packed themselves they begin with row `first` of `packed`.
+        """
+        # Rows that are packed already in the same unit need not be read again.
+        if packed is not None and packed.unit == self.unit:
+            words = packed._words[first : first + X.shape[0]]
+        else:
+            new_words = _words(X, self.unit)
+            if new_words is None:
+                return None
+            words = new_words
+        start, total = np.empty(words.shape[0] + 1, np.int64), np.empty(words.shape[0], np.int64)
+        group, word = np.empty(words.size, np.int32), np.empty(words.size, np.uint32)
+        list_words(words, start, group, word, total)
+        return Words(start, group[: start[-1]].copy(), word[: start[-1]].copy(), total)
+
+
+PackedRows: TypeAlias = MostlyZero | ByteRows
+
+
+def fill(
+    packed: PackedRows, left: Entries | Words | None, squares: tuple[Reals, Reals] | None, scale: float, first: int,
+    last: int, out: Reals, rows: Ints,
+) -> bool:  # fmt: skip
+    """Set `out[rows[i]]` to the products of row i of `left` with the rows `first` to `last` that are packed.
+
+    Parameters
+    ----------
+    packed : MostlyZero or ByteRows
+    left : Entries or Words
+        Of m rows; None where they are no bytes.
+    squares : tuple of two ndarrays, shapes (m,) and (n,), or None
+        Squared norms of both sides: give the Gaussian kernel `2^(scale |x - y|^2)`, float32, instead of products.
+    scale : float
+    first, last : int
+    out : ndarray of shape (slots, last - first)
+    rows : ndarray of int, shape (m,)
+
+    Returns
+    -------
+    bool
+        False where nothing was done: matches cannot be counted, because a left row has several values, or the left side
+        is no bytes.
+    """
+    m = rows.shape[0]
+    if m == 0 or last <= first:
+        return True
+    if left is None:
+        return False
+    # The loops take arrays in any case; without a Gaussian they are not read.
+    norms = (np.empty(0, out.dtype), np.empty(0, out.dtype)) if squares is None else squares
+    exponent = out.dtype.type(0.0 if squares is None else scale)
+    if isinstance(left, Words):
+        assert isinstance(packed, ByteRows)
+        unit, bytes_of_tiles = out.dtype.type(packed.unit * packed.unit), packed.tiles
+        in_threads(last - first, max(1, ByteRows.worth // m), lambda low, high: fill_byte_products(
+            *left, unit, bytes_of_tiles, first, first + low, first + high, *norms, exponent, out, rows,
+            np.empty(COLUMNS, np.int32),
+        ))  # fmt: skip
+        return True
+    assert isinstance(packed, MostlyZero)
+    if packed.value and not left.one_value:
+        return False
+    tiles = packed.tiles
+    # The one value of the right side goes into the weights of the left one.
+    weight = left.weight * packed.dtype.type(packed.value) if packed.value else left.weight
+
+    def columns(low: int, high: int) -> None:
+        ends = (first, first + low, first + high)
+        arguments = (left.start, left.place, weight, tiles, *ends, *norms, exponent, out, rows)
+        if packed.value:
+            fill_matches(*arguments, np.empty(tiles.shape[2], np.uint8))
+        else:
+            fill_products(*arguments)
+
+    in_threads(last - first, max(1, MostlyZero.worth // m), columns)
+    return True
+
+
+def pack(X: Reals) -> PackedRows | None:
+    """Dense rows packed for products; None where BLAS is as fast.
+
+    Matches are counted faster than bytes are multiplied, and bytes are multiplied faster than single entries.
+    """
+    mostly_zero = MostlyZero(X) if is_mostly_zero(X) else None
+    if mostly_zero is not None and mostly_zero.value:
+        return mostly_zero
+    return byte_rows_of(X) or mostly_zero
+
+
+@kernel
+def entries(left: Reals, start: Ints, place: Int32s, weight: Reals) -> bool:
+    """Write the entries of dense rows that are not 0: those of row i stand from `start[i]` to `start[i + 1]`.
+
+    Returns whether every row has one value only.
+    """
+    m, d = left.shape
+    count, one_value = 0, True
+    for i in range(m):
+        start[i] = count
+        for k in range(d):
+            if left[i, k] != 0.0:
+                place[count] = k
+                weight[count] = left[i, k]
+                one_value &= weight[count] == weight[start[i]]
+                count += 1
+        # Whole fours spare the products a loop for the rest; the column that is added holds zeros.
+        while count % 4 != 0 or count == start[i]:
+            place[count] = d
+            weight[count] = 0.0
+            count += 1
+    start[m] = count
+    return one_value
+
+
+@kernel
+def fill_products(
+    start: Ints, place: Int32s, weight: Reals, packed: Packed, origin: int, first: int, last: int, left: Reals,
+    right: Reals, scale: np.floating[Any], out: Reals, rows: Ints,
+) -> None:  # fmt: skip
+    """Set part of `out[rows[i]]` to the inner products of left row i with the right rows first to last.
+
+    The first column of `out`, and the first of the norms `right`, belong to row `origin`.
+    Where `scale` is not 0, to the Gaussian kernel `2^(scale |x - y|^2)`; `left` and `right` are the squared norms.
+    """
+    tile = packed.shape[2]
+    for t in range(first // tile, (last - 1) // tile + 1):
+        low, high = max(first, t * tile), min(last, (t + 1) * tile)
+        part, a, b = packed[t], low - t * tile, high - t * tile
+        for i in range(rows.shape[0]):
+            sums = out[rows[i], low - origin : high - origin]
+            for j in range(b - a):
+                sums[j] = 0.0
+            # Four entries at a time: a pass over the sums costs more than the arithmetic.
+            for k in range(start[i], start[i + 1], 4):
+                u, v, w, x = weight[k], weight[k + 1], weight[k + 2], weight[k + 3]
+                one, two = part[place[k], a:b], part[place[k + 1], a:b]
+                three, four = part[place[k + 2], a:b], part[place[k + 3], a:b]
+                for j in range(b - a):
+                    sums[j] += (u * one[j] + v * two[j]) + (w * three[j] + x * four[j])
+            if scale != 0.0:
+                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
+
+
+@kernel
+def fill_matches(
+    start: Ints, place: Int32s, weight: Reals, packed: Packed, origin: int, first: int, last: int, left: Reals,
+    right: Reals, scale: np.floating[Any], out: Reals, rows: Ints, count: Flags,
+) -> None:  # fmt: skip
+    """`fill_products` where all entries of the right side are 0 or 1, and those of a left row 0 or its first weight.
+
+    The products count matches: bytes are added, 64 at a time. `count` is room for a tile of them.
+    """
+    tile = packed.shape[2]
+    for t in range(first // tile, (last - 1) // tile + 1):
+        low, high = max(first, t * tile), min(last, (t + 1) * tile)
+        part, a, b = packed[t], low - t * tile, high - t * tile
+        same = count[: b - a]
+        for i in range(rows.shape[0]):
+            for j in range(b - a):
+                same[j] = 0
+            for k in range(start[i], start[i + 1], 4):
+                one, two = part[place[k], a:b], part[place[k + 1], a:b]
+                three, four = part[place[k + 2], a:b], part[place[k + 3], a:b]
+                for j in range(b - a):
+                    same[j] += one[j] + two[j] + three[j] + four[j]
+            sums, value = out[rows[i], low - origin : high - origin], weight[start[i]]
+            for j in range(b - a):
+                sums[j] = value * same[j]
+            if scale != 0.0:
+                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
+
+
+@kernel
+def smallest_and_largest(X: Reals) -> tuple[float, float]:
+    """The smallest number above 0 and the largest one; (0, 0) where one is negative or they are too far apart."""
+    smallest, largest = np.inf, 0.0
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            x = float(X[i, k])
+            if x != 0.0:
+                if not x > 0.0:
+                    return 0.0, 0.0
+                smallest, largest = min(smallest, x), max(largest, x)
+        # Looked at after every row, so that other data are given up early; 1% is room for rounded numbers.
+        if largest > 1.01 * 255 * smallest:
+            return 0.0, 0.0
+    return (smallest, largest) if largest > 0.0 else (0.0, 0.0)
+
+
+@kernel
+def fill_words(X: Reals, unit: float, accuracy: float, words: Uint32s) -> bool:
+    """Write rows as bytes, four to a word, the first one lowest; False where a number is not a byte times the unit."""
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        for k in range(d):
+            x = float(X[i, k])
+            if x != 0.0:
+                units = np.floor(x / unit + 0.5)
+                # A number that is no byte times the unit ends the attempt.
+                if not 0.0 <= units <= 255 or abs(x - units * unit) > accuracy * x:
+                    return False
+                words[i, k // 4] |= np.uint32(units) << np.uint32(8 * (k % 4))
+    return True
+
+
+@kernel
+def list_words(words: Uint32s, start: Ints, group: Int32s, word: Uint32s, total: Ints) -> None:
+    """List the words of each row that are not 0, from `start[i]` to `start[i + 1]`, and sum up its bytes."""
+    count = 0
+    for i in range(words.shape[0]):
+        start[i], whole = count, 0
+        for g in range(words.shape[1]):
+            four = words[i, g]
+            if four != 0:
+                group[count], word[count] = g, four
+                count += 1
+                whole += (four & 255) + ((four >> 8) & 255) + ((four >> 16) & 255) + (four >> 24)
+        total[i] = whole
+    start[words.shape[0]] = count
+
+
+@kernel
+def fill_byte_products(
+    start: Ints, group: Int32s, word: Uint32s, total: Ints, unit: np.floating[Any], packed: Signs, origin: int,
+    first: int, last: int, left: Reals, right: Reals, scale: np.floating[Any], out: Reals, rows: Ints, room: Int32s,
+) -> None:  # fmt: skip
+    """`fill_products` of bytes; `room` holds the sums of a tile, `unit` is the square of the unit."""
+    tile = packed.shape[2] // 4
+    for t in range(first // tile, (last - 1) // tile + 1):
+        low, high = max(first, t * tile), min(last, (t + 1) * tile)
+        part = room[low - t * tile : high - t * tile]
+        for i in range(rows.shape[0]):
+            tile_dots(packed[t], group, word, start[i], start[i + 1], room)
+            # The right bytes are 128 less than they are, so 128 times the sum of the left ones is missing.
+            sums, missing = out[rows[i], low - origin : high - origin], np.int32(128 * total[i])
+            for j in range(high - low):
+                sums[j] = unit * (part[j] + missing)
+            if scale != 0.0:
+                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
