@@ -19,8 +19,6 @@ from numba.extending import intrinsic, overload
 
 from widemargin._typing import Signs
 
-__all__ = ["COLUMNS", "has_instruction", "tile_dots"]
-
 _VECTORS, _LANES = 8, 16
 COLUMNS = _VECTORS * _LANES
 """Columns of a tile: their sums stay in eight registers."""

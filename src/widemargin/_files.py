@@ -6,8 +6,6 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["PARQUET_ENDINGS", "free_name", "neighbour_of", "parquet_files", "replace_file"]
-
 PARQUET_ENDINGS = (".parquet", ".pq", ".parq")
 """Of names in any case."""
 

@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["cache_folder", "kernel", "source_hash", "summing_kernel"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

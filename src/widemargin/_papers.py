@@ -12,8 +12,6 @@ from types import ModuleType
 
 from widemargin.exceptions import CapabilityError
 
-__all__ = ["papers_module"]
-
 _CHECKOUT = Path(__file__).parents[2] / "papers" / "src"
 
 

@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["aligned", "close_match", "html_table", "listing", "pandas_for_frames", "printable", "wrapped"]
-
 
 def printable(text: str) -> str:
     """A text of one line with every control character replaced."""

@@ -12,8 +12,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["in_threads", "limit_threads", "threads_in_force"]
-
 
 def threads_in_force() -> int:
     """Number of threads that `limit_threads` allows; all cores outside of it."""

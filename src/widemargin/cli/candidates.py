@@ -21,8 +21,6 @@ from widemargin.cli.tables.table_files import Block, TableBlocks, plain
 from widemargin.cli.tables.table_writing import plain_text
 from widemargin.exceptions import CapabilityError, DataError, MissingLibraryError, TableWarning, WidemarginError
 
-__all__ = ["PREDICTION", "Answer", "Candidate", "FrameModel", "PredictionsFile", "Renamed", "TableModel"]
-
 PREDICTION = "prediction"
 """What `widemargin predict` calls its column of labels."""
 

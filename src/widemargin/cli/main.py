@@ -18,8 +18,6 @@ from widemargin.cli.console import finish, printable, put
 from widemargin.cli.parser import make_parser
 from widemargin.exceptions import InfeasibleGoalError, TimeBudgetError, WidemarginError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""

@@ -26,8 +26,6 @@ from widemargin.goals.measuring.counting import columns_used
 from widemargin.persistence import load_plain_model
 from widemargin.preprocessing import TableSchema
 
-__all__ = ["NO_VERDICT", "Request", "audited_rows", "external_blocks", "load_candidate", "open_request"]
-
 NO_VERDICT = "A verdict on these alone would mislead, so there is none. Give more time, or fewer rows, drawn at random"
 
 

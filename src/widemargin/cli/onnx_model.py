@@ -20,8 +20,6 @@ from widemargin.persistence.container import read_file
 from widemargin.persistence.onnx_graph import MISSING_KEY
 from widemargin.preprocessing.schema import words_of
 
-__all__ = ["OnnxModel"]
-
 _NUMBERS = {
     "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64, "tensor(int32)": np.int32,
     "tensor(bool)": np.bool_,

@@ -7,8 +7,6 @@ from typing import Any
 from widemargin import __version__
 from widemargin.cli.console import CARD_KEYS
 
-__all__ = ["make_parser"]
-
 
 def _positive(text: str) -> float:
     number = float(text)  # argparse turns its ValueError into a message

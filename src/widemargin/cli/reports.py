@@ -16,10 +16,6 @@ from widemargin._text import printable
 from widemargin.diagnostics import GoalReport
 from widemargin.exceptions import DataError
 
-__all__ = [
-    "FORMAT", "Case", "Suite", "audit_document", "audit_suite", "junit_xml", "write_json", "write_text",
-]  # fmt: skip
-
 FORMAT = 1
 
 

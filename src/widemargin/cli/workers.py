@@ -10,8 +10,6 @@ from widemargin.cli.tables.table_files import TableBlocks
 from widemargin.distributed.dask_map import dask_client
 from widemargin.exceptions import DataError
 
-__all__ = ["by_pieces", "connected"]
-
 Result = TypeVar("Result")
 
 

@@ -34,8 +34,6 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
 from widemargin.rows import is_asked
 
-__all__ = ["ask_model", "audit", "own_pos_label"]
-
 _BASELINE = "baseline "
 
 

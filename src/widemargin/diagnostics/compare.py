@@ -35,8 +35,6 @@ from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import Rows, is_asked, length_of
 
-__all__ = ["ComparisonCounts", "compare_models", "comparison_report", "needs_labels"]
-
 _FIRST = "the first classifier"
 _Estimate = tuple[float | None, float | None, float | None]
 

@@ -10,8 +10,6 @@ from widemargin._text import html_table, pandas_for_frames, printable
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import GoalReport
 
-__all__ = ["ComparisonReport", "PopulationComparison"]
-
 FORMAT = 1
 
 

@@ -14,8 +14,6 @@ import scipy.stats
 
 from widemargin.exceptions import DataError
 
-__all__ = ["gain_interval", "labels_needed", "mcnemar_p", "power_of"]
-
 
 def mcnemar_p(wins: float, losses: float) -> float:
     """Two-sided p value of the exact test of McNemar that a win is as likely as a loss.

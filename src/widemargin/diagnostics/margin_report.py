@@ -19,8 +19,6 @@ from widemargin.distributed.tables import is_collection, is_table_in_blocks
 from widemargin.exceptions import DataError
 from widemargin.rows import is_asked, length_of
 
-__all__ = ["MarginReport", "MarginSummary", "margin_report"]
-
 
 @dataclasses.dataclass(frozen=True)
 class MarginSummary:

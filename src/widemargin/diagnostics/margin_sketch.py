@@ -17,9 +17,6 @@ from widemargin._typing import Floats, Ints
 from widemargin.diagnostics.margins import Group, Margins
 from widemargin.exceptions import DataError
 
-__all__ = ["MarginCounts", "MarginSketch"]
-
-
 _DIGITS = 12
 """Binary digits after the first in which margins of a bucket agree: one more halves errors and doubles the sketch."""
 

@@ -14,9 +14,6 @@ from widemargin._typing import Bools, Classifier, Column, Features, Floats, Inde
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tables import column_of
 
-__all__ = ["Group", "Margins", "group_rows", "margins_of", "row_weights", "weighted_quantiles"]
-
-
 Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 """Name and rows of a group."""
 

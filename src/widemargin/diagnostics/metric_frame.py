@@ -20,8 +20,6 @@ from widemargin.goals.language.linear import Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.measuring.rates_of_predictions import RateTable, form_value
 
-__all__ = ["GroupRates", "as_metric", "metric_frame"]
-
 Method = Literal["between_groups", "to_overall"]
 Group: TypeAlias = Hashable
 Value = float | None

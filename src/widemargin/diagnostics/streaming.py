@@ -25,10 +25,6 @@ from widemargin.goals.measuring.counting import Counted, CountedRows, columns_us
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
 from widemargin.rows import Rows, is_asked
 
-__all__ = [
-    "AuditBlock", "AuditCounts", "audit_stream", "encode_block", "named_parts", "opened_blocks", "report_of",
-]  # fmt: skip
-
 
 class AuditBlock(Rows):
     """Some rows with what was predicted for them.

@@ -12,8 +12,6 @@ from widemargin.distributed.blocks import Block, BlockFunction, BlockMap, Runnin
 from widemargin.distributed.recipes import Recipe
 from widemargin.exceptions import DataError
 
-__all__ = ["JoblibMap", "JoinedMap", "SerialMap"]
-
 
 class SerialMap:
     """Blocks in this process, one after the other: the back end that all others must agree with.

@@ -17,11 +17,6 @@ from widemargin.distributed.recipes import Recipe, rows_of
 from widemargin.exceptions import DataError
 from widemargin.rows import Rows
 
-__all__ = [
-    "Block", "BlockFunction", "BlockMap", "BlockedPoint", "BlockedRows", "RunningSum", "Step", "Variant",
-    "block_scores", "combined", "filled_blocks",
-]  # fmt: skip
-
 FAN_IN = 16
 """Summands of one addition: what a worker must hold at a time."""
 

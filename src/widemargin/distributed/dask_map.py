@@ -23,8 +23,6 @@ from widemargin.distributed.blocks import FAN_IN, Block, BlockFunction, Step, by
 from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
 
-__all__ = ["DaskMap", "dask_client"]
-
 _LOST = ("cancelled", "error", "lost")
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,6 @@ from widemargin.distributed.tables import as_frame, is_collection
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError, DataError
 
-__all__ = ["predict_files", "predict_in_blocks"]
-
 _METHODS = {
     "predict": "prediction", "decision_function": "score", "predict_proba": "predict_proba",
     "randomized_proba": "randomized_proba",

@@ -13,11 +13,6 @@ from widemargin._typing import Features
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.rows import Rows, length_of
 
-__all__ = [
-    "ArrayRows", "FramePartition", "HeldRows", "NpyRows", "ParquetRows", "Recipe", "array_rows", "frame_partitions",
-    "npy_rows", "parquet_columns", "parquet_rows", "rows_of", "spool",
-]  # fmt: skip
-
 _BLOCK_ROWS = 65_536  # rows of a block of arrays, unless told otherwise
 
 

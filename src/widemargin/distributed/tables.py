@@ -19,11 +19,6 @@ from widemargin.rows import Rows, length_of
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = [
-    "LabelledParquet", "as_frame", "as_rows", "computed", "is_collection", "is_table_in_blocks", "labelled_parquet",
-    "labelled_rows", "part_recipes",
-]  # fmt: skip
-
 
 def is_collection(value: object) -> bool:
     """Whether a value is a Dask data frame, series or array; Dask is not imported to find out."""

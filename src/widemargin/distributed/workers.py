@@ -14,8 +14,6 @@ from widemargin.distributed.dask_map import DaskMap
 from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError
 
-__all__ = ["Deadline", "block_map", "client_in_force", "is_serial", "side_by_side"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

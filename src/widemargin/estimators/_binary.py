@@ -14,11 +14,6 @@ from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.sources import external_data, positive_class
 from widemargin.rows import Rows
 
-__all__ = [
-    "DTYPES", "ROW_CHECKS", "BinaryGoalMixin", "as_goal", "binary_classes", "external_rows", "refuse_one_class",
-]  # fmt: skip
-
-
 DTYPES = [np.float64, np.float32]
 """Numbers of features that are used as they are."""
 

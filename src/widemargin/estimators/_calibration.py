@@ -11,8 +11,6 @@ from sklearn.model_selection import train_test_split
 from widemargin._typing import Bools, Floats, Index, Seed
 from widemargin.exceptions import DataError
 
-__all__ = ["Calibrator", "calibrated", "calibrates", "fit_calibrator", "hold_out"]
-
 
 class Calibrator(Protocol):
     """What maps scores to probabilities: scikit-learn's isotonic or logistic regression."""

@@ -12,12 +12,6 @@ from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS, KernelFunction
 from widemargin.solvers.base import Callback
 
-__all__ = [
-    "AnyNumber", "ArrayLike", "Calibration", "Callbacks", "ClassWeight", "Confidence", "Count", "FeatureMapName",
-    "Gamma", "KernelName", "NotNegative", "OnInfeasible", "OnInterrupt", "PosLabel", "Positive", "Random", "Rescaling",
-    "Share", "Verbose",
-]  # fmt: skip
-
 Positive: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="neither")]
 NotNegative: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="left")]
 AnyNumber: TypeAlias = Annotated[float, Interval(Real, None, None, closed="neither")]

@@ -22,8 +22,6 @@ from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals._warn import warn
 from widemargin.solvers.base import Budget, Callback, Progress, Status
 
-__all__ = ["CURES", "Checked", "SolverOptions", "bar", "budget_of", "cause_of", "interrupted", "parameters", "worst"]
-
 T = TypeVar("T")
 Options = TypeVar("Options", bound="SolverOptions")
 

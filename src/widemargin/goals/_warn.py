@@ -3,8 +3,6 @@
 import sys
 import warnings
 
-__all__ = ["warn"]
-
 PASSED_OVER = frozenset({"widemargin", "widemargin_papers", "sklearn", "joblib"})
 """Packages whose frames are never the user's: ours, and those that call it."""
 

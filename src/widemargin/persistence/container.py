@@ -13,8 +13,6 @@ from pathlib import Path
 from widemargin._files import replace_file
 from widemargin.exceptions import ModelFileError
 
-__all__ = ["MAX_BYTES", "is_packed", "pack", "read_file", "stored_archive", "unpack", "unpack_plain", "write_file"]
-
 MAX_BYTES = 1 << 29
 """Largest model file, and largest sum of its unpacked parts: 512 MiB."""
 

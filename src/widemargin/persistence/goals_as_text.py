@@ -17,10 +17,6 @@ from widemargin.estimators.rate_constrained.outcome import Infeasibility
 from widemargin.goals import Goal, Population, positive_rate
 from widemargin.goals.measuring.goal_report import GoalReport
 
-__all__ = [
-    "StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport", "first_goal", "with_objects", "with_texts",
-]  # fmt: skip
-
 _LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
 
 _EVERY_STRUCTURAL = ("on_interrupt", "verbose")

@@ -25,16 +25,6 @@ from sklearn.tree._tree import Tree
 from widemargin._typing import JSON
 from widemargin.exceptions import ModelFileError
 
-__all__ = [
-    "PLAIN_TYPES",
-    "TRUSTED_TYPES",
-    "check_tree_arguments",
-    "check_trees",
-    "refused_nodes",
-    "with_current_names",
-    "with_public_names",
-]
-
 # Where the classes of this library that a file may hold are found today. A class that moves is changed here and nowhere
 # else; one that is public by `widemargin` itself never has to be.
 _HOMES: dict[str, tuple[str, ...]] = {

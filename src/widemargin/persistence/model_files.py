@@ -40,8 +40,6 @@ from widemargin.persistence.model_file_check import (
     with_public_names,
 )
 
-__all__ = ["FORMAT", "ModelInfo", "load_model", "load_plain_model", "model_info", "save_model"]
-
 FORMAT = 1
 """Number of the format written; files of a higher one are refused by name."""
 

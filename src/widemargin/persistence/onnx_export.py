@@ -29,8 +29,6 @@ from widemargin.persistence.onnx_graph import (
 )
 from widemargin.preprocessing import TablePreprocessor
 
-__all__ = ["to_onnx"]
-
 OPSET = 17
 ML_OPSET = 3
 

@@ -13,11 +13,6 @@ from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 from widemargin.preprocessing import QuantileBins, TablePreprocessor
 
-__all__ = [
-    "KERNELS", "MISSING_KEY", "OUTPUTS", "Builder", "KernelForm", "as_dense", "kernel_values", "mapped",
-    "table_features",
-]  # fmt: skip
-
 KERNELS = ("linear", "rbf", "poly", "sigmoid")
 """Those that have a form here."""
 

@@ -10,8 +10,6 @@ from widemargin.exceptions import DataError, MissingLibraryError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["COLOURS", "axes_for", "band", "legend", "new_figure", "require_matplotlib", "tidy"]
-
 COLOURS = {"blue": "#0072B2", "red": "#D55E00", "green": "#009E73", "violet": "#7A4E9F", "black": "#222222"}
 """Distinct also without red-green vision (Okabe and Ito); methods differ by their lines and markers as well."""
 

@@ -13,8 +13,6 @@ from widemargin.plotting._canvas import COLOURS, axes_for, legend, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ConvergenceDisplay"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:

@@ -14,8 +14,6 @@ from widemargin.plotting._canvas import COLOURS, axes_for, legend, tidy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MarginDistributionDisplay"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginDistributionDisplay:

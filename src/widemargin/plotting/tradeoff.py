@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.lines import Line2D
 
-__all__ = ["ParetoDisplay", "TradeoffDisplay"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TradeoffDisplay:

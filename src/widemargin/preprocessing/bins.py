@@ -25,8 +25,6 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from widemargin._typing import Features, Floats
 
-__all__ = ["QuantileBins", "ThermometerEncoder", "dense_for_frames"]
-
 
 class _QuantileEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """What encoders of numbers by quantiles share."""

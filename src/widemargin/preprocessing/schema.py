@@ -21,8 +21,6 @@ import numpy.typing as npt
 from widemargin._typing import Table
 from widemargin.exceptions import DataError, TableWarning
 
-__all__ = ["ColumnSchema", "Deviation", "Kind", "TableContents", "TableSchema", "as_frame", "words_of"]
-
 Kind = Literal["number", "word", "flag"]
 Frame = nw.DataFrame[Any]
 Column = nw.Series[Any]

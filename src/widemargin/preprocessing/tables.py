@@ -19,8 +19,6 @@ from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing.bins import QuantileBins, dense_for_frames
 from widemargin.preprocessing.schema import TableSchema
 
-__all__ = ["TablePreprocessor", "make_preprocessor"]
-
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a pandas, polars or pyarrow table into a CSR matrix, and refuse tables that do not fit the training table.

@@ -20,8 +20,6 @@ from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.rows import Rows
 
-__all__ = ["Change", "Content", "Margins", "Model", "Record", "changes_against", "margins_by_population"]
-
 Record: TypeAlias = Mapping[str, Mapping[str, object]]
 Model: TypeAlias = Classifier | Column | Mapping[str | None, Column]
 """A fitted classifier, or its predictions: of the rows, or by data set as `audit` takes them."""

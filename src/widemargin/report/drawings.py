@@ -10,8 +10,6 @@ from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report.markup import Html, element, joined
 from widemargin.report.words import Unit, shown
 
-__all__ = ["frontier", "interval_bar", "margin_histogram"]
-
 
 def _hatched(x: float, y: float, width: float, height: float) -> Html:
     """Oblique lines inside a rectangle (a pattern would be printed as many pictures)."""

@@ -24,8 +24,6 @@ from widemargin.report.tradeoff import tradeoff
 from widemargin.report.words import Words
 from widemargin.rows import Rows
 
-__all__ = ["HtmlReport", "html_report"]
-
 
 @dataclass(frozen=True, repr=False)
 class HtmlReport:

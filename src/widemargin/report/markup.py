@@ -6,8 +6,6 @@ import html
 import json
 from collections.abc import Mapping
 
-__all__ = ["Child", "Html", "element", "embedded_json", "fingerprint", "joined", "section", "table"]
-
 
 class Html(str):
     """Text that is HTML already. Every other text is escaped where it enters an element."""

@@ -14,8 +14,6 @@ from widemargin.report.markup import Child, Html, element, joined, section, tabl
 from widemargin.report.tradeoff import objective_word, price_sentence
 from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
-__all__ = ["CARD", "beside", "changes", "goal_in_words", "headline", "margins", "model_card", "record", "verdicts"]
-
 
 def headline(content: Content) -> Html:
     """The title and the verdict in one line."""

@@ -20,8 +20,6 @@ from widemargin.report.drawings import frontier
 from widemargin.report.markup import Child, Html, element, embedded_json, section, table
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
-__all__ = ["objective_word", "price_sentence", "tradeoff"]
-
 
 def objective_word(goal: Goal) -> str:
     """What the objective is called in the text."""

@@ -14,8 +14,6 @@ from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Atom, Linear, Rate, Ratio
 from widemargin.goals.language.populations import EVERYONE, Population
 
-__all__ = ["NONE", "Unit", "Words", "capital", "decimals", "plain_number", "shown", "unit_of", "unit_of_form"]
-
 NONE = "–"
 
 

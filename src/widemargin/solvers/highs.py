@@ -2,8 +2,6 @@
 
 import highspy
 
-__all__ = ["quiet_highs", "solved"]
-
 
 def quiet_highs(tolerance: float = 1e-10, **options: str | float) -> highspy.Highs:
     """An empty model on one thread, without output, of that feasibility tolerance, with further options."""

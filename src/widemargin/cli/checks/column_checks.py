@@ -16,8 +16,6 @@ from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing import TableSchema
 
-__all__ = ["ID_NAME", "check_features", "codes_of", "tells_target"]
-
 ID_NAME = re.compile(
     r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$", re.ASCII
 )

@@ -22,8 +22,6 @@ from widemargin.cli.tables.table_files import Block, read_table
 from widemargin.cli.tables.training_data import TableRows, external_set, one_class, with_baselines
 from widemargin.exceptions import DataError, WidemarginError
 
-__all__ = ["examine"]
-
 
 def examine(
     goals: GoalsFile, path: Path | None = None, of_file: Sequence[Problem] = ()

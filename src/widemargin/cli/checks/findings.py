@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from widemargin.cli.goals_file.keys import GoalsFile, Label
 from widemargin.cli.goals_file.toml_lines import Problem
 
-__all__ = ["Findings"]
-
 
 @dataclass
 class Findings:

@@ -22,8 +22,6 @@ from widemargin.goals.language.constraints import Expression
 from widemargin.goals.text.parser import statements
 from widemargin.rows import Rows
 
-__all__ = ["check_goals"]
-
 _TITLES = {"train": "training rows", "test": "test rows"}
 
 

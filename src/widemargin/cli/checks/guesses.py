@@ -14,8 +14,6 @@ from widemargin.cli.checks.column_checks import ID_NAME, codes_of, tells_target
 from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 
-__all__ = ["Guesses", "guess_roles", "is_code"]
-
 # The likeliest first; a name matches where one of its words does.
 _TARGET_WORDS = (
     ("target", "label", "labels", "y", "class", "outcome"),

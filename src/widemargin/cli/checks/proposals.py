@@ -19,8 +19,6 @@ from widemargin.goals import Constraint, Goal, Population, churn, col, error_rat
 from widemargin.goals.language.predicates import Predicate
 from widemargin.preprocessing import make_preprocessor
 
-__all__ = ["RARE_WORDS", "Proposal", "propose", "proposed_goal"]
-
 RARE_WORDS = 20
 """Words of fewer rows share one feature in a first model."""
 

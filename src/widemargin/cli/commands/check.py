@@ -11,8 +11,6 @@ from widemargin.cli.goals_file.reader import goals_of, look_at
 from widemargin.cli.goals_file.toml_lines import Problem, records
 from widemargin.exceptions import DataError, GoalsFileError
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Check and print; the exit code and the content for --json: 0 if there are no problems, else 2."""

@@ -15,8 +15,6 @@ from widemargin.diagnostics import AuditCounts, ComparisonCounts, GoalReport, co
 from widemargin.diagnostics.compare import needs_labels
 from widemargin.exceptions import TableWarning
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Compare and print; the exit code and the content for --json."""

@@ -9,8 +9,6 @@ from widemargin.cli.tables.table_writing import write_table
 from widemargin.datasets import CATALOGUE, DATA_VARIABLE, PEOPLE_FILES, data_folder, load_people
 from widemargin.exceptions import DataError
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """List the data sets, or write one as a table; the exit code and the content for --json."""

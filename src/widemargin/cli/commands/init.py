@@ -18,8 +18,6 @@ from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import DataError
 
-__all__ = ["run"]
-
 _HELD_OUT = 0.25
 
 

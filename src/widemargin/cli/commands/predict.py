@@ -25,8 +25,6 @@ from widemargin.cli.tables.table_writing import TableWriter
 from widemargin.cli.workers import by_pieces
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Write the predictions; the exit code and the content for --json."""

@@ -40,8 +40,6 @@ from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConverge
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import html_report
 
-__all__ = ["run"]
-
 PLAIN = "the same SVM without rules"
 
 

@@ -7,8 +7,6 @@ from widemargin._papers import papers_module
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.workers import connected
 
-__all__ = ["run"]
-
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Run what was asked; the exit code and the content for --json."""

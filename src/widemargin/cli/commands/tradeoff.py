@@ -34,11 +34,6 @@ from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.persistence.container import read_file
 from widemargin.preprocessing import TablePreprocessor
 
-__all__ = [
-    "Prepared", "ended_by_hand", "file_sha256", "prepare", "read_stored", "run", "sha256_of", "short_values", "sweep",
-    "table_name",
-]  # fmt: skip
-
 KIND, FORMAT = "widemargin tradeoff", 1
 """Of stored paths."""
 

@@ -31,8 +31,6 @@ from widemargin.estimators.rate_constrained.cross_validated import RateConstrain
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
 from widemargin.persistence import save_model
 
-__all__ = ["run"]
-
 MODEL, PLAIN = "this model", "unconstrained SVM"
 PART_NAMES = {"train": "training rows", "test": "test rows"}
 

@@ -20,11 +20,6 @@ from widemargin.goals import Goal
 from widemargin.kernels.feature_maps import FEATURE_MAPS
 from widemargin.kernels.functions import KERNELS
 
-__all__ = [
-    "DataSection", "ExternalSection", "GoalsFile", "Inner", "Key", "Kind", "Label", "ModelSection", "Split",
-    "TablePath", "documented_keys", "entries", "goals_schema", "one_of", "paths_of", "shown", "table_text",
-]  # fmt: skip
-
 Label: TypeAlias = str | int | float | bool
 TablePath: TypeAlias = Path | tuple[Path, ...]
 """One file or folder, or the parts of one table."""

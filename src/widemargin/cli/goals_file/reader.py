@@ -21,8 +21,6 @@ from widemargin.goals import Goal
 from widemargin.goals.language.values import checked_name
 from widemargin.goals.text.parser import statements
 
-__all__ = ["goals_of", "look_at", "read_goals_file", "read_values"]
-
 
 def goals_of(options: argparse.Namespace) -> GoalsFile:
     """The goals file of a command, with what its options allow; see `read_goals_file` and `refuse_to_replace`."""

@@ -14,8 +14,6 @@ from widemargin.cli.goals_file.keys import KERNEL_KEYS, GoalsFile, paths_of
 from widemargin.cli.goals_file.toml_lines import Problem, mention
 from widemargin.exceptions import DataError
 
-__all__ = ["contradictions", "is_within", "refuse_to_replace"]
-
 
 def contradictions(
     goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str] = (), allow_code: bool = False

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, TypeAlias
 from widemargin._text import printable
 from widemargin.exceptions import GoalsFileError
 
-__all__ = ["MOST_TOLD", "Place", "Problem", "TomlLines", "mention", "read_text", "records", "refusal"]
-
 KeyPath: TypeAlias = tuple[str, ...]
 
 MOST_TOLD = 100

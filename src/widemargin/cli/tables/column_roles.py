@@ -14,11 +14,6 @@ from widemargin.cli.goals_file.keys import GoalsFile, Split
 from widemargin.cli.tables.table_files import Block, held_out, rows_equal
 from widemargin.exceptions import DataError
 
-__all__ = [
-    "feature_columns", "is_it", "labels_of", "named_columns", "require_columns", "split_rows", "third_class",
-    "weights_of",
-]  # fmt: skip
-
 
 def require_columns(names: Sequence[str], wanted: Mapping[str, str], where: str) -> None:
     """Refuse a table that lacks a column; `wanted` maps the column to the key of the goals file that names it."""

@@ -12,8 +12,6 @@ import pyarrow.csv
 
 from widemargin.exceptions import DataError
 
-__all__ = ["CSV_ENDINGS", "csv_fault", "likely_separator", "reading_options"]
-
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 # Types are guessed from the first block; most tables fit into one this large.
 CSV_BLOCK = 1 << 26

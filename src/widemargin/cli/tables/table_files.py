@@ -23,8 +23,6 @@ from widemargin.cli.tables import csv_reading
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS
 from widemargin.exceptions import DataError
 
-__all__ = ["BLOCK_ROWS", "Block", "TableBlocks", "held_out", "plain", "read_table", "rows_equal", "table_files"]
-
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc")
 BLOCK_ROWS = 1 << 16
 _FAULTS = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, EOFError)

@@ -16,8 +16,6 @@ from widemargin._files import PARQUET_ENDINGS, free_name, neighbour_of
 from widemargin.cli.tables.table_files import plain
 from widemargin.exceptions import DataError
 
-__all__ = ["TableWriter", "plain_text", "safe_table", "write_table"]
-
 
 def safe_table(table: pa.Table) -> pa.Table:
     """A table whose texts, also its column names, start with an apostrophe where a spreadsheet would see a formula."""

@@ -38,12 +38,6 @@ from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 from widemargin.rows import Rows
 from widemargin.solvers.base import Progress as SolverProgress
 
-__all__ = [
-    "TableRows", "TrainingData", "as_external", "baseline_labels", "estimator_options", "external_rows",
-    "external_set", "is_trained_on", "one_class", "read_data", "rows_of", "warn_of_training_rows", "with_baselines",
-    "with_features",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False)
 class TableRows(Rows):

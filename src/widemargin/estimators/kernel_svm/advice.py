@@ -13,10 +13,6 @@ from widemargin.exceptions import DataError, KernelError, KernelWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, KernelFunction, Spectrum
 
-__all__ = [
-    "DISTANCES", "name_the_kernel", "refuse_overflow", "warn_of_indefiniteness", "warn_of_scales", "warn_of_steepness",
-]  # fmt: skip
-
 DISTANCES = "of the squared distances"
 """What tells the warning of scales from others."""
 

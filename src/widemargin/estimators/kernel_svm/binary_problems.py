@@ -19,8 +19,6 @@ from widemargin.solvers.kernel_svm.automatic import Chosen, choose
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
-__all__ = ["Solved", "Split", "Training", "kernel_rows", "splits", "train"]
-
 
 class Split(NamedTuple):
     """A binary problem: the rows of class `positive` against those of `negative` (None: all the others).

@@ -19,8 +19,6 @@ from widemargin.exceptions import DataError
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.linalg.equal_rows import canonical_rows
 
-__all__ = ["KernelModel", "KernelParameters", "class_weights", "labels_of", "positive_numbers", "refuse_missing"]
-
 
 class KernelModel:
     """Mixin of estimators with a parameter `kernel`."""

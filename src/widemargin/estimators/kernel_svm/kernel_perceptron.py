@@ -20,8 +20,6 @@ from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["KernelPerceptron"]
-
 
 @parameters
 class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -44,8 +44,6 @@ from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Duals, NuSearch
 from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
-__all__ = ["SEARCH", "Cell", "KernelSearch", "SearchOptions", "kernel_search"]
-
 
 @dataclass(frozen=True)
 class SearchOptions:

@@ -32,8 +32,6 @@ from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, NEED_NORMS, SOL
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import choose_rows
 
-__all__ = ["KernelSVC"]
-
 
 @parameters
 class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

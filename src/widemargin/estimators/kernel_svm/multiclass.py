@@ -31,11 +31,6 @@ from widemargin.exceptions import DataError
 from widemargin.kernels.backend import usable_name
 from widemargin.kernels.functions import settled_kernel
 
-__all__ = [
-    "coupled", "dense", "expand", "fit_calibrators", "linear_weights", "one_vs_rest",
-    "pair_scores", "probabilities", "score_blocks", "sharpened", "sharpness", "votes",
-]  # fmt: skip
-
 
 def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
     """Put the solutions of all problems together.

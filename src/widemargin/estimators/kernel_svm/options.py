@@ -6,8 +6,6 @@ from typing import Literal
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 
-__all__ = ["KernelOptions", "SBPOptions"]
-
 
 @dataclass(frozen=True, repr=False)
 class KernelOptions(SolverOptions):

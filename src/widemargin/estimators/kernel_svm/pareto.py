@@ -22,8 +22,6 @@ from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOption
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["C_from_nu", "ParetoPath", "nu_from_C", "pareto_path"]
-
 
 @dataclass(frozen=True, eq=False)
 class ParetoPath:

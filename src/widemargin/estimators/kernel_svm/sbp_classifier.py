@@ -38,8 +38,6 @@ from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
-__all__ = ["INDEFINITE", "SBPClassifier", "Task"]
-
 INDEFINITE = "Or KernelSVC, which goes on as LIBSVM does."
 """What else to do with a kernel that is not positive semi-definite."""
 

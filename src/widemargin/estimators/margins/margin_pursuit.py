@@ -28,8 +28,6 @@ from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothSolver
 
-__all__ = ["MarginPursuitClassifier"]
-
 
 @parameters
 class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

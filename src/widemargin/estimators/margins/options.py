@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 
-__all__ = ["PursuitOptions"]
-
 
 @dataclass(frozen=True, repr=False)
 class PursuitOptions(SolverOptions):

@@ -12,8 +12,6 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import lbfgs, margin_sgd
 from widemargin.solvers.smooth.smooth_problem import SmoothResult, SmoothSolver
 
-__all__ = ["MAX_ITER", "Pursuit", "Recipe", "Start", "pursue"]
-
 MAX_ITER = {"lbfgs": 1000, "gd": 10_000, "sgd": 20}
 """Most iterations, or passes of the stochastic form, by default; a solver of the user's takes those of the first."""
 

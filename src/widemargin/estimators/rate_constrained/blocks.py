@@ -43,11 +43,6 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.convex_step import BlockStep
 
-__all__ = [
-    "BlockTraining", "Counts", "Labels", "Survey", "blocked_problem", "counted_goal",
-    "survey",
-]  # fmt: skip
-
 
 @dataclass
 class Survey:

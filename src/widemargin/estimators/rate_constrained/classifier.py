@@ -37,8 +37,6 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS
 
-__all__ = ["RateConstrainedClassifier"]
-
 PREVIOUS = "model before refit"
 """Name of the baseline that the deployed model becomes."""
 

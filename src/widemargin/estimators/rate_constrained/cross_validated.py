@@ -25,8 +25,6 @@ from widemargin.goals._warn import warn
 from widemargin.goals.binding.sources import External
 from widemargin.solvers.base import Budget
 
-__all__ = ["RateConstrainedClassifierCV"]
-
 
 @parameters
 class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -41,11 +41,6 @@ from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
 from widemargin.solvers.ramp.tightening import enforce_from_two_starts
 
-__all__ = [
-    "Admissible", "FoldMeasure", "Setting", "ValidationRows", "choose_candidate", "choose_setting",
-    "fold_measures", "validate",
-]  # fmt: skip
-
 
 class Setting(NamedTuple):
     """What validation chooses."""

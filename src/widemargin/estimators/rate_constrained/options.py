@@ -10,8 +10,6 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.solvers.convex.convex_step import SOLVERS
 
-__all__ = ["TrainingOptions", "gathered"]
-
 
 @dataclass(frozen=True, repr=False)
 class TrainingOptions(SolverOptions):

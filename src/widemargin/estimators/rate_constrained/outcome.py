@@ -16,8 +16,6 @@ from widemargin.problems.generalization import capacity, datasets_of, violation_
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import at_limit
 
-__all__ = ["Infeasibility", "certificate_text", "explain", "find_out", "generalization"]
-
 
 def certificate_text(trained: Trained) -> str:
     """What is proved of the model, and of which point."""

@@ -24,8 +24,6 @@ from widemargin.goals.binding.sources import External
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["TIGHTENINGS", "Validated", "keep_rows", "refuse_unprovable", "train_validated"]
-
 TIGHTENINGS = (0.0, 0.5, 1.0, 1.5)
 """Shares of the margins by which the bounds of the models are tightened."""
 

@@ -29,8 +29,6 @@ from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["RampModel", "RampParameters"]
-
 
 class _CoefficientsOfLinearModels:
     """Class attribute `coef_`: found only where `fit` has set none on the instance."""

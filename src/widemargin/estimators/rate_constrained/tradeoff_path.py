@@ -21,8 +21,6 @@ from widemargin.goals.binding.sources import External
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.rows import Rows
 
-__all__ = ["tradeoff_path"]
-
 
 def tradeoff_path(
     classifier: RateConstrainedClassifier,

@@ -26,8 +26,6 @@ from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexState, Status
 from widemargin.solvers.ramp.tightening import Enforced, enforce, enforce_from_two_starts
 
-__all__ = ["Piece", "Sweep", "cut_short", "model_from_numbers", "model_numbers"]
-
 
 @dataclass
 class _Measured:

@@ -29,11 +29,6 @@ from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, 
 from widemargin.solvers.ramp.tightening import Candidate, Enforced, Measures, Moves, enforce, enforce_from_two_starts
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_threshold_of_blocks
 
-__all__ = [
-    "CheckedRows", "Deterministic", "Plan", "Randomized", "TiedRows", "Trained", "Watched",
-    "make_measures", "refuse_overflow", "result_status", "step_plan", "train", "train_problem", "with_solver",
-]  # fmt: skip
-
 Solution = tuple[Floats, float]
 """A model (w, b), `f(x) = <w, x> - b`."""
 

@@ -18,8 +18,6 @@ from widemargin.exceptions import DataError
 from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
 
-__all__ = ["ChainSVC"]
-
 
 @parameters
 class ChainSVC(ReadyMadeSVM):

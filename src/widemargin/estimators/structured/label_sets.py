@@ -23,8 +23,6 @@ from widemargin.structured.models.base import LabelSetModel
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
 from widemargin.structured.models.multilabel import ORACLES
 
-__all__ = ["HierarchicalSVC", "LabelSetSVM", "MultiLabelSVC"]
-
 
 class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     """A ready-made structural SVM that predicts 0/1 matrices.

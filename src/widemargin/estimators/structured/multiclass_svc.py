@@ -17,8 +17,6 @@ from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.structured.models import MulticlassModel
 
-__all__ = ["MulticlassSVC"]
-
 
 @parameters
 class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]

@@ -34,8 +34,6 @@ from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
 from widemargin.structured.model import Examples
 
-__all__ = ["StructuralCell", "StructuralSearch", "label_set_scorers", "structural_path", "structural_search"]
-
 Model = TypeVar("Model", bound=StructuralEstimator)
 Scoring: TypeAlias = str | Callable[..., float] | None
 Folds: TypeAlias = int | BaseCrossValidator | Iterable[tuple[Ints, Ints]]

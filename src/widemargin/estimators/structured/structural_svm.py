@@ -18,8 +18,6 @@ from widemargin.structured.model import Examples, Weights
 from widemargin.structured.oracle import Search
 from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
-__all__ = ["StructuralSVM"]
-
 
 @parameters
 class StructuralSVM(StructuralEstimator):

@@ -27,8 +27,6 @@ from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.models.base import StructureModel
 from widemargin.structured.oracle import LEVELS, Search
 
-__all__ = ["ReadyMadeSVM", "StructuralEstimator", "StructuralOptions", "potentials", "with_constant"]
-
 _SOLVERS: dict[str, Callable[..., LearnerResult]] = {
     "bcfw": block_frank_wolfe.solve,
     "sgd": sgd.solve,

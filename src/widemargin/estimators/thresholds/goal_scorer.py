@@ -21,8 +21,6 @@ from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.rows import Rows
 
-__all__ = ["GoalScorer", "goal_scorer"]
-
 
 @parameters
 class GoalScorer(BaseEstimator):  # type: ignore[misc]

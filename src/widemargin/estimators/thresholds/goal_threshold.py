@@ -32,8 +32,6 @@ from widemargin.goals.binding.sources import External, external_data, make_sourc
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.rows import Rows, length_of, take
 
-__all__ = ["GoalThresholdClassifier"]
-
 
 def _randomizes(estimator: "GoalThresholdClassifier") -> bool:
     """Whether there are random predictions, and if not, why."""

@@ -21,8 +21,6 @@ from widemargin.goals.binding.tables import PopulationTable, TableColumn, column
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, col
 
-__all__ = ["find_groups", "group_numbers", "reach"]
-
 
 def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int, most: int = 1000) -> tuple[Population, ...]:
     """The groups of rows that get a threshold of their own.

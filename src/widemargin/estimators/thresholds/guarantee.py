@@ -52,8 +52,6 @@ from widemargin.goals.language.populations import Population
 from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable
 
-__all__ = ["Margin", "cure_text", "guarantee_text", "margins", "refusal_text"]
-
 
 @dataclass(frozen=True)
 class Margin:

@@ -19,8 +19,6 @@ from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
 from widemargin.solvers.thresholds.per_group import best_per_group
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
-__all__ = ["Rule", "TriedThreshold", "best_rule", "choose_threshold", "rows_that_would_do"]
-
 
 @dataclass(frozen=True)
 class TriedThreshold:

@@ -14,11 +14,6 @@ from widemargin._typing import Floats, Index, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import take
 
-__all__ = [
-    "Cv", "Split", "cross_scores", "fit_scorer", "make_splits", "raw_scores", "row_wise", "split_rows",
-]  # fmt: skip
-
-
 Split = tuple[Ints, Ints]
 Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
 

@@ -38,16 +38,6 @@ from widemargin.goals.language.values import (
     typed,
 )
 
-__all__ = [
-    "BUNDLE_FUNCTIONS",
-    "BUNDLE_KINDS",
-    "Bundle",
-    "demographic_parity",
-    "equal_opportunity",
-    "equalized_odds",
-    "must_be_right",
-]
-
 BUNDLE_KINDS = MappingProxyType(
     {
         "demographic_parity": ("positive_rate",),

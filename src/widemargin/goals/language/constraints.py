@@ -29,8 +29,6 @@ from widemargin.goals.language.values import (
     shown,
 )
 
-__all__ = ["ClearedConstraint", "Constraint", "Expression", "Ruled"]
-
 _CHAIN_MESSAGE = (
     "A constraint has no truth value: it cannot be chained (0.5 <= recall() <= 0.6) or joined by and / or / not. "
     "Write two constraints: recall() >= 0.5 and recall() <= 0.6, as two entries of subject_to."

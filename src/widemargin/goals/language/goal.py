@@ -21,8 +21,6 @@ from widemargin.goals.language.values import (
 )
 from widemargin.goals.text.parser import parse_goal
 
-__all__ = ["Goal"]
-
 
 class Goal(Keyed):
     """What a classifier has to achieve: minimise an expression subject to constraints.

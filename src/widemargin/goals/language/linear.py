@@ -30,18 +30,6 @@ from widemargin.goals.language.values import (
     shown,
 )
 
-__all__ = [
-    "METRICS",
-    "Atom",
-    "Linear",
-    "Metric",
-    "Range",
-    "Rate",
-    "Ratio",
-    "When",
-    "quotient_range",
-]
-
 Range: TypeAlias = tuple[float, float]
 
 

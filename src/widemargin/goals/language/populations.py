@@ -10,8 +10,6 @@ from widemargin.exceptions import GoalError
 from widemargin.goals.language.predicates import And, BaselineSays, Column, LabelIs, Predicate, as_predicate
 from widemargin.goals.language.values import ColumnName, Immutable, checked_name, name_text, quoted, shown
 
-__all__ = ["EVERYONE", "Population", "as_population"]
-
 
 @dataclass(frozen=True, repr=False)
 class Population(Immutable):

@@ -29,27 +29,6 @@ from widemargin.goals.language.values import (
     shown,
 )
 
-__all__ = [
-    "And",
-    "BaselineSays",
-    "Column",
-    "Compare",
-    "IsIn",
-    "IsNull",
-    "IsTrue",
-    "LabelIs",
-    "Not",
-    "OfColumn",
-    "Or",
-    "Predicate",
-    "as_predicate",
-    "col",
-    "negative_label",
-    "positive_label",
-    "predicted_negative",
-    "predicted_positive",
-]
-
 
 class _Condition(Immutable):
     """What `&`, `|`, `~` make of a predicate, and of a column that stands for "this boolean column is true"."""

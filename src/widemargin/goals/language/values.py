@@ -19,32 +19,6 @@ import numpy as np
 
 from widemargin.exceptions import GoalError
 
-__all__ = [
-    "LIMITS",
-    "ColumnName",
-    "Immutable",
-    "Keyed",
-    "Literal",
-    "TextLimits",
-    "checked_column",
-    "checked_literal",
-    "checked_literals",
-    "checked_min_rows",
-    "checked_name",
-    "checked_number",
-    "checked_on_small",
-    "column_text",
-    "interval_text",
-    "is_plain_name",
-    "list_text",
-    "literal_text",
-    "name_text",
-    "number_text",
-    "quoted",
-    "shown",
-    "typed",
-]
-
 ColumnName: TypeAlias = str | int
 Literal: TypeAlias = str | int | float | bool
 

@@ -30,8 +30,6 @@ from widemargin.goals.language.predicates import Compare, IsIn, IsNull, IsTrue
 from widemargin.goals.language.values import ColumnName
 from widemargin.goals.measuring.intervals import BOOTSTRAP, weight_level
 
-__all__ = ["COUNTED", "ColumnDigest", "ColumnUse", "Counted", "CountedRows", "CountingLimits", "columns_used"]
-
 Key = Scalar | None
 Field: TypeAlias = tuple[npt.NDArray[Any], list[Key]]
 """A small number for each row, and what each number stands for."""

@@ -18,8 +18,6 @@ from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, d
 from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence, slack_intervals
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 
-__all__ = ["ConstraintReport", "GoalReport", "check_decide", "make_report", "verdict_of"]
-
 Verdict = Literal["met", "not met", "undecided", "undefined"]
 Decide = Literal["estimate", "confident"]
 PlainLabel = str | int | float | bool

@@ -31,11 +31,6 @@ from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, Tied
 from widemargin.goals.language.linear import Linear, Ratio
 from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values, ratio_value
 
-__all__ = [
-    "BOOTSTRAP", "Influence", "Interval", "clopper_pearson", "covariance", "objective_influence", "quotient_error",
-    "simultaneous_confidence", "slack_intervals", "slack_replicates", "slack_variances", "tally", "weight_level",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Interval:

@@ -17,8 +17,6 @@ from widemargin.goals.binding.cells import CellSpace, Rows
 from widemargin.goals.language.constraints import ClearedConstraint, Constraint
 from widemargin.goals.language.linear import Linear, Rate, Ratio, When
 
-__all__ = ["CellBlock", "Measured", "RateTable", "Standing", "constraint_standing", "form_value", "rate_values"]
-
 TOLERANCE = 1e-9
 """Rounding allowed to a constraint that holds with equality."""
 

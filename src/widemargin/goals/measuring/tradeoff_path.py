@@ -22,9 +22,6 @@ from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring import intervals
 from widemargin.goals.measuring.rates_of_predictions import form_value
 
-__all__ = ["MeasureLog", "Measures", "Price", "TradeoffPath"]
-
-
 FORMAT = 1
 KIND = "widemargin trade-off path"
 STRETCHES = 5

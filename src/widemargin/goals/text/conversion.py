@@ -27,8 +27,6 @@ from widemargin.goals.language.values import (
     shown,
 )
 
-__all__ = ["Converter", "suggestion"]
-
 T = TypeVar("T")
 
 _OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {

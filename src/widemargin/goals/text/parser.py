@@ -31,8 +31,6 @@ from widemargin.goals.language.populations import Population
 from widemargin.goals.language.values import LIMITS, checked_min_rows, checked_name, checked_on_small, shown
 from widemargin.goals.text.conversion import Converter, suggestion
 
-__all__ = ["Statement", "Token", "excerpt", "parse_goal", "statements", "too_deep"]
-
 G = TypeVar("G")
 
 _ESCAPE = r"\\(?:[\\'\"abfnrtv]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"

@@ -13,8 +13,6 @@ from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, OPTIONS, sweep
 
-__all__ = ["Candidates"]
-
 Cells = npt.NDArray[np.int32]
 
 

@@ -21,8 +21,6 @@ from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["Mixture", "MixtureOptions", "best_mixture"]
-
 ROUNDING = 1e-9
 """Excess that counts as rounding of a linear programme."""
 

@@ -20,8 +20,6 @@ from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["GroupSearchOptions", "GroupThresholds", "best_pair", "best_per_group"]
-
 
 @dataclass(frozen=True)
 class GroupSearchOptions:

@@ -20,10 +20,6 @@ from widemargin._typing import Bools, Floats, Ints
 from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, block_scores
 from widemargin.linalg.cells import CellCoefficients
 
-__all__ = [
-    "FEASIBLE", "SweepOptions", "SweptThreshold", "best_threshold", "best_threshold_of_blocks", "between", "sweep",
-]  # fmt: skip
-
 Cells = npt.NDArray[np.int32]
 IntArray = npt.NDArray[np.integer[Any]]
 
