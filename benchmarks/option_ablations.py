@@ -175,7 +175,10 @@ def fits_in(source: Path, family: str) -> list[tuple[float, float]] | None:
             command, capture_output=True, text=True, check=True, timeout=300, cwd=ROOT,
             env={**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(source / "cache")},
         )  # fmt: skip
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
+        return None
+    except subprocess.CalledProcessError as error:
+        print(error.stderr.strip().splitlines()[-1], file=sys.stderr)
         return None
     return [(float(objective), float(seconds)) for objective, seconds in json.loads(ended.stdout.splitlines()[-1])]
 
