@@ -11,8 +11,6 @@ from sklearn.datasets import load_svmlight_file
 from widemargin.datasets.files import CATALOGUE, Folder, text_of
 from widemargin.exceptions import DataError, MissingDataError
 
-__all__ = ["LabelSets", "load_rcv1", "load_yeast", "synthetic_label_sets"]
-
 
 @dataclass(frozen=True)
 class LabelSets:
