@@ -144,12 +144,7 @@ def load_model(path: str | PathLike[str]) -> Any:
     path = Path(path)
     parts = unpack(read_file(path), str(path))
     info = _read_info(parts, path)
-    try:
-        schema = with_class_names(json.loads(parts[_SCHEMA]), public=False)
-    except (KeyError, ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"{path}: the part {_SCHEMA} is missing or wrong ({error}). Save the model again"
-        ) from error
+    schema = _schema(parts, f"{path}: the part {_SCHEMA} is missing or wrong", "Save the model again")
     for place, name in refused_nodes(schema):
         raise ModelFileError(
             f"{path}: {place} is a {name}, which a model file may not hold. "
@@ -188,10 +183,7 @@ def load_plain_model(path: str | PathLike[str]) -> Any:
     if not data.startswith(b"PK"):
         raise ModelFileError(f"{path}: no model file of widemargin or skops. Give one, or an .onnx file")
     parts = unpack_plain(data, str(path))
-    try:
-        schema = with_class_names(json.loads(parts[_SCHEMA]), public=False)
-    except (KeyError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: no model file of widemargin or skops ({error}). Give one") from error
+    schema = _schema(parts, f"{path}: no model file of widemargin or skops", "Give one")
     refused = sorted({name for _, name in refused_nodes(schema, plain=True)})
     if refused:
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
@@ -206,6 +198,14 @@ def load_plain_model(path: str | PathLike[str]) -> Any:
         other_version=f"{path} was written with another version of scikit-learn. Compare some predictions, or save it "
         "again",
     )  # fmt: skip
+
+
+def _schema(parts: Mapping[str, bytes], what: str, remedy: str) -> JSON:
+    """The description of a model in a file, with our classes where they are today."""
+    try:
+        return with_class_names(json.loads(parts[_SCHEMA]), public=False)
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{what} ({error}). {remedy}") from error
 
 
 def _built(
