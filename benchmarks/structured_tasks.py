@@ -19,7 +19,6 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.common import ROOT, MissingDataError, data_folder
 from widemargin.datasets import Hierarchy, LabelSets, synthetic_label_sets
-from widemargin.datasets.label_sets import stacked
 from widemargin.exceptions import MarginConvergenceWarning
 
 __all__ = [
@@ -55,7 +54,10 @@ def rows_of(task: LabelSets, chosen: Array, rest: Array) -> LabelSets:
 
 def shuffled(task: LabelSets, seed: int) -> LabelSets:
     """All rows drawn anew into as many training and test rows as before."""
-    X, Y = stacked(task)
+    # training and then test rows, for other splits
+    both = (task.X, task.X_test)
+    X = sp.vstack(both, format="csr") if sp.issparse(task.X) else np.concatenate(both)
+    Y = np.concatenate((task.Y, task.Y_test))
     order, n = np.random.default_rng(seed).permutation(Y.shape[0]), task.Y.shape[0]
     return rows_of(replace(task, X=X, Y=Y), np.sort(order[:n]), np.sort(order[n:]))
 

@@ -66,6 +66,11 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequ
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def with_lists(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """For `dataclasses.asdict`: lists in the place of tuples, as JSON has them."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+
+
 def pandas_for_frames() -> Any:
     """The module pandas, for `to_frame`.
 

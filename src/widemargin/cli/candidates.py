@@ -86,9 +86,9 @@ class Candidate:
             raise DataError(f"{block.title or 'the table'}: {len(absent)} column(s) are missing: {named}. Add them")
         return self.features
 
-    def failed(self, error: Exception, cure: str) -> DataError:
+    def failed(self, error: Exception, cure: str) -> WidemarginError:
         """The error that it cannot answer; one of ours stays as it is."""
-        if isinstance(error, DataError):
+        if isinstance(error, WidemarginError):
             return error
         what = f"{type(error).__name__}: {str(error)[:200]}"
         return DataError(f"{self.title} cannot classify these rows ({what}). {cure}")
@@ -151,8 +151,6 @@ class FrameModel(Candidate):
         frame = block.table.select(columns).to_pandas()
         try:
             answer = _answer(self.last, frame if self._named else frame.to_numpy(), block.table, everything)
-        except WidemarginError:
-            raise
         except Exception as error:  # another's model may do anything
             cure = f"It got the columns {', '.join(map(repr, columns[:10]))}; name others by data.features"
             raise self.failed(error, cure) from error

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin.cli.candidates import Answer, Candidate
-from widemargin.cli.tables.table_files import Block
+from widemargin.cli.tables.table_files import Block, plain
 from widemargin.exceptions import DataError, MissingLibraryError, ModelFileError
 from widemargin.persistence.container import read_file
 from widemargin.persistence.onnx_graph import MISSING_KEY
@@ -114,8 +114,7 @@ def _values(column: pa.ChunkedArray, name: str, kind: str, missing: str | None =
     """A column as the model takes it; missing numbers become NaN where the type has one."""
     if kind == _STRING and missing is not None:  # words as our own graphs spell them, with their text for missing ones
         return np.array([missing if word is None else word for word in words_of(column, name)], dtype=object)
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = plain(column)
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     if is_text != (kind == _STRING):
         raise DataError(f"column {name!r} holds {column.type}, and the model takes a {kind}. Correct the column")

@@ -44,8 +44,8 @@ def write_json(document: dict[str, Any], path: Path) -> None:
     write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
 
 
-def write_text(text: str, path: Path) -> None:
-    """Write a text whole or not at all.
+def write_text(text: str, path: Path, what: str = "report") -> None:
+    """Write a text whole or not at all; `what` it is, for messages.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def write_text(text: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text.encode("utf-8", "replace"))
     except OSError as error:
-        raise DataError(f"{path}: the report cannot be written ({error.strerror}). Check the folder") from error
+        raise DataError(f"{path}: the {what} cannot be written ({error.strerror}). Check the folder") from error
 
 
 class Case(NamedTuple):

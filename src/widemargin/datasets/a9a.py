@@ -11,10 +11,6 @@ from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.files import CATALOGUE, Folder
 
-__all__ = [
-    "EDUCATION", "FEMALE", "MALE", "N_FEATURES", "Adult", "load_a9a", "synthetic_a9a",
-]  # fmt: skip
-
 N_FEATURES = 123
 EDUCATION, FEMALE, MALE = 38, 71, 72
 """Columns of a9a counted from 0: 13 or more years of education (a Bachelor's degree or more), and the sex."""

@@ -10,8 +10,6 @@ from widemargin.datasets.files import CATALOGUE, HIERARCHIES, Folder, text_of
 from widemargin.datasets.label_sets import LabelSets
 from widemargin.exceptions import DataError, MissingDataError
 
-__all__ = ["Hierarchy", "load_hierarchy", "synthetic_hierarchy"]
-
 
 @dataclass(frozen=True)
 class Hierarchy(LabelSets):

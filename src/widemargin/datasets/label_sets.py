@@ -5,13 +5,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from widemargin.datasets.files import CATALOGUE, Folder, text_of
 from widemargin.exceptions import DataError, MissingDataError
-
-__all__ = ["LabelSets", "load_rcv1", "load_yeast", "synthetic_label_sets"]
 
 
 @dataclass(frozen=True)
@@ -109,10 +106,3 @@ def synthetic_label_sets(n: int, k: int, seed: int = 0, d: int = 20) -> LabelSet
             Y = (score + Y @ (pull + pull.T) + 0.5 * rng.normal(size=score.shape) > 0.0).astype(np.float64)
         parts += [X, Y.astype(np.int64)]
     return LabelSets(*[*parts, f"synthetic rows (n={n})"])
-
-
-def stacked(data: LabelSets) -> tuple[Any, npt.NDArray[np.int64]]:
-    """Training and then test rows, for other splits."""
-    both = (data.X, data.X_test)
-    X = sp.vstack(both, format="csr") if sp.issparse(data.X) else np.concatenate(both)
-    return X, np.concatenate((data.Y, data.Y_test))

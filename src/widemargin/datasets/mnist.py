@@ -10,8 +10,6 @@ import numpy.typing as npt
 from widemargin.datasets.files import CATALOGUE, Folder, get_it
 from widemargin.exceptions import MissingDataError
 
-__all__ = ["Digits", "load_mnist", "synthetic_digits"]
-
 
 @dataclass(frozen=True)
 class Digits:

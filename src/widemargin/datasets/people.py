@@ -19,8 +19,6 @@ from sklearn.svm import LinearSVC
 from widemargin.datasets.files import CATALOGUE, PEOPLE_FILES, Folder, text_of
 from widemargin.exceptions import DataError, MissingDataError
 
-__all__ = ["load_people"]
-
 _ADULT = (
     "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship", "race",
     "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",

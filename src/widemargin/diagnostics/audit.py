@@ -191,11 +191,6 @@ class _RowSet:
         return isinstance(self.parts.get("X"), (str, Path)) or any(map(is_collection, self.parts.values()))
 
     @property
-    def columns(self) -> dict[str, str]:
-        """Parts that are columns of X, where the rows are in blocks."""
-        return {name: value for name, value in self.parts.items() if isinstance(value, str) and name != "X"}
-
-    @property
     def where(self) -> str:
         """Whose rows they are, in messages."""
         return "" if self.source is None else f" for external {self.source!r}"
@@ -227,7 +222,7 @@ def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, workers:
             rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
             total.add(rows.block(rows.parts, total.positive))
             continue
-        columns = rows.columns
+        columns = {name: value for name, value in rows.parts.items() if isinstance(value, str) and name != "X"}
         is_unknown = total is None and classes is None and positive is None
         with opened_blocks(
             {name: value for name, value in rows.parts.items() if name not in columns}, columns, workers,

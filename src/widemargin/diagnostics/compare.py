@@ -12,6 +12,7 @@ from widemargin._typing import Bools, Classifier, Column, Features, Label, Table
 from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
 from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
+from widemargin.diagnostics.streaming import GoalCounts
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import members
 from widemargin.goals.binding.sources import (
@@ -199,7 +200,7 @@ def needs_labels(goal: Goal) -> bool:
     return False
 
 
-class ComparisonCounts:
+class ComparisonCounts(GoalCounts):
     """What a comparison needs of the rows seen so far; can be pickled, and merged in any order.
 
     Parameters
@@ -217,7 +218,7 @@ class ComparisonCounts:
 
     def __init__(self, goal: Goal, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
         self.goal = goal
-        self.n_rows = self.n_labelled = 0
+        self.n_labelled = 0
         self._pair = ClassPair(classes, pos_label)
         columns = columns_used(goal)
         self._named: dict[str | None, dict[str, Population]] = {name: {} for name in (None, *goal.sources)}
@@ -232,16 +233,11 @@ class ComparisonCounts:
                 if population.where is not None and population.rows not in {item.rows for item in named.values()}:
                     named[population.name or str(population.where)] = population
         self._baselines: dict[str | None, tuple[str, ...]] = {}
-        self._parts: dict[str | None, CountedRows] = {}
+        self._parts = {}
         for name, named in self._named.items():
             baselines = tuple(dict.fromkeys(item for population in named.values() for item in population.baselines))
             self._baselines[name] = baselines
             self._parts[name] = CountedRows(name, columns.get(name, {}), (*baselines, _FIRST))
-
-    @property
-    def positive(self) -> Label:
-        """The positive class."""
-        return self._pair.positive
 
     @property
     def is_labelled(self) -> bool:
@@ -288,17 +284,11 @@ class ComparisonCounts:
         counted = dataclasses.replace(source, labels=labels, baselines=signs)
         self._parts[rows.source].add(counted, second > 0, None)
         if rows.source is None:
-            self.n_rows += n_rows
             self.n_labelled += int(np.count_nonzero(labels))
 
-    def merge(self, other: "ComparisonCounts") -> Self:
+    def merge(self, other: Self) -> Self:
         """Take in the counts of other rows; returns self."""
-        if other.goal != self.goal:
-            raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
-        self._pair.join(other._pair)
-        for name, part in self._parts.items():
-            part.join(other._parts[name])
-        self.n_rows += other.n_rows
+        super().merge(other)
         self.n_labelled += other.n_labelled
         return self
 

@@ -2,11 +2,10 @@
 
 import dataclasses
 import html
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import html_table, pandas_for_frames, printable
+from widemargin._text import html_table, pandas_for_frames, printable, with_lists, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import GoalReport
 
@@ -114,10 +113,10 @@ class ComparisonReport:
         return 0 if self.reports is None else self.reports[1].exit_code
 
     def __str__(self) -> str:
-        lines = _wrapped(_headline(self))
+        lines = wrapped(_headline(self))
         for table in _tables(self):
             lines += ["", *_aligned(table)]
-        return "\n".join([*lines, "", *(line for text in _legend(self) for line in _wrapped(text))])
+        return "\n".join([*lines, "", *(line for text in _legend(self) for line in wrapped(text))])
 
     __repr__ = __str__
 
@@ -129,11 +128,8 @@ class ComparisonReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-        plain: dict[str, Any] = {
-            field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "reports"
-        }
-        plain |= {"names": list(self.names), "notes": list(self.notes), "format": FORMAT}
-        plain["populations"] = [dataclasses.asdict(item) for item in self.populations]
+        alone = dataclasses.replace(self, reports=None)
+        plain: dict[str, Any] = dataclasses.asdict(alone, dict_factory=with_lists) | {"format": FORMAT}
         plain["reports"] = None if self.reports is None else [report.to_dict() for report in self.reports]
         return plain
 
@@ -174,8 +170,7 @@ class ComparisonReport:
 
 def _headline(report: ComparisonReport) -> str:
     labelled = "all labelled" if report.n_labelled == report.n_rows else f"{report.n_labelled} labelled"
-    first, second = report.names
-    return f"{second} against {first} on {report.data_name} ({report.n_rows} rows, {labelled})."
+    return f"{report.names[1]} against {report.names[0]} on {report.data_name} ({report.n_rows} rows, {labelled})."
 
 
 def _tables(report: ComparisonReport) -> list[list[list[str]]]:
@@ -263,7 +258,3 @@ def _number(value: float | None, sign: str = "") -> str:
 
 def _range(low: float | None, high: float | None, sign: str = "") -> str:
     return "-" if low is None or high is None else f"[{low:{sign}.4f}, {high:{sign}.4f}]"
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(printable(text), 100, subsequent_indent="  ", break_on_hyphens=False) or [""]

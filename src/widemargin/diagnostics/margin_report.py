@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, pandas_for_frames, printable
+from widemargin._text import aligned, html_table, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
 from widemargin.diagnostics.streaming import named_parts, opened_blocks
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
-from widemargin.distributed.tables import is_collection, is_table_in_blocks
+from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
 from widemargin.rows import is_asked, length_of
 
@@ -116,10 +116,6 @@ class MarginReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-
-        def with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
-            return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
-
         return dataclasses.asdict(self, dict_factory=with_lists) | {"format": 1}
 
     @classmethod
@@ -244,7 +240,7 @@ def margin_report(
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
     name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
     size = 1.0
-    if is_collection(clf) or is_table_in_blocks(X) or is_collection(y):
+    if isinstance(X, (str, Path)) or any(map(is_collection, (clf, X, y))):
         # The median and the largest of all margins are known after the pass; the sketch is divided by them then.
         is_late = normalize in ("median", "max")
         if is_late and level != 0.0:

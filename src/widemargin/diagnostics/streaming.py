@@ -75,7 +75,40 @@ class AuditBlock(Rows):
         yield from super()._parts()
 
 
-class AuditCounts:
+class GoalCounts:
+    """What counts of rows for a goal share; they can be pickled, and merged in any order."""
+
+    goal: Goal
+    _pair: ClassPair
+    _parts: dict[str | None, CountedRows]
+
+    @property
+    def positive(self) -> Label:
+        """The positive class."""
+        return self._pair.positive
+
+    @property
+    def n_rows(self) -> int:
+        """Main rows seen so far."""
+        return self._parts[None].n_rows
+
+    def merge(self, other: Self) -> Self:
+        """Take in the counts of other rows for the same goal; returns self.
+
+        Raises
+        ------
+        DataError
+            If goal or classes differ.
+        """
+        if other.goal != self.goal:
+            raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
+        self._pair.join(other._pair)
+        for name, part in self._parts.items():
+            part.join(other._parts[name])
+        return self
+
+
+class AuditCounts(GoalCounts):
     """All that an audit needs of the rows seen so far.
 
     Parameters
@@ -124,19 +157,9 @@ class AuditCounts:
         self._parts = {name: CountedRows(name, columns.get(name, {}), used) for name, used in self._uses.items()}
 
     @property
-    def positive(self) -> Label:
-        """The positive class."""
-        return self._pair.positive
-
-    @property
     def negative(self) -> Label:
         """The negative class; None until a row has shown it."""
         return self._pair.negative
-
-    @property
-    def n_rows(self) -> int:
-        """Audited rows seen so far."""
-        return self._parts[None].n_rows
 
     def update(
         self,
@@ -183,21 +206,6 @@ class AuditCounts:
             pair = self._pair.learn(vectors)
         rows = encode_block(block, self._uses[name], pair)
         self._parts[name].add(rows.source, rows.positive, rows.ramp)
-
-    def merge(self, other: "AuditCounts") -> Self:
-        """Take in the counts of other rows for the same goal; returns self.
-
-        Raises
-        ------
-        DataError
-            If goal or classes differ.
-        """
-        if other.goal != self.goal:
-            raise DataError("counts for two different goals cannot be merged. Count both for the same goal.")
-        self._pair.join(other._pair)
-        for name, part in self._parts.items():
-            part.join(other._parts[name])
-        return self
 
     def report(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
-from widemargin.distributed.blocks import Block, BlockFunction, BlockMap, RunningSum, Step, combined, filled_blocks
+from widemargin.distributed.blocks import Block, BlockFunction, BlockMap, Step, combined, filled_blocks, summed
 from widemargin.distributed.recipes import Recipe
 from widemargin.exceptions import DataError
 
@@ -58,7 +58,7 @@ class SerialMap:
 
     def sum(self, function: BlockFunction, message: object = None) -> Any:
         """See `BlockMap`."""
-        return RunningSum().add_all(self.stream(function, message)).result()
+        return summed(self.stream(function, message))
 
     def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
         """See `BlockMap`; nothing is lost here, so nothing is remembered."""

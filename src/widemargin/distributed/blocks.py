@@ -224,46 +224,31 @@ def combined(values: Sequence[object]) -> Any:
     return total
 
 
-class RunningSum:
+def summed(values: Iterable[object]) -> Any:
     """The sum of values that come one by one, in the order of a tree: runs of `FAN_IN` values, runs of their sums, ...
 
     Examples
     --------
-    >>> total = RunningSum()
-    >>> for value in range(1000):
-    ...     total.add(value)
-    >>> total.result()
+    >>> summed(range(1000))
     499500
     """
-
-    def __init__(self) -> None:
-        self._levels: list[list[Any]] = [[]]
-
-    def add(self, value: object, level: int = 0) -> None:
-        """Take in the next value."""
-        if level == len(self._levels):
-            self._levels.append([])
-        waiting = self._levels[level]
-        waiting.append(value)
-        if len(waiting) == FAN_IN:
-            self._levels[level] = []
-            self.add(combined(waiting), level + 1)
-
-    def add_all(self, values: Iterable[object]) -> "RunningSum":
-        """Take in many values."""
-        for value in values:
-            self.add(value)
-        return self
-
-    def result(self) -> Any:
-        """The sum of all values so far."""
-        carried: list[Any] = []
-        for level in self._levels:
-            values = [*level, *carried]
-            carried = [combined(values)] if values else []
-        if not carried:
-            raise DataError("there is no block to sum over. Give some rows.")
-        return carried[0]
+    levels: list[list[Any]] = [[]]
+    for value in values:
+        levels[0].append(value)
+        for level, waiting in enumerate(levels):
+            if len(waiting) < FAN_IN:
+                break
+            if level + 1 == len(levels):
+                levels.append([])
+            levels[level + 1].append(combined(waiting))
+            waiting.clear()
+    carried: list[Any] = []
+    for waiting in levels:
+        run = [*waiting, *carried]
+        carried = [combined(run)] if run else []
+    if not carried:
+        raise DataError("there is no block to sum over. Give some rows.")
+    return carried[0]
 
 
 def _own(value: object) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from widemargin._files import replace_file
 from widemargin.distributed.blocks import Block
-from widemargin.distributed.recipes import parquet_rows, rows_of
+from widemargin.distributed.recipes import frame_partitions, parquet_rows, rows_of
 from widemargin.distributed.tables import as_frame, is_collection
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError, DataError
@@ -60,8 +60,6 @@ def predict_in_blocks(model: Any, X: Any, *, method: str = "predict") -> Any:
     _check_method(model, method)
     from dask import array as da
     from dask import delayed
-
-    from widemargin.distributed.recipes import frame_partitions
 
     held = delayed(_Answers(model, method), pure=True)
     lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * X.npartitions

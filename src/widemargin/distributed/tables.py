@@ -30,11 +30,6 @@ def computed(value: Any) -> Any:
     return value.compute() if is_collection(value) else value
 
 
-def is_table_in_blocks(value: object) -> bool:
-    """Whether a value is a Dask collection, or the path of a Parquet file or folder."""
-    return is_collection(value) or isinstance(value, (str, Path))
-
-
 def part_recipes(parts: Mapping[str, Any], *, columns: Sequence[str] | None = None) -> list[Recipe]:
     """Recipes whose data are the parts of the rows by name: `{"X": frame, "y": series}`.
 
@@ -195,12 +190,8 @@ class LabelledParquet:
         return Rows(X, y, weight, table, feature_names=self.features)
 
     def _numbers(self, table: "pyarrow.Table", name: str) -> Floats:
-        import pyarrow as pa
-
         column = table[name]
-        if not (
-            pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)
-        ):
+        if not _is_of_numbers(column):
             raise DataError(
                 f"column {name!r} of {self.rows.path} holds {column.type}, no numbers. Encode it, or leave it out of "
                 "features."
@@ -209,6 +200,12 @@ class LabelledParquet:
             raise DataError(f"column {name!r} of {self.rows.path} has {column.null_count} missing values. Fill them.")
         numbers: Floats = column.to_numpy()
         return numbers
+
+
+def _is_of_numbers(column: "pyarrow.ChunkedArray | pyarrow.Field") -> bool:
+    import pyarrow as pa
+
+    return any(is_(column.type) for is_ in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean))
 
 
 def labelled_parquet(
@@ -242,17 +239,13 @@ def labelled_parquet(
     -----
     Every column is there for the goal's populations and baselines.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows = parquet_rows(path, block_rows=block_rows)
     schema = pq.read_schema(rows[0].path)
     aside = {target, sample_weight}
     if features is None:
-        numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-        features = [
-            field.name for field in schema if field.name not in aside and any(is_(field.type) for is_ in numbers)
-        ]
+        features = [field.name for field in schema if field.name not in aside and _is_of_numbers(field)]
     wanted = [target, *features, *([] if sample_weight is None else [sample_weight])]
     if missing := [name for name in wanted if name not in schema.names]:
         raise DataError(f"{rows[0].path} has no column {missing[0]!r}; it has {', '.join(sorted(schema.names)[:10])}.")

@@ -1,5 +1,6 @@
 """Which workers: what a function with `workers=` makes of its argument, for blocks of rows and for independent fits."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,19 +65,14 @@ def client_in_force() -> Any:
 
     None, too, in a task of Dask: it would wait for other tasks on the worker that it keeps busy.
     """
-    if "distributed" not in sys.modules:
-        return None
-    distributed = sys.modules["distributed"]
-    try:
-        distributed.get_worker()
-    except ValueError:  # this is no task
-        pass
-    else:
-        return None
-    try:
-        return distributed.get_client()
-    except ValueError:  # there is none
-        return None
+    distributed = sys.modules.get("distributed")
+    if distributed is not None:
+        with contextlib.suppress(ValueError):  # this is no task
+            distributed.get_worker()
+            return None
+        with contextlib.suppress(ValueError):  # there is no client
+            return distributed.get_client()
+    return None
 
 
 def is_serial(workers: object = None) -> bool:

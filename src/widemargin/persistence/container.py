@@ -7,7 +7,6 @@ Against hostile files stand the fixed list of types (`model_file_check.py`) and 
 import hashlib
 import io
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from widemargin._files import replace_file
@@ -31,15 +30,6 @@ def pack(parts: dict[str, bytes]) -> bytes:
         archive.comment = _MARK + b"0" * _DIGEST_LENGTH
     body = buffer.getvalue()[:-_DIGEST_LENGTH]
     return body + hashlib.sha256(body).hexdigest().encode()
-
-
-def stored_archive(parts: Mapping[str, bytes]) -> bytes:
-    """Zip archive of the parts without compression, for a reader in the same process."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
 
 
 def unpack(data: bytes, name: str) -> dict[str, bytes]:
@@ -79,24 +69,20 @@ def unpack_plain(data: bytes, name: str) -> dict[str, bytes]:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            return _parts(archive, name)
+            entries = archive.infolist()
+            size = sum(entry.file_size for entry in entries)
+            if len(entries) > _MAX_PARTS or size > MAX_BYTES:
+                raise ModelFileError(
+                    f"{name}: {len(entries)} parts of {size} bytes together; at most {_MAX_PARTS} parts and "
+                    f"{MAX_BYTES} bytes are read. Such a file is no linear model: look where it comes from"
+                )
+            if len({entry.filename for entry in entries}) < len(entries):
+                raise ModelFileError(f"{name}: two parts have the same name. Save the model again")
+            return {entry.filename: archive.read(entry) for entry in entries}
     except ModelFileError:
         raise
     except Exception as error:  # a hostile archive makes zipfile raise all sorts of things
         raise ModelFileError(f"{name}: the archive cannot be read ({error}). Save the model again") from error
-
-
-def _parts(archive: zipfile.ZipFile, name: str) -> dict[str, bytes]:
-    entries = archive.infolist()
-    size = sum(entry.file_size for entry in entries)
-    if len(entries) > _MAX_PARTS or size > MAX_BYTES:
-        raise ModelFileError(
-            f"{name}: {len(entries)} parts of {size} bytes together; at most {_MAX_PARTS} parts and {MAX_BYTES} bytes "
-            "are read. Such a file is no linear model: look where it comes from"
-        )
-    if len({entry.filename for entry in entries}) < len(entries):
-        raise ModelFileError(f"{name}: two parts have the same name. Save the model again")
-    return {entry.filename: archive.read(entry) for entry in entries}
 
 
 def read_file(path: Path) -> bytes:

@@ -60,35 +60,16 @@ class StoredGoal:
     text: str
 
 
-@dataclasses.dataclass(frozen=True)
-class StoredPopulation:
+class StoredPopulation(StoredGoal):
     """The statements of a goal that uses nothing but the population, in the place where the model holds it."""
 
-    text: str
 
-
-@dataclasses.dataclass(frozen=True)
-class StoredReport:
+class StoredReport(StoredGoal):
     """A goal report as JSON, in the place where the model holds the report."""
 
-    text: str
 
-
-@dataclasses.dataclass(frozen=True)
-class StoredInfeasibility:
+class StoredInfeasibility(StoredGoal):
     """What is known about an unmet goal as JSON, in the place where the model holds it."""
-
-    text: str
-
-
-def with_texts(model: object) -> Any:
-    """Copy of a model whose goals, populations and reports are texts; the model itself is left alone."""
-    return _mapped(model, _to_text)
-
-
-def with_objects(model: object) -> Any:
-    """Inverse of `with_texts`; the estimators of an older file get the constructor parameters of today."""
-    return _mapped(model, _from_text)
 
 
 def first_goal(model: object) -> Goal | None:
@@ -99,11 +80,12 @@ def first_goal(model: object) -> Goal | None:
         found.extend([part] if isinstance(part, Goal) else [])
         return part
 
-    _mapped(model, note)
+    mapped(model, note)
     return found[0] if found else None
 
 
-def _to_text(part: object) -> object:
+def as_text(part: object) -> object:
+    """A part of a model as a file holds it; for `mapped`."""
     if isinstance(part, Goal):
         return StoredGoal(str(part))
     if isinstance(part, Population):
@@ -113,42 +95,40 @@ def _to_text(part: object) -> object:
     return StoredReport(json.dumps(part.to_dict())) if isinstance(part, GoalReport) else part
 
 
-def _from_text(part: object) -> object:
+def from_text(part: object) -> object:
+    """Inverse of `as_text`; the estimators of an older file get the constructor parameters of today."""
     if isinstance(part, BaseEstimator):
-        _give_todays_parameters(part)
-    if isinstance(part, StoredGoal):
-        return Goal.parse(part.text, max_characters=_LONGEST)
-    if isinstance(part, StoredPopulation):
-        return Goal.parse(part.text, max_characters=_LONGEST).objective.populations[0]
+        # Parameters that moved are moved; new ones get their default, which is what older versions did.
+        values, parameters = vars(part), inspect.signature(type(part)).parameters
+        moved = MOVED_PARAMETERS.get(type(part).__name__, {})
+        options = {moved[name]: values.pop(name) for name in list(values) if name in moved and name not in parameters}
+        options.pop(None, None)
+        if options:
+            values["solver_options"] = options
+        for name, parameter in parameters.items():
+            if name not in values and parameter.default is not parameter.empty:
+                values[name] = parameter.default
+    if isinstance(part, StoredReport):
+        return GoalReport.from_dict(json.loads(part.text))
     if isinstance(part, StoredInfeasibility):
         return Infeasibility.from_dict(json.loads(part.text))
-    return GoalReport.from_dict(json.loads(part.text)) if isinstance(part, StoredReport) else part
+    if isinstance(part, StoredGoal):
+        goal = Goal.parse(part.text, max_characters=_LONGEST)
+        return goal.objective.populations[0] if isinstance(part, StoredPopulation) else goal
+    return part
 
 
-def _give_todays_parameters(estimator: BaseEstimator) -> None:
-    """Move the parameters that moved; give those that are new their default, which is what older versions did."""
-    values, parameters = vars(estimator), inspect.signature(type(estimator)).parameters
-    moved = MOVED_PARAMETERS.get(type(estimator).__name__, {})
-    options = {moved[name]: values.pop(name) for name in list(values) if name in moved and name not in parameters}
-    options.pop(None, None)
-    if options:
-        values["solver_options"] = options
-    for name, parameter in parameters.items():
-        if name not in values and parameter.default is not parameter.empty:
-            values[name] = parameter.default
-
-
-def _mapped(part: Any, change: Callable[[object], object]) -> Any:
+def mapped(part: Any, change: Callable[[object], object]) -> Any:
     """A copy of what can be gone into, and `change` of everything inside; nothing is changed in place."""
     if isinstance(part, dict):
-        part = type(part)((key, _mapped(value, change)) for key, value in part.items())
+        part = type(part)((key, mapped(value, change)) for key, value in part.items())
     elif isinstance(part, tuple):
-        values = [_mapped(value, change) for value in part]
+        values = [mapped(value, change) for value in part]
         part = type(part)(*values) if hasattr(part, "_fields") else type(part)(values)
     elif isinstance(part, list):
-        part = [_mapped(value, change) for value in part]
+        part = [mapped(value, change) for value in part]
     elif isinstance(part, BaseEstimator):
         inside = vars(part)
         part = copy.copy(part)
-        vars(part).update((name, _mapped(value, change)) for name, value in inside.items())
+        vars(part).update((name, mapped(value, change)) for name, value in inside.items())
     return change(part)

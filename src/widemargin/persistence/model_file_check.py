@@ -181,31 +181,19 @@ def _objects(schema: JSON) -> Iterator[tuple[str, dict[str, JSON]]]:
             waiting += [(f"{place}[{number}]", value) for number, value in enumerate(part)]
 
 
-def with_public_names(schema: JSON) -> JSON:
-    """The schema with our classes named by their distribution and class name, as files hold them; changed in place."""
-    for node, module, _ in _our_nodes(schema):
-        node["__module__"] = module.partition(".")[0]
-    return schema
+def with_class_names(schema: JSON, *, public: bool) -> JSON:
+    """The schema with our classes named by their distribution, as files hold them, or by their modules of today.
 
-
-def with_current_names(schema: JSON) -> JSON:
-    """The schema with our classes named by the modules where they are today; changed in place.
-
-    Class names that are not on the list stay as they are, and are refused by the check that follows.
+    It is changed in place. Class names that are not on the list stay as they are, and are refused by the check that
+    follows.
     """
-    for node, module, name in _our_nodes(schema):
-        node["__module__"] = _HOME_OF.get(name, module)
-    return schema
-
-
-def _our_nodes(schema: JSON) -> Iterator[tuple[dict[str, JSON], str, str]]:
-    """Nodes that name a class of one of our two distributions, with its module and its name."""
     for _, node in _objects(schema):
         module, name = node.get("__module__"), node.get("__class__")
-        if not isinstance(module, str) or not isinstance(name, str) or name not in _HOME_OF:
-            continue
-        if module.partition(".")[0] in ("widemargin", "widemargin_papers"):
-            yield node, module, name
+        if isinstance(module, str) and isinstance(name, str) and name in _HOME_OF:
+            distribution = module.partition(".")[0]
+            if distribution in ("widemargin", "widemargin_papers"):
+                node["__module__"] = distribution if public else _HOME_OF[name]
+    return schema
 
 
 MAX_OUTPUTS = 1000

@@ -24,20 +24,18 @@ from widemargin.persistence.container import (
     is_packed,
     pack,
     read_file,
-    stored_archive,
     unpack,
     unpack_plain,
     write_file,
 )
-from widemargin.persistence.goals_as_text import first_goal, with_objects, with_texts
+from widemargin.persistence.goals_as_text import as_text, first_goal, from_text, mapped
 from widemargin.persistence.model_file_check import (
     PLAIN_TYPES,
     TRUSTED_TYPES,
     check_tree_arguments,
     check_trees,
     refused_nodes,
-    with_current_names,
-    with_public_names,
+    with_class_names,
 )
 
 FORMAT = 1
@@ -112,7 +110,7 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
             f"{path}: metadata or labels cannot be stored as JSON ({error}). Use plain values"
         ) from error
     try:
-        dumped = skops.io.dumps(with_texts(model))
+        dumped = skops.io.dumps(mapped(model, as_text))
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(
             f"{path}: the model cannot be stored ({error}). Remove that attribute or parameter"
@@ -120,12 +118,12 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     with zipfile.ZipFile(BytesIO(dumped)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     schema = json.loads(parts[_SCHEMA])
-    for place, name in refused_nodes(with_current_names(schema)):
+    for place, name in refused_nodes(with_class_names(schema, public=False)):
         raise ModelFileError(
             f"{path}: {place} is a {name}, which a model file may not hold. "
             "Set that parameter to None or to plain values, or use another estimator"
         )
-    parts[_SCHEMA] = json.dumps(with_public_names(schema)).encode()
+    parts[_SCHEMA] = json.dumps(with_class_names(schema, public=True)).encode()
     write_file(path, pack({_INFO: text.encode(), **parts}))
 
 
@@ -146,12 +144,7 @@ def load_model(path: str | PathLike[str]) -> Any:
     path = Path(path)
     parts = unpack(read_file(path), str(path))
     info = _read_info(parts, path)
-    try:
-        schema = with_current_names(json.loads(parts[_SCHEMA]))
-    except (KeyError, ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"{path}: the part {_SCHEMA} is missing or wrong ({error}). Save the model again"
-        ) from error
+    schema = _schema(parts, f"{path}: the part {_SCHEMA} is missing or wrong", "Save the model again")
     for place, name in refused_nodes(schema):
         raise ModelFileError(
             f"{path}: {place} is a {name}, which a model file may not hold. "
@@ -190,10 +183,7 @@ def load_plain_model(path: str | PathLike[str]) -> Any:
     if not data.startswith(b"PK"):
         raise ModelFileError(f"{path}: no model file of widemargin or skops. Give one, or an .onnx file")
     parts = unpack_plain(data, str(path))
-    try:
-        schema = with_current_names(json.loads(parts[_SCHEMA]))
-    except (KeyError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: no model file of widemargin or skops ({error}). Give one") from error
+    schema = _schema(parts, f"{path}: no model file of widemargin or skops", "Give one")
     refused = sorted({name for _, name in refused_nodes(schema, plain=True)})
     if refused:
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
@@ -210,6 +200,14 @@ def load_plain_model(path: str | PathLike[str]) -> Any:
     )  # fmt: skip
 
 
+def _schema(parts: Mapping[str, bytes], what: str, remedy: str) -> JSON:
+    """The description of a model in a file, with our classes where they are today."""
+    try:
+        return with_class_names(json.loads(parts[_SCHEMA]), public=False)
+    except (KeyError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{what} ({error}). {remedy}") from error
+
+
 def _built(
     path: Path, parts: Mapping[str, bytes], schema: JSON, trusted: Sequence[str], *, remedy: str, other_version: str
 ) -> Any:
@@ -218,8 +216,11 @@ def _built(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", InconsistentVersionWarning)
-            archive = stored_archive({**parts, _SCHEMA: json.dumps(schema).encode()})
-            model = with_objects(skops.io.loads(archive, trusted=list(trusted)))
+            buffer = BytesIO()
+            with zipfile.ZipFile(buffer, "w") as archive:
+                for name, content in {**parts, _SCHEMA: json.dumps(schema).encode()}.items():
+                    archive.writestr(name, content)
+            model = mapped(skops.io.loads(buffer.getvalue(), trusted=list(trusted)), from_text)
         check_trees(model, str(path))
     except ModelFileError:
         raise

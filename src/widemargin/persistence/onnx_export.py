@@ -33,24 +33,23 @@ OPSET = 17
 ML_OPSET = 3
 
 
-class _Scorer(NamedTuple):
-    """Scores `Z weights' + shift`; Z is X itself, its kernel values, or its features by a map."""
+class _Formula(NamedTuple):
+    """Scores `Z weights' + shift`, and how labels follow from them.
 
+    Z is X itself, its kernel values, or its features by a map. For two classes `zero_is_second` says whether a score of
+    0 means the second one; `pairs`, for pairs of classes, whether `decision_function` and ties go by scores for each
+    class ("ovr"); None: no pairs.
+    """
+
+    name: str
     weights: Floats
     shift: Floats
-    kernel: KernelForm | None = None
-    feature_map: Any = None
-    n_features: int = 0
-    name: str = ""
-
-
-class _Rule(NamedTuple):
-    """How labels follow: the classes, for two of them whether a score of 0 means the second one, and for pairs of
-    classes whether `decision_function` and ties go by scores for each class ("ovr"); None: no pairs."""
-
+    n_features: int
+    kernel: KernelForm | None
+    feature_map: Any
     classes: npt.NDArray[Any]
     zero_is_second: bool
-    pairs: tuple[str, bool] | None = None
+    pairs: tuple[str, bool] | None
 
 
 def to_onnx(model: Any, path: str | PathLike[str]) -> None:
@@ -98,73 +97,56 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     if table is not None and len(steps) > 2:
         names = ", ".join(type(step).__name__ for _, step in steps[1:-1])
         raise CapabilityError(f"steps between table and model ({names}) cannot be written as ONNX. Use save_model.")
-    made = _graph(*_parts(last), table)
+    made = _graph(_formula(last), table)
     if table is None and len(steps) > 1:
         made = _behind(model[:-1], made)
     onnx.checker.check_model(made)
     write_file(Path(path), made.SerializeToString())
 
 
-def _parts(model: Any) -> tuple[_Scorer, _Rule]:
+def _formula(model: Any) -> _Formula:
     """Formula and rule of a model.
 
     The rules at a score of 0 are those of `predict`: a model with a positive class gives it only above 0.
     """
-    name = type(model).__name__
+    name, threshold, scoring = type(model).__name__, 0.0, model
     if name == "GoalThresholdClassifier":
         if model.groups_ is not None or getattr(model, "randomize", False):
             what = "thresholds of several populations" if model.groups_ is not None else "random predictions"
             raise CapabilityError(f"{name}: {what} cannot be written as ONNX. Use one threshold, or save_model.")
-        inner = _scorer(model.estimator_)
-        return inner._replace(shift=inner.shift - float(model.threshold_)), _rule(model)
-    return _scorer(model), _rule(model)
-
-
-def _rule(model: Any) -> _Rule:
-    classes = np.asarray(model.classes_)
-    positive = getattr(model, "positive_class_", None)
-    if positive is None:
-        pairs = (model.decision_function_shape, bool(model.break_ties)) if _has_pairs(model) else None
-        return _Rule(classes, type(model).__name__ == "KernelSVC", pairs)
-    return _Rule(classes, bool(positive == classes[0]))
-
-
-def _has_pairs(model: Any) -> bool:
-    options = getattr(model, "_options", None)
-    return len(model.classes_) > 2 and getattr(options, "multi_class", "ovr") == "ovo"
-
-
-def _scorer(model: Any) -> _Scorer:
-    name, fitted = type(model).__name__, vars(model)
-    classes = getattr(model, "classes_", ())
+        threshold, scoring = float(model.threshold_), model.estimator_
+        name = type(scoring).__name__
+    fitted, n_classes = vars(scoring), len(getattr(scoring, "classes_", ()))
+    is_in_pairs = n_classes > 2 and getattr(getattr(scoring, "_options", None), "multi_class", "ovr") == "ovo"
+    weights = np.atleast_2d(as_dense(fitted.get("dual_coef_", fitted.get("coef_", np.empty((0, 0))))))
+    kernel = feature_map = None
     if "dual_coef_" in fitted:
-        return _kernel_scorer(model, name)
-    if "coef_" in fitted and len(classes) >= 2:
-        coef = np.atleast_2d(as_dense(model.coef_))
-        if len(coef) in (1, len(classes)):
-            shift = np.broadcast_to(np.asarray(model.intercept_, dtype=np.float64).reshape(-1), (len(coef),))
-            feature_map = fitted.get("feature_map_")
-            width = coef.shape[1] if feature_map is None else int(feature_map.n_features_in_)
-            return _Scorer(coef, shift.copy(), feature_map=feature_map, n_features=width, name=name)
-    raise CapabilityError(
-        f"{name} cannot be written as ONNX; linear and kernel classifiers of this library can, and thresholds over "
-        "linear ones. Use save_model, or for scikit-learn's models skl2onnx."
-    )
-
-
-def _kernel_scorer(model: Any, name: str) -> _Scorer:
-    if model.kernel not in KERNELS:
+        if scoring.kernel not in KERNELS:
+            raise CapabilityError(
+                f"{name}: the kernel {scoring.kernel!r} cannot be written as ONNX; {', '.join(KERNELS)} can. Use "
+                "save_model."
+            )
+        weights = _pair_weights(weights, scoring.n_support_) if is_in_pairs else weights
+        vectors = as_dense(scoring.support_vectors_)
+        shape, width = scoring if hasattr(scoring, "degree") else scoring._options, vectors.shape[1]
+        kernel = KernelForm(scoring.kernel, vectors, float(scoring.gamma_), float(shape.degree), float(shape.coef0))
+    elif n_classes >= 2 and len(weights) in (1, n_classes):
+        feature_map = fitted.get("feature_map_")
+        width = weights.shape[1] if feature_map is None else int(feature_map.n_features_in_)
+    else:
         raise CapabilityError(
-            f"{name}: the kernel {model.kernel!r} cannot be written as ONNX; {', '.join(KERNELS)} can. Use save_model."
+            f"{name} cannot be written as ONNX; linear and kernel classifiers of this library can, and thresholds over "
+            "linear ones. Use save_model, or for scikit-learn's models skl2onnx."
         )
-    weights = np.atleast_2d(as_dense(model.dual_coef_))
-    if _has_pairs(model):
-        weights = _pair_weights(weights, model.n_support_)
-    shift = np.asarray(getattr(model, "intercept_", np.zeros(len(weights))), dtype=np.float64).reshape(-1)
-    vectors = as_dense(model.support_vectors_)
-    shape = model if hasattr(model, "degree") else model._options
-    kernel = KernelForm(model.kernel, vectors, float(model.gamma_), float(shape.degree), float(shape.coef0))
-    return _Scorer(weights, shift, kernel, n_features=vectors.shape[1], name=name)
+    intercept = np.asarray(getattr(scoring, "intercept_", 0.0), dtype=np.float64).reshape(-1)
+    shift = np.broadcast_to(intercept, (len(weights),)) - threshold
+    classes, positive = np.asarray(model.classes_), getattr(model, "positive_class_", None)
+    zero_is_second = bool(positive == classes[0])
+    pairs = None
+    if positive is None:
+        zero_is_second = type(model).__name__ == "KernelSVC"
+        pairs = (model.decision_function_shape, bool(model.break_ties)) if is_in_pairs else None
+    return _Formula(name, weights, shift, width, kernel, feature_map, classes, zero_is_second, pairs)
 
 
 def _pair_weights(dual_coef: Floats, n_support: Any) -> Floats:
@@ -178,20 +160,20 @@ def _pair_weights(dual_coef: Floats, n_support: Any) -> Floats:
     return weights
 
 
-def _graph(scorer: _Scorer, rule: _Rule, table: TablePreprocessor | None) -> Any:
+def _graph(formula: _Formula, table: TablePreprocessor | None) -> Any:
     from onnx import TensorProto, helper
 
     to, rows = Builder(), "X"
-    inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, scorer.n_features])]
+    inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, formula.n_features])]
     if table is not None:
         rows, inputs = table_features(to, table)
-    if scorer.kernel is not None:
-        rows = kernel_values(to, rows, scorer.kernel)
-    elif scorer.feature_map is not None:
-        rows = mapped(to, rows, scorer.feature_map, scorer.name)
-    sums = to.add("Add", to.add("MatMul", rows, to.constant(scorer.weights.T)), to.constant(scorer.shift))
-    classes = _storable(rule.classes)
-    chosen, width = _decided(to, sums, scorer, rule)
+    if formula.kernel is not None:
+        rows = kernel_values(to, rows, formula.kernel)
+    elif formula.feature_map is not None:
+        rows = mapped(to, rows, formula.feature_map, formula.name)
+    sums = to.add("Add", to.add("MatMul", rows, to.constant(formula.weights.T)), to.constant(formula.shift))
+    classes = _storable(formula.classes)
+    chosen, width = _decided(to, sums, formula)
     to.add("Gather", to.constant(classes), chosen, name="label")
     kind = {"O": TensorProto.STRING, "i": TensorProto.INT64, "b": TensorProto.BOOL}[classes.dtype.kind]
     graph = helper.make_graph(
@@ -212,28 +194,26 @@ def _graph(scorer: _Scorer, rule: _Rule, table: TablePreprocessor | None) -> Any
     return made
 
 
-def _decided(to: Builder, sums: str, scorer: _Scorer, rule: _Rule) -> tuple[str, int | None]:
+def _decided(to: Builder, sums: str, formula: _Formula) -> tuple[str, int | None]:
     """The number of each row's class, and the width of the output `scores` (None: a vector)."""
-    from onnx import TensorProto
-
-    if len(scorer.weights) == 1:
+    if len(formula.weights) == 1:
         scores = to.add("Squeeze", sums, to.constant(np.array([1])), name="scores")
-        compare = "GreaterOrEqual" if rule.zero_is_second else "Greater"
-        return to.add("Cast", to.add(compare, scores, to.constant(0.0)), to=TensorProto.INT64), None
-    if rule.pairs is None:
-        return to.add("ArgMax", to.add("Identity", sums, name="scores"), axis=1, keepdims=0), len(scorer.weights)
-    shape, break_ties = rule.pairs
-    k = len(rule.classes)
+        compare = "GreaterOrEqual" if formula.zero_is_second else "Greater"
+        return to.cast(to.add(compare, scores, to.constant(0.0)), "INT64"), None
+    if formula.pairs is None:
+        return to.add("ArgMax", to.add("Identity", sums, name="scores"), axis=1, keepdims=0), len(formula.weights)
+    shape, break_ties = formula.pairs
+    k = len(formula.classes)
     sides = np.array([[float(c == i) - float(c == j) for c in range(k)] for i in range(k) for j in range(i + 1, k)])
     losing = np.maximum(-sides, 0.0).sum(axis=0)
 
     def votes(winning: str) -> str:
-        won = to.add("Cast", winning, to=TensorProto.DOUBLE)
-        return to.add("Add", to.add("MatMul", won, to.constant(sides)), to.constant(losing[None, :]))
+        won = to.add("MatMul", to.cast(winning, "DOUBLE"), to.constant(sides))
+        return to.add("Add", won, to.constant(losing[None, :]))
 
     if shape == "ovo":
         to.add("Identity", sums, name="scores")
-        width = len(scorer.weights)
+        width = len(formula.weights)
     else:  # votes made continuous, as scikit-learn does; a score of 0 is a vote for the first of the two there
         total, one = to.add("MatMul", sums, to.constant(sides)), to.constant(1.0)
         size = to.add("Mul", to.constant(3.0), to.add("Add", to.add("Abs", total), one))

@@ -49,6 +49,10 @@ class Builder:
         self.nodes.append(self.helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
         return output
 
+    def cast(self, name: str, kind: str) -> str:
+        """Name of the same numbers as ONNX's "DOUBLE" or "INT64"."""
+        return self.add("Cast", name, to=getattr(self.helper.TensorProto, kind))
+
 
 def as_dense(values: Any) -> Floats:
     """An array in double precision."""
@@ -157,7 +161,7 @@ def _scaled(to: Builder, names: list[str], step: Any) -> list[str]:
     missing = to.add("IsNaN", scores)
     blocks = [to.add("Where", missing, to.constant(np.asarray(impute.statistics_, dtype=np.float64)[None, :]), scores)]
     if impute.indicator_ is not None and len(impute.indicator_.features_):
-        flags = _as_double(to, missing)
+        flags = to.cast(missing, "DOUBLE")
         blocks.append(to.add("Gather", flags, to.constant(np.asarray(impute.indicator_.features_, np.int64)), axis=1))
     return blocks
 
@@ -166,9 +170,9 @@ def _bins(to: Builder, names: list[str], step: QuantileBins) -> list[str]:
     """One 0/1 column for each interval, and one for missing values where training had some."""
     blocks = []
     for name, edges, has_missing in zip(names, step.edges_, step.has_missing_, strict=True):
-        number = to.add("Mul", _as_whole(to, to.add("IsNaN", name)), to.constant(np.int64(len(edges) + 1)))
+        number = to.add("Mul", to.cast(to.add("IsNaN", name), "INT64"), to.constant(np.int64(len(edges) + 1)))
         if len(edges):  # no edge is reached by NaN
-            reached = _as_whole(to, to.add("GreaterOrEqual", name, to.constant(edges[None, :])))
+            reached = to.cast(to.add("GreaterOrEqual", name, to.constant(edges[None, :])), "INT64")
             number = to.add("Add", number, to.add("ReduceSum", reached, to.constant(np.array([1])), keepdims=1))
         blocks.append(_one_hot(to, number, len(edges) + 1 + int(has_missing)))
     return blocks
@@ -197,16 +201,4 @@ def _words(to: Builder, name: str, step: Any, column: int) -> str:
 def _one_hot(to: Builder, code: str, width: int) -> str:
     """0/1 columns; a code outside sets none."""
     places: npt.NDArray[np.int64] = np.arange(width, dtype=np.int64)[None, :]
-    return _as_double(to, to.add("Equal", code, to.constant(places)))
-
-
-def _as_double(to: Builder, name: str) -> str:
-    from onnx import TensorProto
-
-    return to.add("Cast", name, to=TensorProto.DOUBLE)
-
-
-def _as_whole(to: Builder, name: str) -> str:
-    from onnx import TensorProto
-
-    return to.add("Cast", name, to=TensorProto.INT64)
+    return to.cast(to.add("Equal", code, to.constant(places)), "DOUBLE")

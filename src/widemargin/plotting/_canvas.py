@@ -39,10 +39,9 @@ def axes_for(axes: "Axes | Sequence[Axes] | None", count: int = 1, **options: An
         If others are given than are needed.
     """
     if axes is None:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
+        require_matplotlib()
+        import matplotlib.pyplot as plt
+
         return list(plt.subplots(1, count, layout="constrained", squeeze=False, **options)[1][0])
     given = list(np.ravel(np.array(axes, dtype=object)))
     if len(given) != count:

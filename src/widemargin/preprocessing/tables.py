@@ -179,7 +179,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             with_missing = self.number_step_[-1].indicator_.features_
             names += [*number_names, *(f"{number_names[j]} missing" for j in with_missing)]
         for j, column in enumerate(self.schema_.of_kind("word", "flag")):
-            rare = _rare(self.word_step_, j)
+            # words of this column that share a feature, None for missing ones among them
+            sharing = None if self.word_step_.min_frequency is None else self.word_step_.infrequent_categories_[j]
+            rare = [] if sharing is None else list(sharing)
             names += [f"{column.name} = {value}" for value in column.values if value not in rare]
             names += [f"{column.name} missing"] * (column.has_missing and None not in rare)
             names += [f"{column.name} rare"] * bool(rare)
@@ -218,9 +220,3 @@ def make_preprocessor(
         Words of fewer training rows share one 0/1 column.
     """
     return TablePreprocessor(columns, words=words, numbers=numbers, n_bins=n_bins, rare_words=rare_words)
-
-
-def _rare(step: OneHotEncoder, column: int) -> list[str | None]:
-    """Words of a column that share a feature, None for missing ones among them."""
-    rare = None if step.min_frequency is None else step.infrequent_categories_[column]
-    return [] if rare is None else list(rare)

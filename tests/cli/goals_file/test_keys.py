@@ -9,12 +9,26 @@ import jsonschema
 import pytest
 
 from widemargin.cli.goals_file import keys as goals_kinds
-from widemargin.cli.goals_file.keys import Kind, documented_keys, goals_schema
+from widemargin.cli.goals_file.keys import Entry, GoalsFile, Key, Kind, entries, goals_schema
 from widemargin.cli.goals_file.reader import read_values
 from widemargin.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = goals_schema()
+
+
+def documented_keys(record: type = GoalsFile, prefix: str = "") -> dict[str, Entry]:
+    """All keys by their full names, `NAME` standing for a name that the user chooses."""
+    keys: dict[str, Entry] = {}
+    for entry in entries(record):
+        if isinstance(entry.part, Key):
+            keys[prefix + entry.name] = entry
+        else:
+            below = f"{prefix}{entry.name}.NAME." if entry.part.named else f"{prefix}{entry.name}."
+            keys |= documented_keys(entry.part.record, below)
+    return keys
+
+
 KINDS = {name: value for name, value in vars(goals_kinds).items() if isinstance(value, Kind)}
 KINDS["ONE_OF"] = goals_kinds.one_of("a", "b")
 

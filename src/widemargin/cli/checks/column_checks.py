@@ -58,7 +58,19 @@ def check_features(
         for item in caught:
             findings.warning(place, f"{item.message} (data.words)")
         for where, table in others.items():
-            _check_other(findings, place, schema, where, table)
+            try:
+                deviations = schema.read(table).deviations
+            except DataError as error:
+                findings.problem(place, f"on {where}: {error}")
+                continue
+            for deviation in deviations:
+                what = {
+                    "unknown": "words that training does not know",
+                    "missing": "no value, and training always had one",
+                }
+                listed = f" ({', '.join(deviation.examples)})" if deviation.examples else ""
+                text = f"on {where} column {name!r} has {what[deviation.what]} in {deviation.n_rows} row(s){listed}"
+                findings.warning(place, f"{text}. The model falls back")
         for text in _looks(name, train[name], labels):
             findings.warning(place, f"feature {name!r} {text}")
         if name in protected:
@@ -71,20 +83,6 @@ def check_features(
             if share is not None:
                 text = f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows"
                 findings.warning(place, f"{text}, so the model knows it nearly as well as if it saw it")
-
-
-def _check_other(findings: Findings, place: tuple[str, ...], schema: TableSchema, where: str, table: pa.Table) -> None:
-    """A feature in another table, which the model meets later."""
-    try:
-        deviations = schema.read(table).deviations
-    except DataError as error:
-        findings.problem(place, f"on {where}: {error}")
-        return
-    for deviation in deviations:
-        what = {"unknown": "words that training does not know", "missing": "no value, and training always had one"}
-        listed = f" ({', '.join(deviation.examples)})" if deviation.examples else ""
-        text = f"on {where} column {schema.names[0]!r} has {what[deviation.what]} in {deviation.n_rows} row(s){listed}"
-        findings.warning(place, f"{text}. The model falls back")
 
 
 def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) -> list[str]:

@@ -7,12 +7,13 @@ from typing import Any
 
 from widemargin.cli.candidates import TableModel
 from widemargin.cli.console import Deadline, Progress, say
+from widemargin.cli.goals_file.keys import table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
 from widemargin.cli.reports import audit_document, audit_suite, junit_xml, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import Block, TableBlocks
-from widemargin.cli.tables.training_data import TableRows, rows_of, warn_of_training_rows
+from widemargin.cli.tables.training_data import TableRows, is_trained_on, rows_of
 from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
@@ -26,8 +27,16 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("loading the model")
         request = open_request(goals, [options.predictions or options.model], options)
         (candidate,) = request.candidates
-        if request.part == "all" and isinstance(candidate, TableModel):  # others may have been trained on anything
-            warn_of_training_rows(goals, options.data or goals.data.table)
+        measured = options.data or goals.data.table
+        # Other models than ours may have been trained on anything.
+        if request.part == "all" and isinstance(candidate, TableModel) and is_trained_on(goals, measured):
+            of_train = "; `train` has measured those that validation.fraction held out"
+            held = "" if goals.validation.fraction is None else of_train
+            text = (
+                f"{table_text(measured)} holds the rows that the model was trained on, so its rates are better than on "
+                f"new rows{held}. Measure new rows, or name a column by data.split"
+            )
+            warnings.warn(text, TableWarning, stacklevel=2)
         report = _measured(request, options, progress, deadline)
     document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
     if options.report_json is not None:

@@ -13,6 +13,7 @@ from widemargin.cli.checks.proposals import RARE_WORDS, Proposal, propose, propo
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.goals_file.rules import refuse_to_replace
+from widemargin.cli.reports import write_text
 from widemargin.cli.tables.column_roles import split_rows
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import read_table
@@ -42,11 +43,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         place = Path(os.path.relpath(options.table, out.parent)).as_posix()
     except ValueError:  # on another drive
         place = options.table.resolve().as_posix()
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(_text(guesses, proposals, place, out.stem, separator), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise DataError(f"{out}: the file cannot be written ({error.strerror}). Choose another place") from error
+    write_text(_text(guesses, proposals, place, out.stem, separator), out, "file")
     read_goals_file(out)  # what is written is read again, lest it be refused later
     goal = str(proposed_goal(proposals, promised=False))
     if not options.json:

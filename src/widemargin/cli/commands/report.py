@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from widemargin import __version__
-from widemargin.cli.candidates import Answer
+from widemargin.cli.candidates import Answer, Candidate
 from widemargin.cli.commands.tradeoff import (
     Prepared,
     ended_by_hand,
@@ -43,28 +43,6 @@ from widemargin.report import html_report
 PLAIN = "the same SVM without rules"
 
 
-class Subject(NamedTuple):
-    """A classifier and its answers.
-
-    Attributes
-    ----------
-    request : Request
-    digest : str
-        SHA-256 of the table.
-    rows : TableRows
-    model : object
-        The classifier as `html_report` takes it: with its scores where it has some, else its predictions.
-    external : mapping of str to TableRows
-        The data sets beside the table that the goal is measured on.
-    """
-
-    request: Request
-    digest: str
-    rows: TableRows
-    model: Any
-    external: Mapping[str, TableRows]
-
-
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure, train what stands beside, write the page; the exit code and the content for --json."""
     goals = goals_of(options)
@@ -73,15 +51,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         prepared = prepare(goals, progress)
         progress.step("loading the model")
-        subject = _subject(prepared, data, options)
+        request, digest, rows, model, external = _measured(prepared, data, options)
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
         paths = stored + ([] if options.no_tradeoff else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
-        request, rows = subject.request, subject.rows
-        fresh = request.part == "test" or subject.digest != prepared.digest
+        fresh = request.part == "test" or digest != prepared.digest
         if not fresh and options.decide == "confident":
             raise DataError(
                 f"{request.title} were trained on, and an interval around their rates would claim too much. Give other "
@@ -95,20 +72,21 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         name = f"a model known by {Path(candidate.title).name}" if last is None else f"{kind} ({type(last).__name__})"
         # What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on.
         tables: dict[str | None, pa.Table] = {None: rows.populations}
-        tables |= {source: beside.populations for source, beside in subject.external.items()}
+        tables |= {source: beside.populations for source, beside in external.items()}
         others = {} if plain is None else {
             PLAIN: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
         }  # fmt: skip
         others |= baseline_labels(goals, tables)
         page = html_report(
-            subject.model, request.goal, rows.populations, rows.y,
-            sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(subject.external),
+            model, request.goal, rows.populations, rows.y,
+            sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(external),
             others=others,
             pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
             confidence=0.95 if fresh else None, decide=options.decide,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
             model_name=name, data_name=f"{request.part} rows of {table_name(data)}",
-            record=_record(prepared, subject, paths, options), card={**goals.card, **dict(options.card)},
+            record=_record(prepared, candidate, digest, rows.n_rows, paths, options),
+            card={**goals.card, **dict(options.card)},
         )  # fmt: skip
         write_text(page.text, out)
     report = page.goal_report
@@ -191,10 +169,15 @@ def _short_paths(
 
 
 def _record(
-    prepared: Prepared, subject: Subject, paths: Sequence[TradeoffPath], options: argparse.Namespace
+    prepared: Prepared,
+    candidate: Candidate,
+    digest: str,
+    n_rows: int,
+    paths: Sequence[TradeoffPath],
+    options: argparse.Namespace,
 ) -> Mapping[str, Mapping[str, Any]]:
     """Everything that is needed to make the report again."""
-    goals, data, model, (candidate,) = prepared.goals, prepared.goals.data, options.model, subject.request.candidates
+    goals, data, model = prepared.goals, prepared.goals.data, options.model
     settings = {name: getattr(goals.model, name) for name in ("C", "enforce", "numbers", "bins", "time_budget",
                                                               "on_infeasible", "rare_words")}  # fmt: skip
     libraries = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "highspy", "skops")
@@ -207,12 +190,12 @@ def _record(
             "table": table_name(data.table),
             "table, sha256": prepared.digest,
             "measured on": table_name(options.data or data.table),
-            "measured on, sha256": subject.digest,
+            "measured on, sha256": digest,
         },
         "Rows and columns": {
             **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": content.n_rows
                for part, content in prepared.data.rows.items()},
-            "rows measured here": subject.rows.n_rows,
+            "rows measured here": n_rows,
             "target": f"{data.target}, positive: {data.positive}",
             "weight": data.weight or "none: every row counts the same",
             "features": candidate.features or prepared.data.features,
@@ -247,8 +230,21 @@ def _record(
     }  # fmt: skip
 
 
-def _subject(prepared: Prepared, data: TablePath, options: argparse.Namespace) -> Subject:
+def _measured(
+    prepared: Prepared, data: TablePath, options: argparse.Namespace
+) -> tuple[Request, str, TableRows, Any, dict[str, TableRows]]:
     """Read the rows that are asked for, and ask the classifier about them.
+
+    Returns
+    -------
+    request : Request
+    digest : str
+        SHA-256 of the table.
+    rows : TableRows
+    model : object
+        The classifier as `html_report` takes it: with its scores where it has some, else its predictions.
+    external : dict of str to TableRows
+        The data sets beside the table that the goal is measured on.
 
     Raises
     ------
@@ -294,4 +290,4 @@ def _subject(prepared: Prepared, data: TablePath, options: argparse.Namespace) -
         else:
             second = np.asarray(answer.probabilities)
             model.predict_proba = lambda X: np.column_stack([1.0 - second, second])
-    return Subject(request, digest, whole, model, external)
+    return request, digest, whole, model, external

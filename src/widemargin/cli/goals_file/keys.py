@@ -478,19 +478,7 @@ def table_text(table: TablePath) -> str:
     return str(table[0]) if len(table) == 1 else f"{table[0]} and {len(table) - 1} more"
 
 
-# What follows from the sections for editors and for the documentation
-
-
-def documented_keys(record: type = GoalsFile, prefix: str = "") -> dict[str, Entry]:
-    """All keys by their full names, `NAME` standing for a name that the user chooses."""
-    keys: dict[str, Entry] = {}
-    for entry in entries(record):
-        if isinstance(entry.part, Key):
-            keys[prefix + entry.name] = entry
-        else:
-            below = f"{prefix}{entry.name}.NAME." if entry.part.named else f"{prefix}{entry.name}."
-            keys |= documented_keys(entry.part.record, below)
-    return keys
+# What follows from the sections for editors
 
 
 def goals_schema() -> dict[str, JSON]:

@@ -132,10 +132,6 @@ class TomlLines:
         """The text that a key holds; empty where it holds none."""
         return "".join(character for character, _ in self._characters(path))
 
-    def text_of_line(self, line: int) -> str:
-        """A line of the file."""
-        return self.text[self._starts[line - 1] :].partition("\n")[0]
-
     def _characters(self, path: Sequence[str]) -> list[tuple[str, int]]:
         """The characters of the text that a key holds, and the position of each; none where it holds no text."""
         start = self.values.get(tuple(path), len(self.text))
@@ -247,7 +243,7 @@ class Problem(NamedTuple):
         place = None if self.at is None else lines.place_in(self.path, self.value, *self.at)
         if place is None:
             return told
-        line = lines.text_of_line(place.line)
+        line = lines.text.split("\n")[place.line - 1]
         indent = len(line) - len(line.lstrip())
         marked = " " * (place.column - 1 - indent) + "^"
         return f"{told}\n    {printable(line.strip().replace(chr(9), ' '))}\n    {marked}"

@@ -5,7 +5,6 @@ import csv
 import gzip
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,7 +82,7 @@ def _unwritable(path: Path, error: BaseException) -> DataError:
     return DataError(f"{path}: the table cannot be written ({why}). Choose another place")
 
 
-class TableWriter:
+class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
     """A CSV or Parquet file that appears under its name when everything has been written.
 
     Parameters
@@ -105,9 +104,6 @@ class TableWriter:
         self._is_csv = name.endswith(".csv")
         self._neighbour = neighbour_of(path)
         self._writer: pyarrow.csv.CSVWriter | pyarrow.parquet.ParquetWriter | None = None
-
-    def __enter__(self) -> Self:
-        return self
 
     def write(self, table: pa.Table) -> None:
         """Append rows; every block has the columns of the first."""

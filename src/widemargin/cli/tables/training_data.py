@@ -7,7 +7,6 @@ import functools
 import importlib
 import os
 import sys
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,7 @@ from widemargin.cli.tables.column_roles import (
 )  # fmt: skip
 from widemargin.cli.tables.table_files import Block, read_table, table_files
 from widemargin.estimators.rate_constrained.options import gathered
-from widemargin.exceptions import DataError, TableWarning, WidemarginError
+from widemargin.exceptions import DataError, WidemarginError
 from widemargin.goals import External, Goal
 from widemargin.persistence import load_model
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
@@ -207,19 +206,6 @@ def as_external(rows: Mapping[str, TableRows]) -> dict[str, External]:
 
 
 # Rows that were trained on
-
-
-def warn_of_training_rows(goals: GoalsFile, measured: TablePath) -> None:
-    """Warn where a model is to be measured on the table it was trained on, and no column says on which rows of it."""
-    if not is_trained_on(goals, measured):
-        return
-    held = "" if goals.validation.fraction is None else "; `train` has measured those that validation.fraction held out"
-    warnings.warn(
-        f"{table_text(measured)} holds the rows that the model was trained on, so its rates are better than on new "
-        f"rows{held}. Measure new rows, or name a column by data.split",
-        TableWarning,
-        stacklevel=2,
-    )
 
 
 def is_trained_on(goals: GoalsFile, table: TablePath) -> bool:
