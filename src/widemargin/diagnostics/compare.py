@@ -14,7 +14,7 @@ from widemargin.diagnostics.comparison_report import ComparisonReport, Populatio
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.diagnostics.streaming import GoalCounts
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.cells import members
+from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import (
     ClassPair,
     External,

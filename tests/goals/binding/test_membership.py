@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from naive_rates import NaiveSource, naive_holds
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals import Population, col, negative_label, positive_label, predicted_negative, predicted_positive
-from widemargin.goals.binding.cells import evaluate, members
+from widemargin.goals.binding.membership import evaluate, members
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable
 

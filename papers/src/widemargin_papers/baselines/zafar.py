@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Matrix, Table, limit_threads, warn
 from widemargin.goals import Population
-from widemargin.goals.binding.cells import members
+from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks

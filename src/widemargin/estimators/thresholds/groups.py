@@ -15,7 +15,7 @@ import numpy.typing as npt
 from widemargin._text import listing
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.cells import evaluate, members
+from widemargin.goals.binding.membership import evaluate, members
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_of
 from widemargin.goals.language.populations import Population

@@ -11,7 +11,8 @@ import numpy as np
 from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError, GoalWarning
 from widemargin.goals._warn import warn
-from widemargin.goals.binding.cells import CellSpace, build_cells, members
+from widemargin.goals.binding.cells import CellSpace, build_cells
+from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
 from widemargin.goals.language.bundles import Bundle

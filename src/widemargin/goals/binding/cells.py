@@ -1,208 +1,29 @@
-"""Which rows belong to a population, and the cells: rows that share label, baseline predictions and all populations.
-
-A comparison with a missing value is neither true nor false but unknown, `not` leaves it unknown, and a row on which the
-whole predicate is unknown is in no population. Only `is_null()` is always known.
+"""The cells: rows that share their label, their baseline predictions and all their populations.
 
 Rows of one cell have the same coefficients in every rate, so a row stores the number of its cell and nothing else. The
 cells are found by packing the memberships into the bits of one integer per row, which is renumbered whenever it is
 full: time grows with the number of populations, memory does not.
 """
 
-import bisect
 import dataclasses
-import datetime
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin._text import close_match, listing
 from widemargin._typing import Bools, Cells, Floats, Ints, Signs
-from widemargin.exceptions import DataError, GoalError, GoalWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import DataError
+from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import Scalar, TableColumn
-from widemargin.goals.language import predicates
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import Predicate
 
-__all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "Truth", "build_cells", "evaluate", "members", "moment_of"]
+__all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "build_cells"]
 
-Rows = tuple[str | None, predicates.Predicate | None]
+Rows = tuple[str | None, Predicate | None]
 """What decides membership: `Population.rows`."""
-
-OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-
-
-class Truth(NamedTuple):
-    """Rows on which a predicate is true and rows on which it may be true, as it is unknown on the difference.
-
-    Attributes
-    ----------
-    true : ndarray of bool, shape (n,)
-        False where unknown.
-    may : ndarray of bool, shape (n,)
-        True where unknown; the same array as `true` where everything is known.
-    """
-
-    true: Bools
-    may: Bools
-
-    @property
-    def unknown(self) -> Bools | None:
-        """Rows on which it is unknown; None where everything is known."""
-        return None if self.may is self.true else self.may & ~self.true
-
-
-def members(population: Population, source: Source) -> Truth:
-    """Rows of a source that belong to a population, and rows that may.
-
-    Raises
-    ------
-    GoalError
-        On a column, value or type that the data do not have; the message names the population.
-    DataError
-        If there is no table at all.
-    """
-    if population.where is None:
-        everywhere = np.ones(source.n_rows, bool)
-        return Truth(everywhere, everywhere)
-    try:
-        return evaluate(population.where, source)
-    except (GoalError, DataError) as error:
-        if population.name is None:
-            raise
-        raise type(error)(f"population {population.name!r}: {error}") from None
-
-
-def evaluate(predicate: predicates.Predicate, source: Source) -> Truth:
-    """Evaluate a predicate on every row of a source (Kleene's strong three-valued logic)."""
-    unknown: Bools | None
-    if isinstance(predicate, predicates.Not):
-        true, may = evaluate(predicate.part, source)
-        not_true = ~true
-        return Truth(not_true if may is true else ~may, not_true)
-    if isinstance(predicate, predicates.And | predicates.Or):
-        # "and" and "or" act on what is true and on what may be true alike; a third value would follow from the two.
-        join = np.logical_and if isinstance(predicate, predicates.And) else np.logical_or
-        true, may = evaluate(predicate.parts[0], source)
-        for part in predicate.parts[1:]:
-            other = evaluate(part, source)
-            all_known = may is true and other.may is other.true
-            true = join(true, other.true)
-            may = true if all_known else join(may, other.may)
-        return Truth(true, may)
-    if isinstance(predicate, predicates.LabelIs | predicates.BaselineSays):
-        signs = source.labels if isinstance(predicate, predicates.LabelIs) else source.baselines[predicate.name]
-        if signs is None:
-            raise GoalError(f"{predicate} needs labels, and {source.title} has no y.")
-        true, unknown = signs == (1 if predicate.positive else -1), signs == 0
-        return Truth(true, true | unknown if unknown.any() else true)
-    if not isinstance(predicate, predicates.Compare | predicates.IsIn | predicates.IsNull | predicates.IsTrue):
-        raise GoalError(f"unknown predicate {predicate!r}.")
-    if source.table is None:
-        where = "populations=table" if source.name is None else f"External(X, populations=table) for {source.name!r}"
-        raise DataError(
-            f"{predicate} looks at column {predicate.column!r}, and {source.title} has no table; "
-            f"give {where}, or X as a data frame."
-        )
-    column = source.table.column(predicate.column)
-    true, unknown = np.zeros(len(column.values), bool), column.missing
-    if isinstance(predicate, predicates.IsNull):
-        true, unknown = true if unknown is None else unknown, None
-    elif column.kind == "empty":
-        pass  # nothing is true of missing values
-    elif isinstance(predicate, predicates.IsTrue):
-        if not column.is_binary:
-            raise GoalError(
-                f"column {column.name!r} ({column.dtype}) is used as a condition and is not boolean; "
-                f"compare it, for example col({column.name!r}) == {column.distinct()[0]!r}."
-            )
-        true = column.values != 0
-    elif isinstance(predicate, predicates.IsIn):
-        true = _is_in(column, predicate.values)
-    else:
-        true = _compare(column, predicate.op, predicate.value)
-    return Truth(true, true) if unknown is None else Truth(true & ~unknown, true | unknown)
-
-
-def _compare(column: TableColumn, op: str, value: Scalar) -> Bools:
-    """`column op value`; what it says where the value is missing is overwritten by the caller."""
-    _check_type(column, value)
-    if column.kind != "string":
-        constant: Any = np.datetime64(moment_of(column, value), "us") if column.kind == "date" else value
-        return np.asarray(OPERATORS[op](column.values, constant))
-    # Codes are in the order of the texts, so they are compared in place of them.
-    codes, start = column.values, bisect.bisect_left(column.categories, str(value))
-    stop = bisect.bisect_right(column.categories, str(value))
-    if op in ("==", "!="):
-        if start == stop:
-            so = ", so the population is empty on these rows." if op == "==" else " on these rows."
-            raise GoalError(_no_value(column, [value], so))
-        return np.asarray(OPERATORS[op](codes, start))
-    threshold = start if op in ("<", ">=") else stop
-    return np.asarray(codes < threshold if op in ("<", "<=") else codes >= threshold)
-
-
-def _is_in(column: TableColumn, values: Sequence[Scalar]) -> Bools:
-    for value in values:
-        _check_type(column, value)
-    if column.kind == "date":
-        moments = np.array([moment_of(column, value) for value in values], dtype="datetime64[us]")
-        return np.isin(column.values, moments)
-    if column.kind != "string":
-        return np.isin(column.values, np.array(values))
-    levels, texts = set(column.categories), set(values)
-    absent = [value for value in values if value not in levels]
-    if len(absent) == len(values):
-        raise GoalError(_no_value(column, absent, ", so the population is empty on these rows."))
-    if absent:
-        there = f"; {len(values) - len(absent)} of the {len(values)} values asked for are there."
-        warn(_no_value(column, absent, there), GoalWarning)
-    wanted = [level in texts for level in column.categories]
-    return np.asarray(np.array([*wanted, False])[column.values])  # the last is met by the code -1 of a missing value
-
-
-def _check_type(column: TableColumn, value: Scalar) -> None:
-    """Refuse a comparison of a column with a value of another type."""
-    fits = isinstance(value, str) == (column.kind in ("string", "date"))
-    if fits and (column.kind == "boolean" or isinstance(value, bool)):
-        fits = column.is_binary and value in (0, 1)
-    if not fits:
-        name, cure = {
-            "string": ("text", "Quote the value"), "number": ("numbers", "Write a number, without quotes"),
-            "date": ("dates", "Write it as a text"), "boolean": ("booleans", "Write True or False"),
-        }[column.kind]  # fmt: skip
-        raise GoalError(
-            f"column {column.name!r} holds {name} ({column.dtype}) and is compared with {value!r} "
-            f"({type(value).__name__}); its values are like {listing(column.distinct(), 3)}. {cure}."
-        )
-
-
-def _no_value(column: TableColumn, absent: Sequence[Scalar], so: str) -> str:
-    """That a column lacks values, those that it has, and another spelling of the wanted one among them."""
-    hint = close_match(absent[0], column.categories, cutoff=0.85)  # Male, no other spelling of Female, has 0.8
-    return (
-        f"column {column.name!r} has no value {listing(absent)}{so} The values there are: "
-        f"{listing(column.categories)}.{hint}"
-    )
-
-
-def moment_of(column: TableColumn, value: Scalar) -> datetime.datetime:
-    """An ISO date or time that dates are compared with; with a time zone it is turned into UTC, as the column is."""
-    try:
-        moment = datetime.datetime.fromisoformat(str(value))
-    except ValueError:
-        raise GoalError(
-            f"column {column.name!r} holds dates ({column.dtype}) and is compared with {value!r}; write an ISO date, "
-            "for example '2024-12-31'."
-        ) from None
-    return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

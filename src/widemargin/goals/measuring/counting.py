@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from widemargin._typing import Bools, Cells, Floats
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.cells import Packer, moment_of
+from widemargin.goals.binding.cells import Packer
+from widemargin.goals.binding.membership import moment_of
 from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.binding.tables import PopulationTable, Scalar, TableColumn
 from widemargin.goals.language.bundles import Bundle
