@@ -1,5 +1,6 @@
 """A figure without pyplot's global state, and what all figures share: colours, bands, axes."""
 
+import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,8 @@ COLOURS = {"blue": "#0072B2", "red": "#D55E00", "green": "#009E73", "violet": "#
 """Distinct also without red-green vision (Okabe and Ito); methods differ by their lines and markers as well."""
 
 
-def require_matplotlib() -> None:
-    """Fail early where nothing could be drawn later.
+def require_matplotlib(module: str = "matplotlib") -> Any:
+    """A module of matplotlib; fails early where nothing could be drawn later.
 
     Raises
     ------
@@ -23,7 +24,7 @@ def require_matplotlib() -> None:
         If matplotlib is not installed.
     """
     try:
-        import matplotlib  # noqa: F401
+        return importlib.import_module(module)
     except ImportError as error:
         raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
 
@@ -39,9 +40,7 @@ def axes_for(axes: "Axes | Sequence[Axes] | None", count: int = 1, **options: An
         If others are given than are needed.
     """
     if axes is None:
-        require_matplotlib()
-        import matplotlib.pyplot as plt
-
+        plt = require_matplotlib("matplotlib.pyplot")
         return list(plt.subplots(1, count, layout="constrained", squeeze=False, **options)[1][0])
     given = list(np.ravel(np.array(axes, dtype=object)))
     if len(given) != count:
@@ -85,10 +84,7 @@ def new_figure(rows: int, columns: int, *, width: float, height: float) -> tuple
     MissingLibraryError
         If matplotlib is not installed.
     """
-    require_matplotlib()
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = require_matplotlib("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
     parts = list(figure.subfigures(rows, 1, squeeze=False, hspace=0.04)[:, 0])
     return figure, parts, np.array([part.subplots(1, columns, squeeze=False)[0] for part in parts])
 
