@@ -5,6 +5,7 @@
 
 import inspect
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ class Answer(NamedTuple):
     probabilities: Any = None
 
 
-class Candidate:
+class Candidate(ABC):
     """A classifier of a command.
 
     Parameters
@@ -68,9 +69,9 @@ class Candidate:
         self.features: list[str] | None = None if features is None else list(features)
         self.labels: list[Any] = self.classes or []  # that it may give, as far as is known
 
+    @abstractmethod
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
         """Labels (and the ramp) of the rows; scores and probabilities too, if everything is asked for."""
-        raise NotImplementedError
 
     def finish(self) -> list[str]:
         """What is to be said when all blocks have been answered."""

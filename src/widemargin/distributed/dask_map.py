@@ -150,9 +150,8 @@ class DaskMap:
 
     def near(self, n_bytes: int) -> "DaskMap | SerialMap":
         """See `BlockMap`."""
-        if (
-            n_bytes <= 0 or sum(self.map(lambda block, _: bytes_of(block.data))) > n_bytes
-        ):  # rows are read to be measured
+        # Measuring the rows reads them, which a limit of 0 spares.
+        if n_bytes <= 0 or sum(self.map(lambda block, _: bytes_of(block.data))) > n_bytes:
             return self
         logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
         return SerialMap([HeldRows(data) for data in self.map(lambda block, _: block.data)])

@@ -145,11 +145,11 @@ class MayRaise(typing.Protocol):
     def on_interrupt(self) -> str: ...
 
 
-def interrupted(options: MayRaise, budget: Budget) -> bool:
+def interrupted(options: MayRaise, budget: Budget, kept: str = "the model so far") -> bool:
     """Whether Ctrl-C ended the fit, with a warning; raised again where `on_interrupt` says so."""
     if not budget.interrupted:
         return False
-    warn(f"interrupted after {budget.elapsed:.1f} s; the model so far is kept.", MarginConvergenceWarning)
+    warn(f"interrupted after {budget.elapsed:.1f} s; {kept} is kept.", MarginConvergenceWarning)
     if options.on_interrupt == "raise":
         raise KeyboardInterrupt
     return True

@@ -58,19 +58,24 @@ def check_goals(
         for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
                 tied = _tie(findings, single, rows[here], external, path, number, here)
-                for item in () if tied is None or not here == part != "train" else tied.constraints:
-                    if item.n_rows >= 100:  # fewer make a verdict hang on chance
-                        continue
-                    width, value = min(0.5, 0.98 / item.n_rows**0.5), goals.lines.value_of(path)
-                    text = (
-                        f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95 % interval around a "
-                        f"rate there reaches up to {width:.2f} to either side, so --decide confident will often be "
-                        "undecided. Give more rows, or widen the population"
-                    )
-                    findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
+                if tied is not None and here == part != "train":
+                    _warn_of_few_rows(findings, tied, part, path, number)
     if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
     return findings
+
+
+def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple[str, ...], number: int) -> None:
+    value = findings.goals.lines.value_of(path)
+    for item in tied.constraints:
+        if item.n_rows < 100:  # fewer make a verdict hang on chance
+            width = min(0.5, 0.98 / item.n_rows**0.5)
+            text = (
+                f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95 % interval around a rate "
+                f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
+                "more rows, or widen the population"
+            )
+            findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
 
 
 def _place(text: str, message: str, number: int) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from widemargin._typing import Bools, Classifier, Features, Floats, Matrix, Seed
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import ROW_CHECKS, BinaryGoalMixin
 from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
-from widemargin.estimators._options import CURES, Checked, budget_of, parameters
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import Infeasibility, certificate_text, explain, generalization
@@ -206,10 +206,7 @@ class RampModel(RampParameters, BinaryGoalMixin):
             After Ctrl-C, unless `on_interrupt="return"`.
         """
         gap, why, options = trained.solution.subproblem.gap, self.infeasibility_, self._options
-        if budget.interrupted:
-            warn(f"interrupted after {budget.elapsed:.1f} s; the best model so far is kept.", MarginConvergenceWarning)
-            if options.on_interrupt == "raise":
-                raise KeyboardInterrupt
+        if interrupted(options, budget, "the best model so far"):
             return
         if trained.status in (Status.TIME_LIMIT, Status.STOPPED):
             met = f"{'NOT MET' if why else 'met'} on the training rows"

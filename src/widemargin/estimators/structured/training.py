@@ -133,11 +133,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
                 OracleWarning,
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        arguments: dict[str, object] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "seed": seed,
-        }  # what all learners take
+        arguments: dict[str, object] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
         if self.solver in ("bcfw", "sgd"):
             arguments |= {"average": options.average, "check_every": options.check_every}
         if options.oracle_batch is not None:

@@ -66,11 +66,13 @@ def bind(
         raise DataError(f"two sources have the same name: {listing([source.name for source in sources])}.")
     constraints = _expanded(goal, by_name)
     objective = goal.objective
-    for rate in () if need_objective else objective.rates:
-        looks_at_label = rate.definition.needs_label or rate.population.uses_label
-        if looks_at_label and rate.population.source in by_name and not by_name[rate.population.source].has_labels:
-            # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
-            objective = Linear((), 0.0)
+    unlabelled = {name for name, source in by_name.items() if not source.has_labels}
+    # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
+    if not need_objective and any(
+        rate.population.source in unlabelled and (rate.definition.needs_label or rate.population.uses_label)
+        for rate in objective.rates
+    ):
+        objective = Linear((), 0.0)
     users: dict[Rate, Constraint | None] = dict.fromkeys(objective.rates)
     for constraint, _ in constraints:
         for rate in constraint.rates:
@@ -104,7 +106,9 @@ def bind(
     used = set(objective.rates).union(*(item.constraint.rates for item in tied_constraints))
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
     tied = assemble(goal, tied_constraints, dropped, table, sources, objective)
-    _check_bounds(tied, warn_trivial=warn_trivial)
+    _check_attainable(tied)
+    if warn_trivial:
+        _warn_trivial(tied)
     return tied
 
 
@@ -249,12 +253,10 @@ def _sift(
     return tuple(enough), tuple(dropped)
 
 
-def _check_bounds(tied: TiedGoal, *, warn_trivial: bool) -> None:
+def _check_attainable(tied: TiedGoal) -> None:
     """Refuse a constraint that no assignment of predictions to these rows can meet.
 
     The reduced form is a sum of terms >= 0 and can be 0, so it is attainable exactly if its bound is >= 0.
-
-    And warn when predicting one class everywhere passes only because a ratio is undefined for it.
     """
     spread = np.maximum(tied.scale, np.abs(tied.bound))
     for j in np.flatnonzero(tied.bound < -1e-9 * spread):
@@ -271,7 +273,11 @@ def _check_bounds(tied: TiedGoal, *, warn_trivial: bool) -> None:
             f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "
             f"({item.n_rows} rows), and the bound is {number_text(item.cleared.bound)}. Move the bound."
         )
-    if not warn_trivial or all(item.cleared.ratio is None for item in tied.constraints):
+
+
+def _warn_trivial(tied: TiedGoal) -> None:
+    """Warn when predicting one class everywhere passes only because a ratio is undefined for it."""
+    if all(item.cleared.ratio is None for item in tied.constraints):
         return
     for word, mass in (("nothing", np.zeros_like(tied.cell_weight)), ("everything", tied.cell_weight)):
         _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)

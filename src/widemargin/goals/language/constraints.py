@@ -9,6 +9,7 @@ positive_rate(women) - 0.8 * positive_rate(men)
 `<=` and `>=` make a `Constraint`. `==` stays identity, because hashing needs it; there are no equality constraints.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Self, cast
 
@@ -156,9 +157,9 @@ class Ruled(Keyed):
     small: str | None
 
     @property
+    @abstractmethod
     def text(self) -> str:
         """What it asks for, as it stands in a text."""
-        raise NotImplementedError
 
     @property
     def on_small(self) -> str:

@@ -11,6 +11,7 @@ import math
 import numbers
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self, TypeAlias, TypeGuard, cast
@@ -79,15 +80,15 @@ class Immutable:
     __delattr__ = __setattr__
 
 
-class Keyed(Immutable):
+class Keyed(Immutable, ABC):
     """An immutable value that equals another of its class where both have the same `key`."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
-        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         return self.key == cast(Self, other).key if type(other) is type(self) else NotImplemented

@@ -278,7 +278,6 @@ def enforce(
         overshot = not gained and latest.violation > 0.0  # gave back too much: once more, from the other side
         if not gained and (retried or not overshot):
             break
-        # A round that overshot is tried once more, from the other side.
         retried = overshot
     if moves is not None and finest.violation > 0.0 and not budget.exhausted:
         finest = moves.repair(finest, budget)
@@ -343,8 +342,8 @@ def enforce_from_two_starts(
         rival = first.best if measures is hard else hard.judge(first.best.solution)
         if budget.exhausted or not shifted.beats(rival):
             return first
-        # the SVM itself stays a candidate, so that the result is never worse than this baseline
-        # In the rates that are enforced, which may not be those of the comparison.
+        # the SVM itself stays a candidate, so that the result is never worse than this baseline; it is measured by the
+        # rates that are enforced, which may not be those of the comparison
         itself = shifted if measures is hard else measures.judge(plain)
         again = search(judge=measures.judge, moves=measures.moves, start=(shifted.w, shifted.b))
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
