@@ -523,7 +523,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     def _plan(self, whole_weight: float) -> steps.Plan:
         """How to train on rows of this weight."""
         options = self._options
-        descent = steps.step_plan(self.C, self.max_steps, options.tol, options.step_tol)
+        descent = steps.step_plan(self.max_steps, options.tol, options.step_tol)
         return steps.Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, descent)
 
 

@@ -24,7 +24,9 @@ from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexState, Status
-from widemargin.solvers.ramp.tightening import Enforced, enforce, enforce_from_two_starts
+from widemargin.solvers.ramp.pool import Pool
+from widemargin.solvers.ramp.search import search
+from widemargin.solvers.ramp.tightening import Enforced, enforce
 
 
 @dataclass
@@ -113,7 +115,7 @@ class GoalSeries:
     ) -> None:  # fmt: skip
         self.sources, self.space, self.plan, self.budget = sources, space, plan, budget
         self.features = space.features(matrices)
-        self.warm = replace(plan.steps, steps=most - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
+        self.warm = replace(plan.steps, steps=most - 1, tol=plan.steps.loose_tol, stall=stall)
         self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
@@ -141,7 +143,7 @@ class GoalSeries:
         measures, hard = steps.make_measures(problem, self.plan.enforce)
         convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
-        search: Enforced | None = None
+        found: Enforced | None = None
         if before is not None and before.n_constraints == problem.n_constraints:
             # The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias
             # hides it. The penalty does not: a neighbour will need it too.
@@ -149,18 +151,18 @@ class GoalSeries:
             if state is not None and state.v.shape[0] != problem.n_constraints:  # the plain SVM was trained last
                 state = state._replace(v=np.zeros(problem.n_constraints))
             warm = replace(self.warm, rhos=tuple(rho for rho in self.warm.rhos if rho >= before.rho))
-            search = enforce(
-                problem, convex, measures.judge, warm, give_back=give_back, moves=measures.moves,
-                start=(before.w, before.b), state=state, budget=self.budget,
+            found = enforce(
+                problem, convex, Pool(measures), warm, give_back=give_back, start=(before.w, before.b), state=state,
+                budget=self.budget,
             )  # fmt: skip
         # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
-        alike = before is not None and search is not None and before.met == (search.best.violation <= 0.0)
-        if search is None or ((resumed or not alike) and not self.budget.exhausted):
-            cold = enforce_from_two_starts(
+        alike = before is not None and found is not None and before.met == (found.best.violation <= 0.0)
+        if found is None or ((resumed or not alike) and not self.budget.exhausted):
+            cold = search(
                 problem, convex, measures, self.plan.steps, hard=hard, give_back=give_back, budget=self.budget
             )
-            search = cold if search is None or cold.best.beats(search.best) else search
-        trained = steps.Trained(search, problem, steps.result_status(search.best, self.budget), tuple(solver.used))
+            found = cold if found is None or cold.best.beats(found.best) else found
+        trained = steps.Trained(found, problem, steps.result_status(found.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
         self._tied, self._state = tied, convex.last
