@@ -118,12 +118,15 @@ class Pool:
     def __init__(self, measures: Measures) -> None:
         self.measures = measures
         self.members: list[Candidate] = []
+        self._latest: Candidate | None = None
 
     def judge(self, solution: RampResult) -> Candidate:
         """Judge a solution and take it in; it is kept without its solver's state, two numbers a row."""
-        candidate = self.measures.judge(solution.without_state())
-        self.add(candidate)
-        return candidate
+        # What one search ends with is what the next begins with, and it is not judged twice.
+        if self._latest is None or self._latest.solution.w is not solution.w:
+            self._latest = self.measures.judge(solution.without_state())
+            self.add(self._latest)
+        return self._latest
 
     def add(self, candidate: Candidate) -> None:
         """Take a candidate in, unless a member dominates it."""

@@ -37,11 +37,15 @@ class LadderOptions:
         Relative gap of the steps of each rung. More exact steps (1e-3) ended at higher errors on three tables of three.
     rhos : int
         So many penalties of the plan are tried at a rung; the larger ones are left to the tightening.
+    small : int
+        Rows times features up to which the descent without a ladder is made beside it in any case: on small tables the
+        local minima lie far apart, and it takes milliseconds.
     """
 
     factors: tuple[float, ...] = (100.0, 30.0, 10.0, 3.0, 1.0)
     tol: float = 1e-2
     rhos: int = 3
+    small: int = 50_000
 
 
 OPTIONS = LadderOptions()
@@ -92,7 +96,9 @@ def search(
         found = found.after(rungs)
     if problem.n_constraints == 0 or budget.exhausted:
         return found
-    if first is not None and found.best.violation > 0.0:  # the descent without a ladder, from the constant start
+    small = problem.weight.shape[0] * problem.n_features <= OPTIONS.small
+    # The descent without a ladder, from the constant start.
+    if first is not None and (small or found.best.violation > 0.0):
         found = enforce(problem, convex, pool, options, give_back=give_back, budget=budget).after(found)
     # a constant classifier is where majorisation may stay, and bounds that are missed are worth another look
     constant = start is None and problem.constant_start(options.rhos[0]) != 0.0
@@ -101,9 +107,9 @@ def search(
     try:
         # The SVM without constraints, with the threshold that meets them best.
         plain = _plain(problem, convex, options, budget)
-        shifted = hard.judge(plain)
-        rival = found.best if measures is hard else hard.judge(found.best.solution)
-        pool.judge(plain)
+        rival, shifted = found.best, pool.judge(plain)
+        if measures is not hard:
+            rival, shifted = hard.judge(rival.solution), hard.judge(plain)
         found = Enforced.of(pool, [plain], n_rounds=0).after(found)
         if budget.exhausted or not shifted.beats(rival):
             return found
