@@ -168,6 +168,15 @@ class GoalSeries:
         self._tied, self._state = tied, convex.last
         return trained
 
+    def shared(self, points: Sequence[steps.Trained]) -> list[steps.Trained]:
+        """Each point with the best for its goal of all points' models, so that a looser goal is never worse off.
+
+        Models of an exact kernel stay with their points: they are weights of the rows of one goal.
+        """
+        if isinstance(self.space, GramSpace):
+            return list(points)
+        return [point.choosing_among([other.best for other in points], self.plan.enforce) for point in points]
+
 
 class Sweep:
     """Trains and measures the points of a path.
@@ -260,24 +269,34 @@ class Sweep:
             )
 
     def train(self) -> "Piece":
-        """Train point after point, until the goals or the time end."""
-        for goal in self.goals[len(self.points) :]:
-            began, tied = self.budget.elapsed, self.series.bind(goal)
-            self._agrees(tied.n_constraints)
-            if self.held is not None:  # what is wrong there is said before the time for training is spent
-                self.held.bind(goal)
-            with steps.refuse_overflow(self.training.matrices):
-                trained = self.series.train(tied)
-                if self.budget.exhausted and self.points:
+        """Train point after point, until the goals or the time end; then each gets the best of all their models."""
+        done: list[tuple[TiedGoal, steps.Trained, float]] = []
+        begun = len(self.points)
+        try:
+            for goal in self.goals[begun:]:
+                began, tied = self.budget.elapsed, self.series.bind(goal)
+                self._agrees(tied.n_constraints)
+                if self.held is not None:  # what is wrong there is said before the time for training is spent
+                    self.held.bind(goal)
+                with steps.refuse_overflow(self.training.matrices):
+                    trained = self.series.train(tied)
+                if self.budget.exhausted and begun + len(done):
                     break  # cut short; its neighbours are done
-                model = copy.copy(self.model)
+                done.append((tied, trained, self.budget.elapsed - began))
+                best, gap = trained.best, trained.solution.subproblem.gap
+                self.budget.tell("path", begun + len(done), best.objective, gap, best.violation)
+                if self.budget.exhausted:
+                    break
+        finally:  # an interrupt loses nothing that was trained
+            for number, trained in enumerate(self.series.shared([trained for _, trained, _ in done])):
+                tied, _, seconds = done[number]
+                goal, model = self.goals[begun + number], copy.copy(self.model)
                 model.goal = model.goal_ = goal
                 model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
-            best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
-            self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
-            self._tell(self.points[-1])
-            if self.budget.exhausted:
-                break
+                if self.held is not None:
+                    self.held.bind(goal)
+                best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
+                self._keep(goal, tied, _Point(model, met, seconds, best.objective, best.violation))
         held = None if self.held is None else self.held.log
         return Piece(self.points, self.labels, self.training.log, held)
 

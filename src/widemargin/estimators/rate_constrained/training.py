@@ -150,6 +150,19 @@ class Trained:
         """Whether the enforced rates meet every bound on the training rows."""
         return self.best.violation <= 0.0
 
+    def choosing_among(self, models: Sequence[Candidate], enforce: str) -> "Trained":
+        """The same with the best of its own model and of others, trained to other goals on the same rows."""
+        measures, best = make_measures(self.problem, enforce)[0], self.best
+        for model in models:
+            objective, excess = measures.objective(model.w, model.b), measures.excess(model.w, model.b)
+            other = replace(
+                self.best, w=model.w, b=model.b, objective=objective, excess=excess, before_shift=excess, shifted=True,
+                how="the model was trained to another goal, and is better for this one, too",
+            )  # fmt: skip
+            if model is not self.best and other.beats(best):
+                best = other
+        return replace(self, search=replace(self.search, best=best))
+
 
 def step_plan(max_steps: int, tol: float, step_tol: float) -> MajorizeOptions:
     """The steps of majorisation from a constant start: `max_steps`, the last one included."""

@@ -7,7 +7,7 @@ respect.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from widemargin._typing import Floats
@@ -119,12 +119,14 @@ class Pool:
         self.measures = measures
         self.members: list[Candidate] = []
         self._latest: Candidate | None = None
+        self._raw: list[Candidate] = []
 
     def judge(self, solution: RampResult) -> Candidate:
         """Judge a solution and take it in; it is kept without its solver's state, two numbers a row."""
         # What one search ends with is what the next begins with, and it is not judged twice.
         if self._latest is None or self._latest.solution.w is not solution.w:
             self._latest = self.measures.judge(solution.without_state())
+            self._raw.append(self._latest)
             self.add(self._latest)
         return self._latest
 
@@ -141,11 +143,27 @@ class Pool:
     def add_between(self, one: Candidate, other: Candidate) -> None:
         """Take in the best classifier between two."""
         if self.measures.moves is not None:
-            self.add(self.measures.moves.between(one, other))
+            between = self.measures.moves.between(one, other)
+            if between is not one:
+                self._raw.append(between)
+                self.add(between)
 
     def polish(self, budget: Budget, most: int = 6) -> None:
-        """Improve the best members by exact moves; different ones end in different places, so several are tried."""
+        """Improve the best of those judged since the last time by exact moves, dominated or not.
+
+        They end in different places, so several are tried.
+        """
         if self.measures.moves is not None and not budget.exhausted:
-            best_first = sorted(self.members, key=lambda member: member.rank)
+            best_first = sorted(self._raw, key=lambda candidate: candidate.rank)
+            self._raw.clear()
             for candidate in self.measures.moves.polish(best_first[:most], budget):
                 self.add(candidate)
+
+    def stand_for(self, exact: RampResult) -> None:
+        """Let the models so far, ends of loose steps, stand beside the certificate of an exact step."""
+        how = "the model is an earlier step's at a stronger regulariser, which was better"
+        for models in (self.members, self._raw):
+            models[:] = [
+                model if model.solution.w is exact.w else replace(model, solution=exact, shifted=True, how=how)
+                for model in models
+            ]

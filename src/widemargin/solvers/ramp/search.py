@@ -151,6 +151,7 @@ def _ladder(
         at_asked = options.going_on(best.rho, steps=1)
         solution = minimise_ramp(problem, convex, at_asked, start=(best.w, best.b), budget=budget)
         runs.append(solution.without_state())
+    pool.stand_for(runs[-1])
     # The solution that the rounds begin with is theirs to count.
     return solution, Enforced.of(pool, runs[:-1], n_rounds=0)
 
