@@ -134,7 +134,7 @@ def _ladder(
     for factor in OPTIONS.factors:
         last = factor == OPTIONS.factors[-1]
         rung = replace(
-            options, steps=options.steps - 1, loose_tol=max(OPTIONS.tol, options.loose_tol), stall=0.0,
+            options, steps=max(options.steps - 2, 1), loose_tol=max(OPTIONS.tol, options.loose_tol), stall=0.0,
             tol=options.tol if last else max(OPTIONS.tol, options.tol),
             rhos=tuple(penalty for penalty in options.rhos[: OPTIONS.rhos] if penalty >= rho),
         )  # fmt: skip
