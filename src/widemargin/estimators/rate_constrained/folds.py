@@ -1,9 +1,7 @@
 """Settings (C, steps) trained and measured on the folds of a cross-validation, and the choice among them.
 
-*Training.* Goals are tied and rows merged once a fold; a setting with more steps goes on from the one with fewer; and
-the first convex step of each C, the dearest one, starts from the solution of the last C's first step (a fifth fewer
-Newton steps on a9a). Majorisation itself starts anew for every C, so what is measured is what
-`RateConstrainedClassifier(C=C, max_steps=steps)`, fitted from nothing to the fold's rows, would be.
+*Training.* Goals are tied and rows merged once a fold. The search starts anew for every setting, so what is measured is
+what `RateConstrainedClassifier(C=C, max_steps=steps)`, fitted to the fold's rows, would be.
 
 *Choice.* A bound that training meets with equality is missed by half of all equally good models on other rows, so a
 setting is not thrown out for being on the wrong side, only for being there by more than noise: where, for some
@@ -38,6 +36,7 @@ from widemargin.goals.measuring.intervals import covariance, objective_influence
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.solvers.base import Budget
+from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.search import search
 
 
@@ -214,7 +213,7 @@ def fold_measures(
     for setting in settings:
         began = time.perf_counter()
         problem = flat.with_lam(2.0 / (total * setting.C))
-        plan = steps.step_plan(setting.steps, options.step_tol, options.step_tol)
+        plan = MajorizeOptions(steps=setting.steps - 1, tol=options.step_tol, loose_tol=options.step_tol)
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
             best = search(problem, convex, measures, plan, hard=hard, give_back=measures is hard, budget=budget).best

@@ -1,8 +1,8 @@
 """The steps from a goal tied to rows to the best model found.
 
-    TiedRows -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
+    TiedRows -> RateConstrainedProblem -> search (ladder of regularisers, tightening, polish) -> Trained
 
-Rows in memory and rows in blocks take the same steps; only the moves of single coordinates need all rows at hand.
+Rows in memory and rows in blocks take the same steps; only the moves along single directions need all rows at hand.
 """
 
 from abc import abstractmethod
@@ -162,11 +162,6 @@ class Trained:
             if model is not self.best and other.beats(best):
                 best = other
         return replace(self, search=replace(self.search, best=best))
-
-
-def step_plan(max_steps: int, tol: float, step_tol: float) -> MajorizeOptions:
-    """The steps of majorisation from a constant start: `max_steps`, the last one included."""
-    return MajorizeOptions(steps=max_steps - 1, tol=tol, loose_tol=step_tol)
 
 
 def train(
