@@ -1,14 +1,15 @@
 """What is said of how training ended: certificate, a bound on new rows without any held out, why a goal is missed."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.distributed.blocks import BlockedRows
-from widemargin.estimators.rate_constrained.training import Trained
+from widemargin.estimators.rate_constrained.training import TiedRows, Trained
+from widemargin.estimators.thresholds.rule import choose_threshold
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
@@ -26,6 +27,27 @@ def certificate_text(trained: Trained) -> str:
     if solution.certified and not best.shifted:
         point = "the model is that step's solution"
     return f"gap {solution.subproblem.gap:.1e} of the last convex step ({point}); the ramp problem is solved locally"
+
+
+def off_zero(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) -> Trained:
+    """The model with its threshold moved, where a denominator is zero and another threshold meets the goal.
+
+    The descent sees cleared forms, which "nobody is selected" satisfies; the report calls it undefined and not met.
+    """
+    tied, best = rows.tied, trained.best
+    if not tied.measure(tied.positive_mass([z > 0.0 for z in scores])).undefined.any():
+        return trained
+    nearest = choose_threshold(tied, scores, 0.0, np.zeros(tied.n_constraints))
+    if not nearest.met:
+        return trained
+    objective, excess = trained.problem.values(
+        tied.positive_mass([z > nearest.threshold for z in scores]).astype(np.float64)
+    )
+    moved = replace(
+        best, b=best.b + nearest.threshold, objective=objective, excess=excess, shifted=True,
+        how="the bias was moved afterwards, so that no denominator is zero",
+    )  # fmt: skip
+    return replace(trained, search=replace(trained.search, best=moved))
 
 
 def generalization(

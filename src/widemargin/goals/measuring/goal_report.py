@@ -55,6 +55,8 @@ class ConstraintReport:
         As in `TiedConstraint`: `n_rows` counts rows of weight > 0, of the smallest population where there are several.
     bundle : str or None
         The bundle that made it.
+    numerator, denominator : float or None
+        Of a ratio (weighted counts, or rates), over the same rows; None for other constraints.
     """
 
     label: str
@@ -73,6 +75,8 @@ class ConstraintReport:
     interval: Interval | None = None
     n_populations: int = 1
     bundle: str | None = None
+    numerator: float | None = None
+    denominator: float | None = None
 
     @property
     def ramp_met(self) -> bool:
@@ -349,6 +353,8 @@ def make_report(
                 interval=interval,
                 n_populations=item.n_populations,
                 bundle=item.bundle,
+                numerator=_finite(measured.numerator[j]),
+                denominator=_finite(measured.denominator[j]),
             )
         )
     rows = dict(zip(tied.sources, tied.n_rows, strict=True))
@@ -412,10 +418,11 @@ def _columns(report: GoalReport) -> dict[str, list[str]]:
 
 
 def _definition(item: ConstraintReport) -> str:
-    """A constraint as it was written, and the rows that it is measured on."""
+    """A constraint as it was written, both sides of a ratio, and the rows that it is measured on."""
     missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
     which = "smallest population: " if item.n_populations > 1 else ""
-    return f"{item.text}  [{which}{item.n_rows} rows{missing}]"
+    counts = "" if item.denominator is None else f"{item.numerator:.6g} / {item.denominator:.6g}; "
+    return f"{item.text}  [{counts}{which}{item.n_rows} rows{missing}]"
 
 
 def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
