@@ -390,9 +390,7 @@ RULES = [
 def test_a_ratio_rule_is_not_met_by_a_model_that_selects_nobody(entry):
     y, table = np.tile([1, 0], 10), pa.table({"s": list("aabb") * 5})
     reports = [
-        audit(
-            said * np.ones(20, int), f"subject to {entry}", y=y, populations=table, pos_label=1, confidence=confidence
-        )
+        audit(np.full(20, said), f"subject to {entry}", y=y, populations=table, pos_label=1, confidence=confidence)
         for said in (0, 1)
         for confidence in (None, 0.95)
     ]
