@@ -67,7 +67,7 @@ def test_a_bound_with_slack_has_price_0():
     assert [price.price == 0.0 for price in made_path(training=partly).prices()] == [True, False, False]
     ceiling = dataclasses.replace(path.training, reached=np.array([0.1, 0.25, 0.35, 0.4, 0.9]))
     assert [price.price == 0.0 for price in made_path(training=ceiling).prices()] == [False, True, False]
-    said = "one point more costs nothing: the bound has slack between 20\u00a0% and 40\u00a0%."
+    said = "one point more costs nothing: the bound has slack between 20\u00a0% and 100\u00a0%."
     assert prices_of("recall() >= 0.4", training=far) == [said]
 
 
