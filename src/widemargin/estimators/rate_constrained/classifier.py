@@ -20,9 +20,10 @@ from widemargin.estimators._binary import ROW_CHECKS, as_goal, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
+from widemargin.estimators.kernel_svm.advice import warn_of_tiny_features
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.blocks import BlockTraining
-from widemargin.estimators.rate_constrained.outcome import find_out
+from widemargin.estimators.rate_constrained.outcome import find_out, off_zero
 from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
 from widemargin.estimators.rate_constrained.ramp_model import RampModel
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
@@ -261,6 +262,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             plan = self._plan(rows.whole_weight)
             if proving is None:
                 trained = steps.train(tied, space, plan, budget, start=start)
+                if self.enforce == "deterministic" and plan.fit_intercept and trained.met:
+                    best = trained.best
+                    trained = off_zero(trained, tied, self._at(space, best.w, best.b)._positive_scores(tied.matrices))
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
                     trained, self.goal_report_, self.enforce, lambda w, b: self._at(space, w, b)._measured(tied)
@@ -486,6 +490,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         checked = canonical_rows(checked)
         if reset:
             self._set_classes(labels)
+            if self.kernel in (None, "linear"):
+                # The threshold is searched exactly, so the scores may be small; from here on they are rounding.
+                warn_of_tiny_features(self, checked, float(self.C), reach=1e-7)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
