@@ -268,8 +268,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
             upper[choose_rows(codes, options.validation_fraction, draw)] = 0.0
         matrix = kernel_rows(
-            kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol
-        )
+            kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
+            largest=float(np.linalg.norm(upper)),
+        )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
             matrix.check_function()
             spectrum = sampled_spectrum(matrix)  # what the eigenvalues on some of the rows say; None where it is known
