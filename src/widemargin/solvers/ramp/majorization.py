@@ -215,7 +215,7 @@ class _Walk:
             self.objective, self.excess = self.problem.ramp_values(result.w, z)
             after = self.merit(rho)
             state = self.state = result.state
-            # At a minimum the merit stays, up to the rounding of its sums; then the point is the one that the gap is of.
+            # At a minimum the merit stays, up to the rounding of its sums: the gap is of this point.
             self.last, self.certified = result, after <= before + 1e-13 * abs(before)
             if self.certified:
                 self.w, self.b, self.z = result.w, result.b, z
