@@ -45,6 +45,7 @@ def test_estimators_refuse_it_in_fit_and_in_predict(model, form):
         model.predict(broken(form=form))
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_everything_else_that_takes_rows_refuses_it():
     fitted = LogisticRegression().fit(X, LABELS)
     doors = [
