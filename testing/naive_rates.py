@@ -92,6 +92,8 @@ def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping
         s, positive = source.weight_of(row), float(p[rate.population.source][row])
         said = None if rate.baseline is None else source.baselines[rate.baseline][row]
         label = None if source.labels is None else source.labels[row]
+        if label is None and rate.labelled:  # beside a count that needs labels in the same ratio
+            continue
         total["all"] += s
         total["plus"] += s * positive
         total["minus"] += s * (1 - positive)

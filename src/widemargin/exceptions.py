@@ -12,6 +12,7 @@ __all__ = [
     "CapabilityError",
     "CheckpointError",
     "DataError",
+    "DoubtfulModelWarning",
     "GoalError",
     "GoalParseError",
     "GoalWarning",
@@ -157,6 +158,10 @@ class TimeBudgetError(WidemarginError):
 
 class GoalWarning(UserWarning):
     """A goal that can be used but deserves a second look (dropped population, trivial solution, ...)."""
+
+
+class DoubtfulModelWarning(GoalWarning):
+    """The goal is met, and still the model may be worth little: constant, beaten by a constant, missed on new rows."""
 
 
 class GoalsFileError(WidemarginError, ValueError):

@@ -189,7 +189,7 @@ def needs_labels(goal: Goal) -> bool:
     for entry in goal.constraints:
         if isinstance(entry, Constraint):
             rates = [*entry.lhs.rates, *entry.rhs.rates]
-            looks = [(rate.definition.needs_label or rate.population.uses_label, rate.population) for rate in rates]
+            looks = [(rate.needs_label or rate.population.uses_label, rate.population) for rate in rates]
             if any(needed and population.source is None for needed, population in looks):
                 return True
         elif isinstance(entry, Bundle):

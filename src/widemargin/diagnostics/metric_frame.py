@@ -280,7 +280,7 @@ def _groups(groups: Column | Table, n: int) -> tuple[list[Group], Ints]:
 
 def _measured(forms: Mapping[str, Linear], source: Source, positive: Bools) -> dict[str, Value]:
     rates = list(dict.fromkeys(rate for form in forms.values() for rate in form.rates))
-    needy = [rate for rate in rates if rate.definition.needs_label]
+    needy = [rate for rate in rates if rate.needs_label]
     if needy and source.labels is None:
         raise DataError(f"{needy[0]} needs labels; give y_true.")
     unknown = [rate.baseline for rate in rates if rate.baseline is not None and rate.baseline not in source.baselines]

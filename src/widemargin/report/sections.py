@@ -42,6 +42,7 @@ def headline(content: Content) -> Html:
         element("h1", content.title),
         element("p", _mark(verdict, "mark"), f" {text}", class_=f"banner {_class(verdict)}"),
         element("p", measured),
+        *(element("p", element("strong", "Caution: "), capital(text), class_="note") for text in report.cautions),
     )
 
 
@@ -121,6 +122,8 @@ def _card(content: Content, item: ConstraintReport, words: Words) -> Html:
     if item.interval is not None:
         low, high = (shown(end, unit, points=True, sign=True) for end in (item.interval.lower, item.interval.upper))
         numbers.append(f"{shown(item.interval.confidence, Unit.SHARE)} interval of that distance: {low} to {high}")
+    if item.numerator is not None and item.denominator is not None:
+        numbers.append(f"{plain_number(item.numerator)} / {plain_number(item.denominator)}")
     rows = f"{plain_number(item.n_rows)} rows"
     numbers.append(rows if item.n_populations == 1 else f"{rows} in the smallest population")
     price = price_sentence(content, item, unit)

@@ -75,11 +75,15 @@ class SweptRule:
         paid = f"points of {paid_in}" if self.units[1] is Unit.SHARE else f"of {paid_in}"
         where = f"between {shown(price.start, unit)} and {shown(price.stop, unit)}, on held-out rows"
         spread = "" if not np.isfinite(error) else f" ± {decimals(error)}"
-        # from two standard errors on a price is called different from nothing
-        if not np.isfinite(error) or abs(cost) < 2.0 * error:
-            nothing = f"{decimals(cost, sign=True)}{spread} {paid}; {where}"
+        if cost == error == 0.0:
+            where = f"between {shown(price.start, unit)} and {shown(price.stop, unit)}"
+            return f"{stricter} costs nothing: the bound has slack {where}."
+        # From two standard errors on a price is called different from nothing. A stricter bound leaves fewer models to
+        # choose from, so what looks like a gain is chance, and no number is given for it.
+        if not np.isfinite(error) or cost < 2.0 * error:
+            nothing = f"{decimals(cost, sign=True)}{spread} {paid}; {where}" if cost > 0.0 else where
             return f"{stricter} costs nothing that these rows can show ({nothing})."
-        return f"{stricter} {'costs' if cost > 0 else 'saves'} {decimals(abs(cost))}{spread} {paid} ({where})."
+        return f"{stricter} costs {decimals(cost)}{spread} {paid} ({where})."
 
 
 def price_sentence(content: Content, item: ConstraintReport, unit: Unit) -> str | None:
@@ -204,20 +208,22 @@ def _rates_of_rules(
 ) -> list[tuple[str, Unit, list[float | None], list[float | None], list[bool], list[str]]]:
     """Of each constraint along a path its label, unit, rates, the bounds that decide, whether they are met, and ≥ or ≤.
 
-    Where less is promised than training asked for, the promise decides on held-out rows; else the bound of the path.
+    Where less is promised than training asked for, the promise decides on held-out rows, as in the cards; else the
+    bound of the path.
     """
     part = path.training if path.held_out is None else path.held_out
     rules: list[tuple[str, Unit, list[float | None], list[float | None], list[bool], list[str]]] = []
     for j, label in enumerate(path.labels):
         rate, bound, slack = part.rate[:, j], part.bound[:, j], part.slack[:, j]
-        # which side of its bound a rate has to be on, from its slack
-        is_floor = np.abs((rate - bound) - slack) <= np.abs((bound - rate) - slack)
-        if path.held_out is not None and content.trained_goal is not None and content.trained_goal != content.goal:
-            for entry in content.goal.constraints:
-                if isinstance(entry, Constraint) and label == entry.label and not entry.rhs.terms:
-                    bound = np.full(len(path), entry.rhs.constant)
-                    slack = np.where(is_floor, rate - bound, bound - rate)
-                    break
+        # Which side of its bound a rate has to be on is seen where it is farthest from it.
+        known = np.flatnonzero(np.isfinite(slack))
+        is_floor = True
+        if len(known):
+            far = known[np.argmax(np.abs(slack[known]))]
+            is_floor = bool(abs(rate[far] - bound[far] - slack[far]) <= abs(bound[far] - rate[far] - slack[far]))
+        if path.held_out is not None:
+            rate, bound = _promised(content, path, label, rate, bound)
+            slack = np.where(np.isfinite(slack), (rate - bound) if is_floor else (bound - rate), np.nan)
         unit = Unit.NUMBER
         for entry in content.asked_entries:
             if label in (entry.label, entry.text):
@@ -226,9 +232,55 @@ def _rates_of_rules(
             if isinstance(entry, Bundle) and label.startswith((entry.label or entry.text, entry.kind)):
                 unit = Unit.SHARE
                 break
-        senses = np.where(is_floor, "≥", "≤").tolist()
+        senses = ["≥" if is_floor else "≤"] * len(path)
         rules.append((label, unit, _finite(rate), _finite(bound), (slack >= -TOLERANCE).tolist(), senses))
     return rules
+
+
+def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bound: Floats) -> tuple[Floats, Floats]:
+    """Both sides of a constraint along a path as they are promised, from those that training asked for."""
+    if content.trained_goal is None or content.trained_goal == content.goal:
+        return rate, bound
+    pairs = [
+        (asked, promised)
+        for asked in content.trained_goal.constraints
+        for promised in content.goal.constraints
+        if _is_called(asked, label) and _is_same_rule(asked, promised)
+    ]
+    try:
+        asked, promised = pairs[0]
+        levels = path.values if path.name in (asked.label, asked.text) else np.full(len(path), asked.level)
+        level = promised.level
+    except (IndexError, GoalError):  # nothing else is promised, or it has no single number to differ in
+        return rate, bound
+    # `a >= k * b` was measured with the k of the path; with a factor of 0 there nothing is known of b.
+    factor = np.divide(level, levels, out=np.full(len(path), np.nan), where=levels != 0.0)
+    if isinstance(promised, Bundle):
+        return rate, (np.full(len(path), level) if promised.ratio is None else bound * factor)
+    is_on_the_right = promised.compared_with_level()[0] == promised.lhs
+    side = promised.rhs if is_on_the_right else promised.lhs
+    moved = (bound if is_on_the_right else rate) * factor if side.terms else np.full(len(path), level)
+    return (rate, moved) if is_on_the_right else (moved, bound)
+
+
+def _is_called(entry: Constraint | Bundle, label: str) -> bool:
+    """Whether a constraint of a path is this one, or one of this bundle."""
+    if isinstance(entry, Bundle):
+        return label.startswith((entry.label or entry.text, f"{entry.kind}("))
+    return label in (entry.label, entry.text)
+
+
+def _is_same_rule(one: Constraint | Bundle, other: Constraint | Bundle) -> bool:
+    """Whether two rules differ in nothing but their number (and in their names, where one has none)."""
+    if isinstance(one, Bundle) and isinstance(other, Bundle):
+        same = (one.kind, one.column, one.population, one.ratio is None) == (
+            other.kind, other.column, other.population, other.ratio is None,
+        )  # fmt: skip
+    elif isinstance(one, Constraint) and isinstance(other, Constraint):
+        same = (one.sense, one.lhs.rates, one.rhs.rates) == (other.sense, other.lhs.rates, other.rhs.rates)
+    else:
+        return False
+    return same and (one.label == other.label or None in (one.label, other.label))
 
 
 def _finite(values: Floats) -> list[float | None]:

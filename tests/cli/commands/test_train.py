@@ -272,3 +272,26 @@ def test_one_class_among_the_training_rows_is_named(folder, capsys):
     write_csv(folder / "people.csv", columns)
     content = train(folder, capsys, code=2)
     assert "people.csv: the target 'income' is 'low' in all 600 training rows; two classes are" in content["error"]
+
+
+def test_a_model_that_knows_its_rows_by_heart_is_named(folder, capsys):
+    """Forty columns of noise and few rows: the numbers of both errors are said, on the console and in JSON."""
+    rng, n = np.random.default_rng(0), 200
+    table = {f"x{j}": rng.normal(size=n).round(4).tolist() for j in range(60)}
+    table |= {"income": rng.choice(["high", "low"], n).tolist(), "split": ["train"] * 100 + ["test"] * 100}
+    write_csv(folder / "people.csv", table)
+    (folder / "goals.toml").write_text("""
+[data]
+table = "people.csv"
+target = "income"
+positive = "high"
+split = { column = "split", train = "train", test = "test" }
+[goal]
+text = "minimize error_rate()"
+[model]
+C = 100.0
+""")
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Caution: the error is 0.0" in said and "on 100 held-out rows: the model knows its rows by heart" in said
+    assert len(train(folder, capsys)["cautions"]) >= 1

@@ -127,8 +127,10 @@ def test_factors_and_shifts_of_a_ratio_are_moved():
 
 def test_constants_inside_a_ratio():
     cleared = (wins("h") / (changes("h") + 4) >= 0.5).cleared()
-    assert cleared.form == (wins("h") - 0.5 * changes("h")).form
+    assert str(cleared.form) == 'wins("h") - 0.5 * changes("h")'
     assert cleared.bound == 2.0
+    # Both sides are over the same rows, so the changes are those of rows with a label.
+    assert [rate.labelled for rate in cleared.form.rates] == [False, True]
 
 
 @given(st.data(), st.integers(0, 2**32 - 1))

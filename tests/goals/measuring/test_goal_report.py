@@ -192,7 +192,7 @@ def test_round_trip():
     report = full_report()
     plain = json.loads(json.dumps(report.to_dict(), allow_nan=False))
     assert GoalReport.from_dict(plain) == report
-    with pytest.raises(DataError, match="format 99 cannot be read; this version reads format 1"):
+    with pytest.raises(DataError, match="format 99 cannot be read; this version reads format 2"):
         GoalReport.from_dict({**plain, "format": 99})
     for broken in ({}, {"format": 1}, {**plain, "extra": 1}, {**plain, "constraints": [{"label": "x"}]}):
         with pytest.raises(DataError):

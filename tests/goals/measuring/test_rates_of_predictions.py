@@ -167,7 +167,7 @@ def population_rows(rate, naive):
     source = naive[rate.population.source]
     return any(
         naive_holds(rate.population.where, source, row) is True
-        and (not rate.definition.needs_label or source.labels[row] is not None)
+        and (not rate.needs_label or source.labels[row] is not None)
         and source.weight_of(row) > 0
         for row in range(source.n_rows)
     )
@@ -197,6 +197,7 @@ def test_ratios(ratio, sense, factor, seed, weighted, soft):
     np.testing.assert_allclose(measured.value, expected, rtol=1e-9)
     np.testing.assert_allclose(measured.bound, target, rtol=1e-12)
     np.testing.assert_allclose(measured.denominator, below, rtol=1e-9)
+    np.testing.assert_allclose(measured.numerator, naive_form(ratio.numerator, naive, by_name), rtol=1e-9)
     np.testing.assert_allclose(measured.slack * abs(factor), naive_constraint(constraint, naive, by_name), atol=1e-9)
     _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, 1)
     np.testing.assert_allclose(tied.bound - totals, measured.slack * below, rtol=1e-9, atol=1e-9)
@@ -254,5 +255,7 @@ def test_a_constant_has_a_value_in_every_replicate():
 @pytest.mark.parametrize(("bound", "slack", "met"), [(0.5, -0.9e-9, True), (0.5, -1.1e-9, False), (1e6, -0.9e-3, True),
                                                      (-1e6, -0.9e-3, True), (1e6, -1.1e-3, False)])  # fmt: skip
 def test_rounding_is_allowed_by_the_size_of_the_bound(bound, slack, met):
-    found = Measured(0.0, np.array([bound + slack]), np.array([bound]), np.array([slack]), np.array([np.nan]))
+    found = Measured(
+        0.0, np.array([bound + slack]), np.array([bound]), np.array([slack]), np.array([np.nan]), np.array([np.nan])
+    )
     assert bool(found.met.all()) is met

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import functools
+import math
 import textwrap
 import time
 import warnings
@@ -83,6 +84,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "C": classifier.C,
         "guarantee": classifier.guarantee_,
         "met": result.verdicts,
+        "cautions": _cautions(result),
         "training": classifier.goal_report_.to_dict(),
         "reports": {
             part: {name: report.to_dict() for name, report in reports.items()}
@@ -235,6 +237,22 @@ def _write_junit(path: Path, goals: GoalsFile, result: _Result) -> None:
     write_text(junit_xml(suites, command="train"), path)
 
 
+def _cautions(result: _Result) -> list[str]:
+    """Why the model may be worth little whatever the verdicts say, by the rows held out where there are some."""
+    seen = {part: reports[MODEL] for part, reports in result.reports.items()}
+    texts = [f"on the {PART_NAMES[part]}, {text}" for part, report in seen.items() for text in report.cautions]
+    train, test = (seen[part].objective if part in seen else None for part in ("train", "test"))
+    if train is not None and test is not None and str(result.goals.goal.objective) == "error_rate()":
+        # Chance alone moves an error of few rows; four standard errors and five points are more than that.
+        spread = math.sqrt(max(test * (1.0 - test), 0.01) / seen["test"].n_rows)
+        if test - train > max(0.05, 4.0 * spread):
+            texts.append(
+                f"the error is {train:.4f} on the training rows and {test:.4f} on {seen['test'].n_rows} held-out rows: "
+                "the model knows its rows by heart. Lower model.C, use fewer features, or give more rows."
+            )
+    return texts
+
+
 def _show(result: _Result) -> None:
     goals, rows, features = result.goals, result.data.rows, result.data.features
     say("Asked for", textwrap.indent(str(goals.goal), "  "), "")
@@ -277,6 +295,7 @@ def _show(result: _Result) -> None:
             by = f" by {ramp if part == 'train' else 'the rates of predict'}"
         verdicts.append(f"{'met' if met else 'NOT MET'} on the {PART_NAMES[part]}{by}")
     say(f"Goal: {'; '.join(verdicts)}.")
+    say(*(f"Caution: {text}" for text in _cautions(result)))
     if result.saved is None:
         say("The model was not saved. Name a file by [output] model or --model.")
     else:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from widemargin._typing import Floats, Ints, Matrix
-from widemargin.exceptions import DataError, KernelError, KernelWarning
+from widemargin.exceptions import DataError, DoubtfulModelWarning, KernelError, KernelWarning
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import Kernel, KernelFunction, Spectrum
 
@@ -99,6 +99,45 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
             f"C K(x, x) is {C * size:.1e} on average, nearly all by {_named(model, largest)}, so training takes long "
             f"and C={C:g} hardly regularises: scale the features (sklearn.preprocessing.StandardScaler), or lower C.",
             KernelWarning,
+        )
+
+
+def warn_of_tiny_features(
+    model: object, X: Matrix, C: float, *, reach: float = 1.0, small: float = 0.05, tiny: float = 1e-3
+) -> None:
+    """Warn of features so small that a linear model with this C cannot use them, however well they separate.
+
+    Weights are at most `C sum |x_i|`, so a score moves by no more than `C n var(x)`. Values are looked at, too, because
+    a rare word of ordinary size is left out for a good reason.
+
+    Parameters
+    ----------
+    reach : float, default=1
+        All features together move scores by less: no row comes near the margin, and the model is as good as constant.
+        A model whose threshold is searched afterwards needs far less.
+    small, tiny : float
+        Largest values (less the mean) of all features, and of a single one, that count as scaled down. A single one
+        is named where it can also move scores by no more than a hundredth, and a ten thousandth of the best one.
+    """
+    n_rows = X.shape[0]
+    if n_rows < 2:
+        return
+    X, variance = _some_rows(X)
+    if isinstance(X, np.ndarray):
+        largest = np.abs(X - X.mean(axis=0)).max(axis=0)
+    else:
+        largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
+    moves, varying = C * n_rows * variance, variance > 0.0
+    every = bool(varying.any()) and moves.sum() < reach and largest.max() < small
+    single = (moves < min(1e-2, 1e-4 * float(moves.max(initial=0.0)))) & (largest < tiny)
+    weak = np.flatnonzero(varying & (every | single))
+    if len(weak):
+        size = float(largest[weak].max())
+        warn(
+            f"{_named(model, weak)} {'is' if len(weak) == 1 else 'are'} at most {size:.1e} away from the mean: with "
+            f"C={C:g} {'the model cannot use them and is nearly constant' if every else 'they can hardly count'}. "
+            "Scale the features (sklearn.preprocessing.StandardScaler), or raise C.",
+            DoubtfulModelWarning,
         )
 
 

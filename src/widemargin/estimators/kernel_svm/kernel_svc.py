@@ -20,7 +20,12 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._calibration import calibrates, hold_out
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.advice import name_the_kernel, warn_of_indefiniteness, warn_of_steepness
+from widemargin.estimators.kernel_svm.advice import (
+    name_the_kernel,
+    warn_of_indefiniteness,
+    warn_of_steepness,
+    warn_of_tiny_features,
+)
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
 from widemargin.estimators.kernel_svm.options import KernelOptions
@@ -273,6 +278,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         codes, weight = codes[index], weight[index]
         kernel = self._resolved(rows, weight)
         warn_of_steepness(self, kernel, rows)
+        if kernel.name == "linear":
+            warn_of_tiny_features(self, rows, float(self.C))
         with np.errstate(over="ignore"):
             upper, tol = self.C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
         if upper.max() > 1e100:  # its square, times kernel values and rows, must be finite
@@ -281,8 +288,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
             upper[choose_rows(codes, options.validation_fraction, draw)] = 0.0
         matrix = kernel_rows(
-            kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol
-        )
+            kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
+            largest=float(np.linalg.norm(upper)),
+        )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
             matrix.check_function()
             spectrum = sampled_spectrum(matrix)  # what the eigenvalues on some of the rows say; None where it is known

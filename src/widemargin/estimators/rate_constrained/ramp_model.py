@@ -18,10 +18,16 @@ from widemargin.estimators._calibration import Calibrator, calibrated, calibrate
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores, refuse_space
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
-from widemargin.estimators.rate_constrained.outcome import Infeasibility, certificate_text, explain, generalization
+from widemargin.estimators.rate_constrained.outcome import (
+    Infeasibility,
+    certificate_text,
+    explain,
+    generalization,
+    left_out_scores,
+)
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
-from widemargin.exceptions import GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -171,13 +177,21 @@ class RampModel(RampParameters, BinaryGoalMixin):
         """Set all fitted attributes; the report is on the rows given."""
         self._adopt_point(space, trained.best.w, trained.best.b)
         scores = self._positive_scores(rows.matrices)
-        self._adopt_report(trained, rows.tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], validated)
+        left_out = None
+        if type(space) is ColumnSpace and validated is None:
+            left_out = [z > 0.0 for z in left_out_scores(trained, rows, scores)]
+        self._adopt_report(
+            trained, rows.tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], validated, left_out
+        )
 
     def _adopt_report(
         self, trained: Trained, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats],
-        validated: Validated | None = None,
+        validated: Validated | None = None, left_out: Sequence[Bools] | None = None,
     ) -> None:  # fmt: skip
-        """How training went, and the report, from what is predicted for each entry of each source: sign and ramp."""
+        """How training went, and the report, from what is predicted for each entry of each source: sign and ramp.
+
+        `left_out` is about what models without the row would predict.
+        """
         best, solution = trained.best, trained.solution
         self.solver_ = ", ".join(trained.solvers)
         self.subproblem_gap_ = float(solution.subproblem.gap)
@@ -203,6 +217,8 @@ class RampModel(RampParameters, BinaryGoalMixin):
             data_name="training rows" if validated is None else "validation rows",
             multipliers=self.multipliers_, status=self.status_, notes=notes,
             certificate=proved + certificate_text(trained),
+            expect=None if validated is not None else positive if left_out is None else left_out,
+            left_out=left_out is not None,
         )  # fmt: skip
 
     def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
@@ -216,6 +232,8 @@ class RampModel(RampParameters, BinaryGoalMixin):
             After Ctrl-C, unless `on_interrupt="return"`.
         """
         gap, why, options = trained.solution.subproblem.gap, self.infeasibility_, self._options
+        for caution in self.goal_report_.cautions:
+            warn(caution, DoubtfulModelWarning)
         if interrupted(options, budget, "the best model so far"):
             return
         if trained.status in (Status.TIME_LIMIT, Status.STOPPED):

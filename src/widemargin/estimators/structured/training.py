@@ -189,8 +189,14 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             return
         cure = "raise max_iter or tol, or lower C"
         if result.n_iter < self.max_iter:
-            cure = f"the search {self.search_!r} finds no more violated label: use an exact one"
-        if not result.gap < 0.995:
+            # Cutting planes end sooner only where nothing violates and the problem of the cuts is solved.
+            cure = "no label violates any more, and rounding leaves the rest: raise tol"
+            if result.gap - result.left_by_search <= self.tol:
+                cure = (
+                    f"the search {self.search_!r} leaves {result.left_by_search:.1%} between its labels and its "
+                    "bounds: use an exact one, a smaller search_tol, or a larger search_ratio or max_queries"
+                )
+        elif not result.gap < 0.995:
             cure += f"; C={self.C:g} is far from what so many passes can solve"
         relative = ""
         if not result.certified:

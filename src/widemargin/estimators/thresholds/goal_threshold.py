@@ -24,7 +24,7 @@ from widemargin.estimators.thresholds.groups import find_groups, group_numbers, 
 from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
-from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import CapabilityError, DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population
 from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -410,12 +410,16 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
                 more=" Rows of other populations are refused and not covered." if groups else "",
             )  # fmt: skip
         note = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
+        positive = [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)]
         self.goal_report_: GoalReport = make_report(
-            tied, [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)],
+            tied, positive,
             positive_class=self.positive_class_, certificate=self.guarantee_, status=self.status_,
             data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
             ramp=shares if self.randomize else None, notes=(note,) if self.randomize else (),
+            expect=positive if proofs is None else None,
         )  # fmt: skip
+        for caution in self.goal_report_.cautions:
+            warn(caution, DoubtfulModelWarning)
         if rule.met:
             return
         listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")

@@ -150,7 +150,7 @@ def _band(
     parts: dict[object, tuple[int, list[tuple[float, Rate]]]] = {}  # of one set of rows: their number, and the terms
     for (factor, rate), m in zip(terms, sizes, strict=True):
         metric = rate.definition
-        key = (rate.population.rows, metric.over, rate.baseline, metric.needs_label)
+        key = (rate.population.rows, metric.over, rate.baseline, rate.needs_label)
         parts.setdefault(key, (m, []))[1].append((factor, rate))
     steps = []
     for m, part in parts.values():

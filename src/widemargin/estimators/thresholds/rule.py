@@ -90,8 +90,8 @@ def sweep_problem(
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
         z, cell, weight = z[used], cell[used], weight[used]
-    # The scaled coefficients and bounds, and a constraint more for each ratio: its denominator is not zero, which is a
-    # billionth of its largest value. An undefined ratio misses by 1, and so is the nearest one last.
+    # The scaled coefficients and bounds, and a constraint more for each denominator: it is not zero, which is a
+    # billionth of its largest value. What is undefined misses by 1, and so is the nearest one last.
     least, miss = 1e-9, 1.0
     smallest = min((float(w[w > 0.0].min(initial=np.inf)) for w in tied.row_weight if w is not None), default=1.0)
     coef, k = tied.coefficients, len(tied.cell_weight)
@@ -100,11 +100,11 @@ def sweep_problem(
     columns: list[npt.NDArray[Any]] = [coef.column]
     values = [coef.value / tied.scale[coef.column]]
     more: list[float] = []
-    for ratio in dict.fromkeys(item.cleared.ratio for item in tied.constraints):
-        if ratio is None:
+    for below in dict.fromkeys(item.cleared.denominator for item in tied.constraints):
+        if below is None:
             continue
-        alpha, beta = tied.table.weighted(ratio.denominator)
-        constant = ratio.denominator.constant
+        alpha, beta = tied.table.weighted(below)
+        constant = below.constant
         largest = constant + float(np.maximum(alpha, beta) @ tied.cell_weight)
         if for_lp:  # of mixtures: on average half a row; less would drown in the tolerances of the programme
             steps = np.concatenate([alpha, beta])

@@ -69,7 +69,7 @@ def bind(
     unlabelled = {name for name, source in by_name.items() if not source.has_labels}
     # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
     if not need_objective and any(
-        rate.population.source in unlabelled and (rate.definition.needs_label or rate.population.uses_label)
+        rate.population.source in unlabelled and (rate.needs_label or rate.population.uses_label)
         for rate in objective.rates
     ):
         objective = Linear((), 0.0)
@@ -88,7 +88,7 @@ def bind(
         for source in sources:
             here = [rate for rate in rates if rate.population.source == source.name]
             names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
-            use_label = any(rate.definition.needs_label for rate in here)
+            use_label = any(rate.needs_label for rate in here)
             parts.append(build_cells(source, [rate.population for rate in here], names, use_label=use_label))
         space = CellSpace(sources, parts)
     table = RateTable.build(rates, space)
@@ -169,7 +169,7 @@ def _check_sources(users: Mapping[Rate, Constraint | None], by_name: Mapping[str
         source, fault = by_name.get(rate.population.source), ""
         if source is None:
             fault = _not_given(rate.population.source, by_name)
-        elif rate.definition.needs_label and not source.has_labels:
+        elif rate.needs_label and not source.has_labels:
             cure = "y=labels" if source.name is None else f"External(X, y) for {source.name!r}"
             fault = (
                 f": {rate.metric} needs labels, and {source.title} has none. Give {cure}, or use a rate "

@@ -91,7 +91,7 @@ class CellSpace:
             part, rows = self.parts.get(rate.population.source), rate.population.rows
             if part is None or (rows[1] is not None and rows not in part._place):
                 return False
-            if rate.baseline not in (None, *part.baselines) or (rate.definition.needs_label and not part.label.any()):
+            if rate.baseline not in (None, *part.baselines) or (rate.needs_label and not part.label.any()):
                 return False
         return True
 

@@ -204,7 +204,7 @@ class TiedGoal:
         """Objective and constraints of predictions, in the user's units (see `Measured`)."""
         values = self.table.values(positive_mass)
         rows = [constraint_standing(item.constraint, item.cleared, self.table, values) for item in self.constraints]
-        columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T.copy()
+        columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T.copy()
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
         return Measured(objective, *columns)
 

@@ -225,13 +225,17 @@ class ClearedConstraint(NamedTuple):
     ratio : Ratio or None
         The ratio that was cleared. `ratio sense ratio_bound` was multiplied by its denominator (>= 0).
     ratio_bound : float or None
+    denominator : Linear or None
+        What must not be zero: that of the ratio; of `rate(a) >= k * rate(b)`, where only positive decisions count, the
+        rate of b. A model that selects nobody keeps no 80% rule.
     """
 
     form: Linear
     sense: str
     bound: float
-    ratio: Ratio | None
-    ratio_bound: float | None
+    ratio: Ratio | None = None
+    ratio_bound: float | None = None
+    denominator: Linear | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -321,7 +325,7 @@ class Constraint(Ruled):
             raise GoalError(f"{self.text}: there is no rate in it, or all cancel; a constraint needs at least one.")
         bound, ratios = -difference.constant + 0.0, difference.ratios
         if not ratios:
-            return ClearedConstraint(Linear(difference.terms), self.sense, bound, None, None)
+            return ClearedConstraint(Linear(difference.terms), self.sense, bound, denominator=self._compared_with())
         if len(difference.terms) > 1:
             raise GoalError(
                 f"{self.text}: only one ratio against one constant can be cleared, and here {ratios[0]} stands beside"
@@ -331,7 +335,23 @@ class Constraint(Ruled):
         target = bound / coefficient + 0.0
         sense = self.sense if coefficient > 0 else {">=": "<=", "<=": ">="}[self.sense]
         form = ratio.numerator.plus(ratio.denominator, -target)
-        return ClearedConstraint(Linear(form.terms), sense, -form.constant + 0.0, ratio, target)
+        return ClearedConstraint(Linear(form.terms), sense, -form.constant + 0.0, ratio, target, ratio.denominator)
+
+    def _compared_with(self) -> Linear | None:
+        """Of `rate(a) >= k * rate(b)` the rate of b, where the rate counts nothing but positive decisions.
+
+        Where it is zero the population gets none of them, and 0 >= k * 0 says nothing. That of errors is no such rate:
+        zero errors are no empty promise.
+        """
+        sides = self.lhs, self.rhs
+        if any(len(side.terms) != 1 or side.constant != 0.0 or side.terms[0][0] <= 0.0 for side in sides):
+            return None
+        (_, above), (_, below) = (side.terms[0] for side in sides)
+        if not isinstance(above, Rate) or not isinstance(below, Rate):
+            return None
+        if (above.metric, above.baseline) != (below.metric, below.baseline) or above.definition.beta:
+            return None
+        return Linear(((1.0, above if self.rhs.terms[0][0] == 1.0 != self.lhs.terms[0][0] else below),))
 
     def __bool__(self) -> bool:
         raise GoalError(f"{self.text}: {_CHAIN_MESSAGE}")

@@ -9,8 +9,8 @@ populations are added by interval arithmetic, so a range is always an outer boun
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TypeAlias
@@ -238,11 +238,15 @@ class Rate:
     population : Population
     baseline : str or None
         The baseline model it compares with, where the metric needs one.
+    labelled : bool
+        Whether only rows whose label is known count, though the metric could do without. A `Ratio` sets it, so that its
+        two sides are over the same rows; texts do not show it.
     """
 
     metric: str
     population: Population
     baseline: str | None = None
+    labelled: bool = False
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -259,6 +263,11 @@ class Rate:
         """Its entry in the registry."""
         return METRICS[self.metric]
 
+    @property
+    def needs_label(self) -> bool:
+        """Whether it counts only rows whose label is known."""
+        return self.labelled or self.definition.needs_label
+
     def __str__(self) -> str:
         return _call_text(self.metric, None if self.baseline is None else quoted(self.baseline), self.population)
 
@@ -268,6 +277,9 @@ class Rate:
 @dataclass(frozen=True, repr=False)
 class Ratio:
     """A ratio of two linear forms without ratios; 0/0 is undefined and meets no constraint.
+
+    Where either side looks at the labels of a source, rows of that source without a label are left out of both: two
+    wins among two labelled changes are not one third of six changes, four of which nobody can judge.
 
     Attributes
     ----------
@@ -289,6 +301,10 @@ class Ratio:
     def __post_init__(self) -> None:
         if self.numerator.ratios or self.denominator.ratios:
             raise GoalError(f"{self}: a ratio of ratios is not supported; divide sums of rates or counts only.")
+        rates = self.numerator.rates + self.denominator.rates
+        judged = {rate.population.source for rate in rates if rate.needs_label or rate.population.uses_label}
+        object.__setattr__(self, "numerator", self.numerator.labelled_on(judged))
+        object.__setattr__(self, "denominator", self.denominator.labelled_on(judged))
         low, high = self.denominator.range
         rounding = _negligible(self.denominator.terms)
         if low < -rounding or high <= rounding:
@@ -382,6 +398,16 @@ class Linear:
         """`self + factor * other`."""
         terms = self.terms + tuple((factor * coefficient, atom) for coefficient, atom in other.terms)
         return Linear(terms, self.constant + factor * other.constant)
+
+    def labelled_on(self, sources: Collection[str | None]) -> "Linear":
+        """The same with rates of these sources over rows with a known label only."""
+        terms = [
+            (c, replace(atom, labelled=not atom.definition.needs_label))
+            if isinstance(atom, Rate) and atom.population.source in sources
+            else (c, atom)
+            for c, atom in self.terms
+        ]
+        return Linear(tuple(terms), self.constant)
 
     def times(self, factor: float) -> "Linear":
         """`factor * self`."""

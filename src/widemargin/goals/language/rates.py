@@ -47,7 +47,7 @@ __all__ = [
 
 def _rate(metric: str, on: Population | None, *baseline: str) -> Expression:
     names = [checked_name(name, "a baseline's name") for name in baseline]
-    return Expression(Linear(((1.0, Rate(metric, as_population(on), *names)),)))
+    return Expression(Linear(((1.0, Rate(metric, as_population(on), names[0] if names else None)),)))
 
 
 def _ratio(name: str, above: Expression, below: Expression, on: Population | None, **arguments: Any) -> Expression:

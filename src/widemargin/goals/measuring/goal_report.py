@@ -15,14 +15,21 @@ from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import plain_value
 from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
-from widemargin.goals.measuring.intervals import Interval, simultaneous_confidence, slack_intervals
-from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
+from widemargin.goals.measuring.intervals import (
+    Interval,
+    NewRows,
+    on_new_rows,
+    simultaneous_confidence,
+    slack_intervals,
+)
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
 
 Verdict = Literal["met", "not met", "undecided", "undefined"]
 Decide = Literal["estimate", "confident"]
 PlainLabel = str | int | float | bool
 
-FORMAT = 1
+FORMAT = 2
+"""2: numerators and denominators, cautions, what to expect on new rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +62,10 @@ class ConstraintReport:
         As in `TiedConstraint`: `n_rows` counts rows of weight > 0, of the smallest population where there are several.
     bundle : str or None
         The bundle that made it.
+    numerator, denominator : float or None
+        Of a ratio (weighted counts, or rates), over the same rows; None for other constraints.
+    new_rows : NewRows or None
+        How often the bound will be missed on new rows, as far as the bootstrap knows; in reports of training.
     """
 
     label: str
@@ -73,6 +84,9 @@ class ConstraintReport:
     interval: Interval | None = None
     n_populations: int = 1
     bundle: str | None = None
+    numerator: float | None = None
+    denominator: float | None = None
+    new_rows: NewRows | None = None
 
     @property
     def ramp_met(self) -> bool:
@@ -108,6 +122,9 @@ class GoalReport:
         How training ended, and what is proved about its result.
     dropped : tuple of Dropped
     notes : tuple of str
+    cautions : tuple of str
+        Why the model may be worth little though its goal is met: it is constant, a constant is as good, a bound will
+        often be missed on new rows.
     confidence : float or None
         Of each interval.
     decide : {"estimate", "confident"}
@@ -127,6 +144,7 @@ class GoalReport:
     certificate: str | None = None
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
     confidence: float | None = None
     decide: Decide = "estimate"
 
@@ -207,7 +225,7 @@ class GoalReport:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
         plain = dataclasses.asdict(self)
         plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "external_rows"):
+        for key in ("constraints", "dropped", "notes", "cautions", "external_rows"):
             plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
         return plain
 
@@ -228,11 +246,13 @@ class GoalReport:
             items = []
             for item in values["constraints"]:
                 interval = None if item["interval"] is None else Interval(**item["interval"])
-                items.append(ConstraintReport(**{**item, "interval": interval}))
+                new_rows = None if item.get("new_rows") is None else NewRows(**item["new_rows"])
+                items.append(ConstraintReport(**{**item, "interval": interval, "new_rows": new_rows}))
             values["constraints"] = tuple(items)
             values["dropped"] = tuple(Dropped(**item) for item in values["dropped"])
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
+            values["cautions"] = tuple(values.get("cautions", ()))
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no report: {error}.") from None
@@ -248,10 +268,11 @@ class GoalReport:
         rows = []
         for item in self.constraints:
             row = dataclasses.asdict(item)
-            interval = row.pop("interval") or {}
-            rows.append(row | {"lower": interval.get("lower"), "upper": interval.get("upper")})
-        names = [field.name for field in dataclasses.fields(ConstraintReport) if field.name != "interval"]
-        return pandas_for_frames().DataFrame(rows, columns=[*names, "lower", "upper"]).set_index("label")
+            interval, new_rows = row.pop("interval") or {}, row.pop("new_rows") or {}
+            row |= {"lower": interval.get("lower"), "upper": interval.get("upper"), "missed": new_rows.get("missed")}
+            rows.append(row)
+        names = [f.name for f in dataclasses.fields(ConstraintReport) if f.name not in ("interval", "new_rows")]
+        return pandas_for_frames().DataFrame(rows, columns=[*names, "lower", "upper", "missed"]).set_index("label")
 
 
 def check_decide(decide: str) -> Decide:
@@ -299,6 +320,8 @@ def make_report(
     certificate: str | None = None,
     notes: Sequence[str] = (),
     random_state: Seed = 0,
+    expect: Predictions | None = None,
+    left_out: bool = False,
 ) -> GoalReport:
     """Measure predictions on a tied goal.
 
@@ -319,6 +342,10 @@ def make_report(
     decide : {"estimate", "confident"}
     status, certificate, notes
         Printed as they are.
+    expect : sequence of ndarray of shape (n_s,), optional
+        0/1 predictions from which to say how often bounds will be missed on new rows.
+    left_out : bool, default=False
+        Whether those are about what models would say that were trained without the row.
     """
     rule, label = check_decide(decide), plain_value(positive_class)
     if rule == "confident" and confidence is None:
@@ -328,6 +355,9 @@ def make_report(
     intervals: Sequence[Interval | None] = [None] * tied.n_constraints
     if confidence is not None:
         intervals = slack_intervals(tied, positive, confidence=confidence, random_state=random_state)
+    expected: Sequence[NewRows | None] = [None] * tied.n_constraints
+    if expect is not None:
+        expected = on_new_rows(tied, expect, left_out=left_out)
     constraints = []
     for j, (item, interval) in enumerate(zip(tied.constraints, intervals, strict=True)):
         slack, met = _finite(measured.slack[j]), bool(measured.met[j])
@@ -349,6 +379,9 @@ def make_report(
                 interval=interval,
                 n_populations=item.n_populations,
                 bundle=item.bundle,
+                numerator=_finite(measured.numerator[j]),
+                denominator=_finite(measured.denominator[j]),
+                new_rows=expected[j],
             )
         )
     rows = dict(zip(tied.sources, tied.n_rows, strict=True))
@@ -366,9 +399,52 @@ def make_report(
         certificate=certificate,
         dropped=tied.dropped,
         notes=tuple(notes),
+        cautions=(*_of_constants(tied, measured, tied.positive_mass(positive), label), *_of_new_rows(constraints)),
         confidence=confidence,
         decide=rule,
     )
+
+
+def _of_constants(tied: TiedGoal, measured: Measured, mass: Floats, label: Label) -> list[str]:
+    """Whether the model decides the same for every row, or a model that does so would be as good."""
+    # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
+    start = tied.space.start[None]
+    main = slice(start, start + tied.space.parts[None].n_cells)
+    n_rows = dict(zip(tied.sources, tied.n_rows, strict=True))[None]
+    positive, whole = float(mass[main].sum()), float(tied.cell_weight[main].sum())
+    for word, share in (("none", 0.0), ("all", 1.0)):
+        if abs(positive - share * whole) <= TOLERANCE * whole:
+            return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]
+    if not tied.has_objective or not np.isfinite(measured.objective):
+        return []
+    for word, constant in (("no", np.zeros_like(mass)), ("every", tied.cell_weight)):
+        other = tied.measure(constant)
+        if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
+            missed = int(np.count_nonzero(~other.met))
+            bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
+            text = f"calling {word} row {label!r} has the objective {other.objective:.4f} (the model:"
+            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."]
+    return []
+
+
+def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
+    """The constraints of which these rows cannot hold the promise."""
+    # A bound that training meets exactly is missed by a hair on half of all new rows however many they are, so what
+    # counts is a miss that matters. A fourth of all draws is what nobody would call bad luck.
+    often = 0.25
+    poor = [(item.new_rows.missed_far, item) for item in constraints if item.new_rows is not None]
+    poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
+    if not poor:
+        return []
+    share, worst = poor[0]
+    assert worst.new_rows is not None
+    number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
+    how = f"by more than {worst.new_rows.far:g} in about {100 * share:.0f}% of draws"
+    rows = (
+        f"bootstrap of the {worst.n_rows} rows under it{'' if worst.new_rows.left_out else ', which flatter the model'}"
+    )
+    cure = "Give more rows, widen the population, or have it proved by confidence=."
+    return [f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}"]
 
 
 def _finite(value: float | np.float64) -> float | None:
@@ -412,10 +488,15 @@ def _columns(report: GoalReport) -> dict[str, list[str]]:
 
 
 def _definition(item: ConstraintReport) -> str:
-    """A constraint as it was written, and the rows that it is measured on."""
+    """A constraint as it was written, both sides of a ratio, and the rows that it is measured on."""
     missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
     which = "smallest population: " if item.n_populations > 1 else ""
-    return f"{item.text}  [{which}{item.n_rows} rows{missing}]"
+    counts = "" if item.denominator is None else f"{item.numerator:.6g} / {item.denominator:.6g}; "
+    new = ""
+    if item.new_rows is not None and item.new_rows.missed > 0.0:
+        by = f", in 10% by more than {item.new_rows.one_in_ten:.2g}" if item.new_rows.one_in_ten else ""
+        new = f"; on new rows missed in about {100 * item.new_rows.missed:.0f}% of draws{by}"
+    return f"{item.text}  [{counts}{which}{item.n_rows} rows{missing}{new}]"
 
 
 def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
@@ -452,6 +533,7 @@ def _tail(report: GoalReport) -> list[str]:
     items = report.constraints
     lines = [f"Dropped: {text}." for text in dropped_texts(report.dropped)]
     lines += [f"Note: {note}" for note in report.notes]
+    lines += [f"Caution: {caution}" for caution in report.cautions]
     if not items:
         return [*lines, "No constraints."]
     summary = f"{sum(item.met for item in items)} of {len(items)} constraints met by the estimate"
@@ -462,6 +544,11 @@ def _tail(report: GoalReport) -> list[str]:
     if any(item.ramp_rate is not None for item in items):
         lines.append("ramp rate: the same for the randomised classifier, + with probability 1/2 + f(x) cut to [0, 1].")
     lines.append("slack: distance of the rate to its bound, on the right side if >= 0.")
+    if expected := [item.new_rows for item in items if item.new_rows is not None and item.new_rows.missed > 0.0]:
+        how = "as the model decides them; if it was fitted to them they flatter it, and it will be missed more often"
+        if expected[0].left_out:
+            how = "each decided as if left out of training (by one Newton step, so about); held-out rows say more"
+        lines.append(f"on new rows: by the bootstrap of these rows, {how}.")
     together = report.simultaneous_confidence
     if report.confidence is not None and any(item.interval is not None for item in items):
         level = f"all hold together with {100 * together:.3g}%" if together else "no level is proved for all together"

@@ -147,6 +147,58 @@ def slack_intervals(
     return tuple(intervals)
 
 
+@dataclass(frozen=True)
+class NewRows:
+    """What the bootstrap of these rows says of a constraint on very many new ones, drawn as these were.
+
+    Attributes
+    ----------
+    missed : float
+        Share of the replicates in which the bound is missed.
+    missed_far : float
+        Share in which it is missed by more than `far`.
+    one_in_ten : float or None
+        By how much it is missed in one of ten replicates; 0 where it is met there, None where it is undefined.
+    far : float
+        In the constraint's units: 0.05, for counts 5% of the bound.
+    left_out : bool
+        Whether each row is decided as if it had been left out of training; else rows that a model was fitted to
+        flatter it, and all of this is too low.
+    """
+
+    missed: float
+    missed_far: float
+    one_in_ten: float | None
+    far: float
+    left_out: bool = False
+
+
+def on_new_rows(
+    tied: TiedGoal, positive: Predictions, *, left_out: bool, n_replicates: int = 400
+) -> tuple[NewRows | None, ...]:
+    """For each constraint what to expect on new rows, for 0/1 predictions; None where it is undefined on these.
+
+    400 replicates know a share to 2.5 points, which is finer than the word "about" that it is told with.
+    """
+    measured = tied.measure(tied.positive_mass(positive))
+    rows, expected = tally(tied, positive), list[NewRows | None]()
+    for j, item in enumerate(tied.constraints):
+        if np.isnan(measured.slack[j]):
+            expected.append(None)
+            continue
+        # A fixed seed for each constraint: the same model on the same rows is told the same.
+        slack, _ = slack_replicates(item, tied, rows, n_replicates, np.random.default_rng([0, j]))
+        slack = np.where(np.isnan(slack), -np.inf, slack)  # an undefined one is not met
+        bound = float(measured.bound[j])
+        far = 0.05 * max(1.0, abs(bound))
+        allowed = -1e-9 * max(1.0, abs(bound))
+        tenth = float(np.quantile(slack, 0.1, method="lower"))
+        missed, missed_far = float((slack < allowed).mean()), float((slack < -far).mean())
+        by = max(0.0, -tenth) if np.isfinite(tenth) else None
+        expected.append(NewRows(missed, missed_far, by, far, left_out))
+    return tuple(expected)
+
+
 def _proportion_ends(
     item: TiedConstraint, tied: TiedGoal, mass: Floats, confidence: float
 ) -> tuple[float, float] | None:

@@ -149,14 +149,15 @@ class RateTable:
                 label = part.label[which]
                 # Many rates share a population, and many a metric: each is looked at once.
                 members: dict[Rows, Bools] = {}
-                conditions: dict[tuple[str, str | None], list[Bools]] = {}
+                conditions: dict[tuple[str, str | None, bool], list[Bools]] = {}
                 for j, rate in here:
-                    rows, kind, metric = rate.population.rows, (rate.metric, rate.baseline), rate.definition
+                    rows, metric = rate.population.rows, rate.definition
+                    kind = rate.metric, rate.baseline, rate.labelled
                     if rows not in members:
                         members[rows] = part.member(rows, which)
                     if kind not in conditions:
                         answers = None if rate.baseline is None else part.baselines[rate.baseline][which]
-                        usable = label != 0 if metric.needs_label else np.ones(label.shape, bool)
+                        usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
                         parts = metric.alpha, metric.beta, (metric.over or When(),)
                         conditions[kind] = [_matching(whens, usable, label, answers) for whens in parts]
                     masks[0, j] = members[rows]
@@ -259,26 +260,32 @@ def form_value(form: Linear, table: RateTable, values: Floats) -> Floats:
 def ratio_value(ratio: Ratio, table: RateTable, values: Floats) -> tuple[Floats, Floats]:
     """Value of a ratio and its denominator; the value is NaN where the denominator is zero."""
     above = form_value(ratio.numerator, table, values)
-    below = form_value(ratio.denominator, table, values)
-    largest = abs(ratio.denominator.constant)
-    for coefficient, atom in ratio.denominator.terms:
+    below, defined = denominator_value(ratio.denominator, table, values)
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=defined), below
+
+
+def denominator_value(form: Linear, table: RateTable, values: Floats) -> tuple[Floats, Bools]:
+    """Value of a denominator, and whether it is more than the rounding of one that is zero."""
+    largest = abs(form.constant)
+    for coefficient, atom in form.terms:
         if isinstance(atom, Rate):
             largest += abs(coefficient) * table.cap[table.place[atom]]
-    defined = below > 1e-12 * largest  # less is the rounding of a denominator that is zero
-    return np.divide(above, below, out=np.full_like(above, np.nan), where=defined), below
+    below = form_value(form, table, values)
+    return below, below > 1e-12 * largest
 
 
 class Standing(NamedTuple):
     """Where a constraint stands, in the user's units (scalars, or arrays of B replicates).
 
-    For a constraint with a ratio, `value` is the ratio, `bound` the number it is compared with, `denominator` its
-    denominator; for any other, `value` is the left-hand side, `bound` the value of the right-hand side, and
-    `denominator` is NaN. A `slack` >= 0 is met, NaN is undefined.
+    For a constraint with a ratio, `value` is the ratio, `bound` the number it is compared with, `numerator` and
+    `denominator` are its two sides; for any other, `value` is the left-hand side, `bound` the value of the right-hand
+    side, and both are NaN. A `slack` >= 0 is met, NaN is undefined.
     """
 
     value: Floats
     bound: Floats
     slack: Floats
+    numerator: Floats
     denominator: Floats
 
 
@@ -288,11 +295,15 @@ def constraint_standing(
     """Value, bound and slack of one constraint, from the values of the rates."""
     if cleared.ratio is not None and cleared.ratio_bound is not None:
         value, denominator = ratio_value(cleared.ratio, table, values)
+        numerator = form_value(cleared.ratio.numerator, table, values)
         bound = np.full_like(value, cleared.ratio_bound)
     else:
         value, bound = form_value(constraint.lhs, table, values), form_value(constraint.rhs, table, values)
-        denominator = np.full_like(value, np.nan)
-    return Standing(value, bound, value - bound if cleared.sense == ">=" else bound - value, denominator)
+        numerator = denominator = np.full_like(value, np.nan)
+    slack = value - bound if cleared.sense == ">=" else bound - value
+    if cleared.denominator is not None:
+        slack = np.where(denominator_value(cleared.denominator, table, values)[1], slack, np.nan)
+    return Standing(value, bound, slack, numerator, denominator)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -307,7 +318,7 @@ class Measured:
         Left-hand side and right-hand side of each constraint; for a ratio, the ratio and its bound.
     slack : ndarray of shape (m,)
         How far on the right side of its bound a constraint is; negative: violated; NaN: undefined.
-    denominator : ndarray of shape (m,)
+    numerator, denominator : ndarray of shape (m,)
         Of the ratios; NaN for other constraints.
     """
 
@@ -315,11 +326,12 @@ class Measured:
     value: Floats
     bound: Floats
     slack: Floats
+    numerator: Floats
     denominator: Floats
 
     @property
     def undefined(self) -> Bools:
-        """Constraints whose ratio is 0/0 or has another zero denominator."""
+        """Constraints whose denominator is zero (see `ClearedConstraint`)."""
         return np.isnan(self.slack)
 
     @property

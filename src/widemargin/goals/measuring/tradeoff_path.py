@@ -319,6 +319,12 @@ class TradeoffPath:
             Into how many stretches the points that meet the goal are divided; default: at most 5. With more of them
             the differences get smaller and their errors do not.
 
+        Returns
+        -------
+        tuple of Price
+            Of 0 where the bound has slack: where the model of the laxer end reaches the stricter bound on the training
+            rows all the same, nothing has to be paid for asking.
+
         Raises
         ------
         DataError
@@ -341,8 +347,22 @@ class TradeoffPath:
             width = float(self.values[j] - self.values[i])
             change = float(self.held_out.objective[j] - self.held_out.objective[i])
             error = self.held_out.difference_error(int(i), int(j)) / width
+            if self._has_slack(int(i), int(j)):
+                change = error = 0.0
             stretches_prices.append(Price(float(self.values[i]), float(self.values[j]), change / width, error))
         return tuple(stretches_prices)
+
+    def _has_slack(self, i: int, j: int) -> bool:
+        """Whether the model at the laxer of two values reaches the stricter one on the training rows."""
+        reached, rounding = self.training.reached, 1e-9
+        known = np.flatnonzero(self.met & np.isfinite(reached))
+        # The side of the bounds on which the models lie says whether it is a floor or a ceiling.
+        over = reached[known] - self.values[known]
+        if not {i, j} <= set(known.tolist()) or not np.any(np.abs(over) > rounding):
+            return False
+        if (over >= -rounding).all():
+            return bool(reached[i] >= self.values[j] - rounding)
+        return bool((over <= rounding).all() and reached[j] <= self.values[i] + rounding)
 
     def to_frame(self) -> Any:
         """One row per point as a pandas DataFrame, indexed by the value.

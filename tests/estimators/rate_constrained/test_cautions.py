@@ -1,0 +1,110 @@
+"""What a fit says of a model that may be worth little though its goal is met."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from widemargin import GoalThresholdClassifier, KernelSVC, RateConstrainedClassifier, audit
+from widemargin.exceptions import DoubtfulModelWarning
+from widemargin.goals.measuring.goal_report import GoalReport
+
+
+def noise(seed, n=400, d=3, positives=0.1):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)), (rng.random(n) < positives).astype(int)
+
+
+def signal(rng, n, d, direction):
+    """Rows of which a linear model decides about four of five rightly."""
+    X = rng.normal(size=(n, d))
+    return X, (X @ direction + 1.5 * np.linalg.norm(direction) * rng.normal(size=n) > 0.0).astype(int)
+
+
+@pytest.mark.parametrize("model", [
+    RateConstrainedClassifier(), GoalThresholdClassifier(LogisticRegression(), "subject to accuracy() >= 0.5"),
+])  # fmt: skip
+def test_a_constant_model_is_named(model):
+    X, y = noise(0)
+    with pytest.warns(DoubtfulModelWarning, match="the model is constant: it calls none of the .* rows 1"):
+        model.fit(np.zeros_like(X), y)
+    assert "Caution: the model is constant" in str(model.goal_report_)
+    assert GoalReport.from_dict(model.goal_report_.to_dict()) == model.goal_report_
+
+
+def test_a_model_that_a_constant_beats_is_named():
+    y = np.r_[np.ones(10, int), np.zeros(90, int)]
+    worse, better = np.r_[np.zeros(10, int), np.ones(5, int), np.zeros(85, int)], y.copy()
+    better[:3] = 0
+    (text,) = audit(worse, "minimize error_rate()", y=y).cautions
+    assert "a constant is no worse: calling no row 1 has the objective 0.1000 (the model: 0.1500)" in text
+    assert audit(better, "minimize error_rate()", y=y).cautions == ()
+    # a constant that misses what the model meets beats nothing
+    some = np.r_[np.ones(6, int), np.zeros(4, int), np.ones(40, int), np.zeros(50, int)]
+    assert audit(some, "subject to recall() >= 0.5\nsubject to positive_rate() <= 0.6", y=y).cautions == ()
+    assert audit(some, "subject to positive_rate() <= 0.6", y=y).cautions != ()
+
+
+def test_populations_too_small_for_their_bound_are_named():
+    rng = np.random.default_rng(1)
+    X, y = signal(rng, 600, 6, np.ones(6))
+    table = pa.table({"group": np.where(rng.random(600) < 0.06, "few", "many")})
+    goal = "subject to equal_opportunity(group, difference=0.02)"
+    with pytest.warns(DoubtfulModelWarning, match="will often be missed on new rows: .* by more than 0.05 in about"):
+        model = RateConstrainedClassifier(goal).fit(X, y, populations=table)
+    report = model.goal_report_
+    assert report.passed
+    expected = max(item.new_rows.missed_far for item in report.constraints)
+    assert 0.25 <= expected <= 1.0
+    assert "on new rows missed in about" in str(report) and "as if left out of training" in str(report)
+    # of enough rows for a bound that is far away nothing is said
+    easy = RateConstrainedClassifier("subject to recall() >= 0.5").fit(X, y)
+    assert easy.goal_report_.cautions == () and easy.goal_report_.constraints[0].new_rows.missed < 0.05
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_what_is_foretold_of_new_rows_comes_true(kind):
+    """A floor that training meets exactly, on many columns: nearly every model misses it, and every fit says so.
+
+    The bootstrap of the training rows as they are says a half of the draws, whatever the number of columns.
+    """
+    rng, foretold, came, flattered = np.random.default_rng(2), [], [], []
+    for _ in range(6):
+        direction = rng.normal(size=30)
+        X, y = signal(rng, 800, 30, direction)
+        model = RateConstrainedClassifier("subject to recall() >= 0.8").fit(kind(X), y)
+        item = model.goal_report_.constraints[0]
+        new_X, new_y = signal(rng, 20_000, 30, direction)
+        foretold.append(item.new_rows.missed)
+        came.append(model.predict(kind(new_X))[new_y == 1].mean() < 0.8)
+        flattered.append(item.rate)
+    assert min(flattered) >= 0.8
+    assert np.mean(came) >= 5 / 6
+    assert abs(np.mean(foretold) - np.mean(came)) < 0.25
+
+
+def test_the_certificate_says_of_which_bounds_it_is():
+    rng = np.random.default_rng(0)
+    X, y = signal(rng, 500, 5, np.ones(5))
+    texts = []
+    for goal in ("minimize error_rate()", "subject to recall() >= 0.8\nsubject to false_positive_rate() <= 0.5"):
+        model = RateConstrainedClassifier(goal).fit(X, y)
+        texts.append(model.goal_report_.certificate)
+    assert "bounds" not in texts[0]
+    assert ("whose bounds were" in texts[1]) == (model.n_rounds_ > 0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("model", [RateConstrainedClassifier(), RateConstrainedClassifier(kernel="linear"),
+                                   KernelSVC(kernel="linear")])  # fmt: skip
+def test_scaled_down_columns_are_named(model, kind, recwarn):
+    X, y = signal(np.random.default_rng(0), 300, 4, np.ones(4))
+    one = X.copy()
+    one[:, 2] *= 1e-6
+    model.fit(kind(X), y)
+    assert not [item for item in recwarn if item.category is DoubtfulModelWarning]
+    with pytest.warns(DoubtfulModelWarning, match="feature 2 is at most .*Scale the features"):
+        model.fit(kind(one), y)
+    with pytest.warns(DoubtfulModelWarning, match="features 0, 1, 2 and 1 more are .* nearly constant"):
+        model.fit(kind(1e-6 * X), y)

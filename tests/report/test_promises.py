@@ -1,0 +1,81 @@
+"""The cards and the movable bounds say the same of the same rule; prices never claim what the path contradicts."""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from testing.trade_offs import made_path
+
+from widemargin import RateConstrainedClassifier, tradeoff_path
+from widemargin.report import html_report
+from widemargin.report.tradeoff import _rates_of_rules, price_sentence
+from widemargin.report.words import Unit
+
+NAMES = 'w = population(s == "w")\nm = population(s == "m")\nminimize error_rate()\nsubject to floor: recall() >= '
+RULES = [
+    ("fair: positive_rate(w) >= {} * positive_rate(m)", 0.8, 0.6),
+    ("fair: {} * positive_rate(m) <= positive_rate(w)", 0.8, 0.6),
+    ("fair: demographic_parity(s, ratio={})", 0.8, 0.6),
+    ("fair: demographic_parity(s, difference={})", 0.05, 0.1),
+    ("fair: {} >= false_positive_rate()", 0.4, 0.5),
+    ("positive_rate(w) >= {} * positive_rate(m)", 0.8, 0.6),
+]
+
+
+@pytest.mark.parametrize(("rule", "asked", "promised"), RULES)
+@pytest.mark.parametrize("sweeps_rule", [True, False])
+def test_the_movable_bound_says_what_the_cards_say(rule, asked, promised, sweeps_rule):
+    rng = np.random.default_rng(3)
+    s = rng.choice(["w", "m"], 600)
+    X = rng.normal(size=(600, 3)) + 0.5 * (s == "m")[:, None]
+    y, table = (X[:, 0] + rng.normal(size=600) > 0.3).astype(int), pa.table({"s": s})
+    trained = f"{NAMES}0.7\nsubject to {rule.format(asked)}"
+    goal = f"{NAMES}0.6\nsubject to {rule.format(promised)}"
+    train, held = np.arange(400), np.arange(400, 600)
+    name = ("fair" if rule.startswith("fair") else rule.format(asked)) if sweeps_rule else "floor"
+    path = tradeoff_path(
+        RateConstrainedClassifier(trained, on_infeasible="warn"), X[train], y[train], constraint=name,
+        values=[asked if sweeps_rule else 0.7], populations=table.take(train),
+        validation=(X[held], y[held], table.take(held)),
+    )  # fmt: skip
+    page = html_report(
+        path.model(0), goal, X[held], y[held], populations=table.take(held), trained_goal=trained, paths=[path]
+    )
+    lines = _rates_of_rules(page.content, path)
+    assert len(lines) == len(page.content.report.constraints)
+    for (_, unit, rate, bound, kept, sign), item in zip(lines, page.content.report.constraints, strict=True):
+        assert (rate[0], bound[0]) == pytest.approx((item.rate, item.bound)), item.text
+        assert (kept[0], unit) == (item.met, Unit.SHARE)
+        assert sign[0] == {">=": "≥", "<=": "≤"}[item.sense]
+
+
+def prices_of(rule, **changes):
+    """What the card of a swept rule says its price is."""
+    rng = np.random.default_rng(0)
+    y, table = rng.integers(0, 2, 80), pa.table({"s": rng.choice(["a", "b"], 80)})
+    path = made_path(**changes)
+    page = html_report(rng.integers(0, 2, 80), f"subject to parity: {rule}", y=y, populations=table, paths=[path])
+    return [price_sentence(page.content, item, Unit.SHARE) for item in page.content.report.constraints]
+
+
+def test_a_bound_with_slack_has_price_0():
+    path = made_path()
+    far = dataclasses.replace(path.training, reached=np.full(5, 1.5))
+    assert [(price.price, price.standard_error) for price in made_path(training=far).prices()] == [(0.0, 0.0)] * 3
+    partly = dataclasses.replace(path.training, reached=np.array([0.45, 0.45, 0.6, 0.8, 1.0]))
+    assert [price.price == 0.0 for price in made_path(training=partly).prices()] == [True, False, False]
+    ceiling = dataclasses.replace(path.training, reached=np.array([0.1, 0.25, 0.35, 0.4, 0.9]))
+    assert [price.price == 0.0 for price in made_path(training=ceiling).prices()] == [False, True, False]
+    said = "one point more costs nothing: the bound has slack between 20\u00a0% and 100\u00a0%."
+    assert prices_of("recall() >= 0.4", training=far) == [said]
+
+
+@pytest.mark.parametrize("covariance", [1e-9, 1e-2])
+def test_a_stricter_bound_is_never_said_to_save(covariance):
+    """Held-out rows can show that by chance; a number with that sign would contradict what a bound is."""
+    held = made_path().held_out
+    falls = dataclasses.replace(held, objective=held.objective[::-1].copy(), covariance=covariance * np.eye(5))
+    (text,) = prices_of("recall() >= 0.4", held_out=falls)
+    assert "costs nothing that these rows can show" in text
+    assert "−" not in text and "saves" not in text
