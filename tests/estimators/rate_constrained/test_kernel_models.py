@@ -133,7 +133,9 @@ def test_sparse_equals_dense(data, feature_map, index):
 @pytest.mark.parametrize("feature_map", [None, "fourier", "nystroem"])
 def test_float32_data(data, feature_map):
     single, double = (
-        fit((data[0].astype(kind), data[1]), feature_map=feature_map, n_components=50) for kind in (np.float32, float)
+        # Ramp rates follow the scores smoothly; moves by 0/1 rates end elsewhere where a single row turns.
+        fit((data[0].astype(kind), data[1]), feature_map=feature_map, n_components=50, enforce="randomized")
+        for kind in (np.float32, float)
     )
     assert abs(single.goal_report_.objective - double.goal_report_.objective) <= 0.02
     np.testing.assert_allclose(

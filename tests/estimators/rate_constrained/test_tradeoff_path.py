@@ -155,7 +155,7 @@ def test_a_bundle_and_a_function_of_goals(data):
     assert np.isnan(weighted.training.reached).all()
     assert "least slack" in str(weighted)
     positive = [(weighted.model(i).predict(X) == 1).mean() for i in range(2)]
-    assert positive[1] < positive[0]
+    assert positive[1] <= positive[0]  # each has the best model of both, so a price never buys more of what it is on
 
 
 def test_external_rows_and_weights(data):

@@ -354,34 +354,6 @@ def test_an_empty_ladder_is_refused() -> None:
         walk([1.0], MajorizeOptions(rhos=()))
 
 
-# slope continuation
-
-
-def test_slopes_come_first_and_the_result_is_of_the_asked_problem() -> None:
-    problem, _, _ = random_ramp_problem(2, 300, 6, 2, lam=1e-3)
-    result = minimise_ramp(problem, newton.solve, MajorizeOptions(steps=1, slopes=(30.0, 5.0)))
-    lams = [entry["lam"] for entry in result.history]
-    assert lams[:4] == pytest.approx([0.03, 0.03, 0.005, 0.005])
-    assert set(lams[4:]) == {1e-3}
-    assert_consistent(problem, result)
-    assert result.certified
-    assert result.subproblem.gap <= 1e-4
-
-
-def test_an_interrupt_among_the_slopes_measures_by_the_asked_problem() -> None:
-    problem, _, _ = random_ramp_problem(2, 300, 6, 2, lam=1e-3)
-
-    def interrupt(progress: Progress) -> None:
-        if progress.iteration == 2:
-            raise KeyboardInterrupt
-
-    budget = Budget(callbacks=(interrupt,))
-    result = minimise_ramp(problem, newton.solve, MajorizeOptions(slopes=(30.0, 5.0)), budget=budget)
-    assert result.status is Status.INTERRUPTED
-    assert not result.certified
-    assert_consistent(problem, result)
-
-
 @pytest.mark.parametrize("rho", [1.0, 10.0])
 def test_a_plateau_at_the_start_is_left_by_more_exact_steps(rho: float) -> None:
     """Steps of 1e-3 and 1e-4 gain nothing, those of 1e-5 do: they are made at the first penalty, not at later ones."""

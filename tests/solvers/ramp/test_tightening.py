@@ -1,6 +1,6 @@
 """Tightening: what it returns with violation 0 is met, and it never returns less than its first candidate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,10 +14,25 @@ from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress, Status
 from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
-from widemargin.solvers.ramp.tightening import Candidate, Enforced, Judge, enforce
+from widemargin.solvers.ramp.pool import Candidate, Pool
+from widemargin.solvers.ramp.tightening import Enforced, enforce
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
 OPTIONS = MajorizeOptions()
+
+Judge = Callable[[RampResult], Candidate]
+
+
+@dataclass
+class Judged:
+    """Measures made of a judge and of moves."""
+
+    judge: Judge
+    moves: Any = None
+
+
+def pool_of(judge: Judge, moves: Any = None) -> Pool:
+    return Pool(Judged(judge, moves))  # type: ignore[arg-type]
 
 
 def deterministic(problem: RateConstrainedProblem, seen: list[Candidate]) -> Judge:
@@ -63,7 +78,7 @@ def test_what_is_called_met_is_met_and_nothing_beats_it(
 ) -> None:
     problem, _, _ = random_ramp_problem(seed, 150, 4, m, lam=5e-3, slack=slack, fit_intercept=fit_intercept)
     seen: list[Candidate] = []
-    found = enforce(problem, newton.solve, deterministic(problem, seen), OPTIONS, give_back=give_back)
+    found = enforce(problem, newton.solve, pool_of(deterministic(problem, seen)), OPTIONS, give_back=give_back)
     objective, excess = zero_one(problem, found.best.w, found.best.b)
     assert found.best.objective == pytest.approx(objective, abs=1e-12)
     np.testing.assert_allclose(found.best.excess, excess, rtol=0, atol=1e-12)
@@ -82,7 +97,7 @@ def test_tightening_reaches_the_bounds_where_the_ramp_solution_misses_them() -> 
     for seed in range(40):
         problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02, fit_intercept=False)
         seen: list[Candidate] = []
-        found = enforce(problem, newton.solve, deterministic(problem, seen), OPTIONS)
+        found = enforce(problem, newton.solve, pool_of(deterministic(problem, seen)), OPTIONS)
         if seen[0].violation > 0.0:
             missed += 1
             repaired += found.best.violation == 0.0
@@ -96,7 +111,7 @@ def test_giving_back_pays() -> None:
     for seed in range(20):
         problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02)
         without, with_it = (
-            enforce(problem, newton.solve, deterministic(problem, []), OPTIONS, give_back=give_back).best
+            enforce(problem, newton.solve, pool_of(deterministic(problem, [])), OPTIONS, give_back=give_back).best
             for give_back in (False, True)
         )
         if without.violation == 0.0:
@@ -167,11 +182,13 @@ def scripted(
     *,
     share: float = 0.5,
     rhos: tuple[float, ...] = (1.0,),
+    moves: Any = None,
     **options: Any,
 ) -> tuple[Enforced, Script]:
     """Run the rounds of a script."""
     script = Script(verdicts, share)
-    return enforce(Bounded(), script.convex, script.judge, MajorizeOptions(steps=1, rhos=rhos), **options), script
+    pool = pool_of(script.judge, moves)
+    return enforce(Bounded(), script.convex, pool, MajorizeOptions(steps=1, rhos=rhos), **options), script
 
 
 def test_a_miss_tightens_by_more_than_the_miss() -> None:
@@ -256,7 +273,7 @@ def test_rounds_keep_the_penalty_that_made_the_bounds_hold() -> None:
         used.append(0.0)
         return replace(judge_hard(solution), excess=np.array([0.01, 0.01]), before_shift=np.array([0.01, 0.01]))
 
-    enforce(problem, convex, judge, MajorizeOptions(rhos=(10.0, 100.0)), rounds=2)
+    enforce(problem, convex, pool_of(judge), MajorizeOptions(rhos=(10.0, 100.0)), rounds=2)
     assert set(used[used.index(0.0) :]) == {0.0, 10.0}
 
 
@@ -296,17 +313,17 @@ def test_rounding_is_no_violation() -> None:
 class Scribe:
     """Moves that note what they were asked, and give candidates of a given objective and excess."""
 
-    def __init__(self, between: tuple[float, float] | None = None, repaired: tuple[float, float] | None = None) -> None:
-        self.given, self.mended = between, repaired
+    def __init__(self, between: tuple[float, float] | None = None, polished: tuple[float, float] | None = None) -> None:
+        self.given, self.polished = between, polished
         self.asked: list[str] = []
 
     def between(self, one: Candidate, other: Candidate) -> Candidate:
         self.asked.append(f"between {one.objective} and {other.objective}")
         return one if self.given is None else self.made(one, self.given)
 
-    def repair(self, missed: Candidate, budget: Budget) -> Candidate:
-        self.asked.append(f"repair {missed.objective}")
-        return missed if self.mended is None else self.made(missed, self.mended)
+    def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
+        self.asked.append(f"polish {candidates[0].objective}")
+        return [] if self.polished is None else [self.made(candidates[0], self.polished)]
 
     @staticmethod
     def made(like: Candidate, numbers: tuple[float, float]) -> Candidate:
@@ -317,21 +334,20 @@ def test_between_two_rounds_lies_a_better_one_that_does_not_steer_the_rounds() -
     verdicts = [(1.0, -0.02, -0.02), (0.8, 0.01, 0.01), (0.9, -0.001, -0.001)]
     moves = Scribe(between=(0.85, 0.0))
     found, script = scripted(verdicts, moves=moves)
-    assert moves.asked == ["between 1.0 and 0.8", "between 1.0 and 0.9"]
+    assert moves.asked == ["between 1.0 and 0.8", "between 1.0 and 0.9", "polish 0.85"]
     assert (found.best.objective, found.best.how) == (0.85, "moved")
     assert script.by == scripted(verdicts)[1].by
 
 
-def test_only_what_no_round_meets_is_repaired() -> None:
+def test_the_best_of_all_rounds_is_polished() -> None:
     missed = [(1.0, 0.01, 0.01)] * 9
-    moves = Scribe(repaired=(1.3, 0.0))
+    moves = Scribe(polished=(1.3, 0.0))
     found, _ = scripted(missed, moves=moves)
-    assert moves.asked[-1] == "repair 1.0"
+    assert moves.asked[-1] == "polish 1.0"
     assert (found.best.objective, found.best.violation) == (1.3, 0.0)
-    moves = Scribe(repaired=(0.1, 0.0))
+    moves = Scribe(polished=(1.2, 0.0))  # no better than what a round has met
     assert scripted([(1.0, 0.01, 0.01), (1.1, 0.0, 0.0)], moves=moves)[0].best.objective == 1.1
-    assert not any(asked.startswith("repair") for asked in moves.asked)
-    moves = Scribe(repaired=(0.1, 0.0))
+    moves = Scribe(polished=(0.1, 0.0))
     assert scripted(missed, moves=moves, budget=Budget(seconds=0.0))[0].best.violation > 0.0
     assert moves.asked == []
 
@@ -347,8 +363,10 @@ def test_a_known_solution_is_not_sought_again() -> None:
     problem, _, _ = random_ramp_problem(3, 200, 4, 2, lam=5e-3)
     judge = deterministic(problem, [])
     known = minimise_ramp(problem, newton.solve, OPTIONS)
-    again = enforce(problem, newton.solve, judge, OPTIONS, first=known)
-    fresh = enforce(problem, newton.solve, judge, OPTIONS)
+    again = enforce(problem, newton.solve, pool_of(judge), OPTIONS, first=known)
+    fresh = enforce(problem, newton.solve, pool_of(judge), OPTIONS)
     np.testing.assert_array_equal(again.best.w, fresh.best.w)
-    warm = enforce(problem, newton.solve, judge, OPTIONS, start=(known.w, known.b), state=known.subproblem.state)
+    warm = enforce(
+        problem, newton.solve, pool_of(judge), OPTIONS, start=(known.w, known.b), state=known.subproblem.state
+    )
     assert warm.n_iter < fresh.n_iter

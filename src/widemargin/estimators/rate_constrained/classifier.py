@@ -37,6 +37,7 @@ from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS
+from widemargin.solvers.ramp.majorization import MajorizeOptions
 
 PREVIOUS = "model before refit"
 """Name of the baseline that the deployed model becomes."""
@@ -73,8 +74,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Train a linear model on `n_components` features whose inner products approximate the kernel: time and memory
         are linear in the rows. "fourier" is for "rbf"; "nystroem" for any named kernel.
     max_steps : int, default=5
-        Majorisation steps, the last one included (one more with C >= 1, where the first four are taken with stronger
-        regularisers). More fit the training rows more closely, not better unseen ones.
+        Majorisation steps of a descent, the last one included. From 3 on the regulariser that C asks for is reached
+        over two stronger ones, with two steps fewer each. More steps fit the training rows more closely.
     pos_label : label, default=None
         The class that rates call positive; None means `classes_[1]`.
     baselines : dict of str to fitted classifier, default=None
@@ -339,9 +340,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
         50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
-        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Repairs and interpolations of `fit`
-        that move single coordinates by 0/1 rates are left out: each would be a pass. The appendix's generalisation
-        bound is not computed.
+        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Interpolations and the polish of
+        `fit`, which move along single directions by 0/1 rates, are left out: each would be a pass. The appendix's
+        generalisation bound is not computed.
         """
         self._validate_params()
         self._forget_refits()
@@ -530,7 +531,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     def _plan(self, whole_weight: float) -> steps.Plan:
         """How to train on rows of this weight."""
         options = self._options
-        descent = steps.step_plan(self.C, self.max_steps, options.tol, options.step_tol)
+        descent = MajorizeOptions(steps=self.max_steps - 1, tol=options.tol, loose_tol=options.step_tol)
         return steps.Plan(2.0 / (whole_weight * self.C), options.fit_intercept, self.enforce, options.solver, descent)
 
 

@@ -1,9 +1,7 @@
 """Settings (C, steps) trained and measured on the folds of a cross-validation, and the choice among them.
 
-*Training.* Goals are tied and rows merged once a fold; a setting with more steps goes on from the one with fewer; and
-the first convex step of each C, the dearest one, starts from the solution of the last C's first step (a fifth fewer
-Newton steps on a9a). Majorisation itself starts anew for every C, so what is measured is what
-`RateConstrainedClassifier(C=C, max_steps=steps)`, fitted from nothing to the fold's rows, would be.
+*Training.* Goals are tied and rows merged once a fold. The search starts anew for every setting, so what is measured is
+what `RateConstrainedClassifier(C=C, max_steps=steps)`, fitted to the fold's rows, would be.
 
 *Choice.* A bound that training meets with equality is missed by half of all equally good models on other rows, so a
 setting is not thrown out for being on the wrong side, only for being there by more than noise: where, for some
@@ -19,7 +17,7 @@ within one standard error of the best one's (Breiman et al. 1984).
 import copy
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -37,9 +35,9 @@ from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.measuring.intervals import covariance, objective_influence, slack_variances
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import build_problem
-from widemargin.solvers.base import Budget, ConvexState
-from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
-from widemargin.solvers.ramp.tightening import enforce_from_two_starts
+from widemargin.solvers.base import Budget
+from widemargin.solvers.ramp.majorization import MajorizeOptions
+from widemargin.solvers.ramp.search import search
 
 
 class Setting(NamedTuple):
@@ -212,28 +210,13 @@ def fold_measures(
     space = plain._space(matrices[0], weight, n_sources=len(matrices))
     flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
     flat, convex = steps.with_solver(flat, space, options.solver)
-    before: tuple[Setting, MajorizeOptions, RampResult] | None = None  # the setting trained last, and its solution
-    first: ConvexState | None = None  # the solution of its C's first convex step
     for setting in settings:
         began = time.perf_counter()
         problem = flat.with_lam(2.0 / (total * setting.C))
-        plan = run = steps.step_plan(setting.C, setting.steps, options.step_tol, options.step_tol)
-        watched, state = steps.Watched(convex), first
-        start: steps.Solution | None = None
-        if before is not None and before[0].C == setting.C and before[1].slopes == plan.slopes:
-            done, prior = before[0].steps, before[2]
-            if (
-                prior.rho == plan.rhos[0]
-            ):  # its steps are the first ones of this setting's: no larger penalty was needed
-                run = replace(plan, steps=setting.steps - done - 1, slopes=())
-                start, state, watched.first = (prior.w, prior.b), prior.subproblem.state, first
+        plan = MajorizeOptions(steps=setting.steps - 1, tol=options.step_tol, loose_tol=options.step_tol)
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
-            solution = minimise_ramp(problem, watched, run, start=start, state=state, budget=budget)
-            best = enforce_from_two_starts(
-                problem, watched, measures, plan, hard=hard, give_back=measures is hard, budget=budget, known=solution
-            ).best
-        before, first = (setting, plan, solution), watched.first
+            best = search(problem, convex, measures, plan, hard=hard, give_back=measures is hard, budget=budget).best
         if budget.exhausted:
             return
         scores = plain._at(space, best.w, best.b)._positive_scores(held.matrices)

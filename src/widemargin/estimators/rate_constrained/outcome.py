@@ -232,9 +232,11 @@ def find_out(
         pulling = [item.label for item, end, miss in zip(items, limit, missed, strict=True) if end or miss]
         return Infeasibility(hard_ones, soft_ones, tuple(pulling))
     values, bounds = {}, {}
-    for j, (w, b) in diagnosis.nearest.items():
-        at = measured(w, b)
-        if not at.undefined[j]:
+    for j, models in diagnosis.nearest.items():
+        # The best by the constraint's own units: of ratios the cleared form, which is searched by, ranks otherwise.
+        reached = [at for at in (measured(w, b) for w, b in models) if not at.undefined[j]]
+        if reached:
+            at = max(reached, key=lambda at: float(at.slack[j]))
             values[items[j].label], bounds[items[j].label] = float(at.value[j]), float(at.bound[j])
     conflict = tuple(items[j].label for j in diagnosis.conflict)
     return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, bounds)

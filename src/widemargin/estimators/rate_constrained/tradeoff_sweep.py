@@ -24,7 +24,9 @@ from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexState, Status
-from widemargin.solvers.ramp.tightening import Enforced, enforce, enforce_from_two_starts
+from widemargin.solvers.ramp.pool import Pool
+from widemargin.solvers.ramp.search import search
+from widemargin.solvers.ramp.tightening import Enforced, enforce
 
 
 @dataclass
@@ -113,7 +115,7 @@ class GoalSeries:
     ) -> None:  # fmt: skip
         self.sources, self.space, self.plan, self.budget = sources, space, plan, budget
         self.features = space.features(matrices)
-        self.warm = replace(plan.steps, steps=most - 1, slopes=(), tol=plan.steps.loose_tol, stall=stall)
+        self.warm = replace(plan.steps, steps=most - 1, tol=plan.steps.loose_tol, stall=stall)
         self._tied: TiedGoal | None = None
         self._flat: RateConstrainedProblem | None = None
         self._last: Neighbour | None = None
@@ -141,7 +143,7 @@ class GoalSeries:
         measures, hard = steps.make_measures(problem, self.plan.enforce)
         convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
-        search: Enforced | None = None
+        found: Enforced | None = None
         if before is not None and before.n_constraints == problem.n_constraints:
             # The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias
             # hides it. The penalty does not: a neighbour will need it too.
@@ -149,22 +151,31 @@ class GoalSeries:
             if state is not None and state.v.shape[0] != problem.n_constraints:  # the plain SVM was trained last
                 state = state._replace(v=np.zeros(problem.n_constraints))
             warm = replace(self.warm, rhos=tuple(rho for rho in self.warm.rhos if rho >= before.rho))
-            search = enforce(
-                problem, convex, measures.judge, warm, give_back=give_back, moves=measures.moves,
-                start=(before.w, before.b), state=state, budget=self.budget,
+            found = enforce(
+                problem, convex, Pool(measures), warm, give_back=give_back, start=(before.w, before.b), state=state,
+                budget=self.budget,
             )  # fmt: skip
         # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
-        alike = before is not None and search is not None and before.met == (search.best.violation <= 0.0)
-        if search is None or ((resumed or not alike) and not self.budget.exhausted):
-            cold = enforce_from_two_starts(
+        alike = before is not None and found is not None and before.met == (found.best.violation <= 0.0)
+        if found is None or ((resumed or not alike) and not self.budget.exhausted):
+            cold = search(
                 problem, convex, measures, self.plan.steps, hard=hard, give_back=give_back, budget=self.budget
             )
-            search = cold if search is None or cold.best.beats(search.best) else search
-        trained = steps.Trained(search, problem, steps.result_status(search.best, self.budget), tuple(solver.used))
+            found = cold if found is None or cold.best.beats(found.best) else found
+        trained = steps.Trained(found, problem, steps.result_status(found.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
         self._tied, self._state = tied, convex.last
         return trained
+
+    def shared(self, points: Sequence[steps.Trained]) -> list[steps.Trained]:
+        """Each point with the best for its goal of all points' models, so that a looser goal is never worse off.
+
+        Models of an exact kernel stay with their points: they are weights of the rows of one goal.
+        """
+        if isinstance(self.space, GramSpace):
+            return list(points)
+        return [point.choosing_among([other.best for other in points], self.plan.enforce) for point in points]
 
 
 class Sweep:
@@ -258,24 +269,34 @@ class Sweep:
             )
 
     def train(self) -> "Piece":
-        """Train point after point, until the goals or the time end."""
-        for goal in self.goals[len(self.points) :]:
-            began, tied = self.budget.elapsed, self.series.bind(goal)
-            self._agrees(tied.n_constraints)
-            if self.held is not None:  # what is wrong there is said before the time for training is spent
-                self.held.bind(goal)
-            with steps.refuse_overflow(self.training.matrices):
-                trained = self.series.train(tied)
-                if self.budget.exhausted and self.points:
+        """Train point after point, until the goals or the time end; then each gets the best of all their models."""
+        done: list[tuple[TiedGoal, steps.Trained, float]] = []
+        begun = len(self.points)
+        try:
+            for goal in self.goals[begun:]:
+                began, tied = self.budget.elapsed, self.series.bind(goal)
+                self._agrees(tied.n_constraints)
+                if self.held is not None:  # what is wrong there is said before the time for training is spent
+                    self.held.bind(goal)
+                with steps.refuse_overflow(self.training.matrices):
+                    trained = self.series.train(tied)
+                if self.budget.exhausted and begun + len(done):
                     break  # cut short; its neighbours are done
-                model = copy.copy(self.model)
+                done.append((tied, trained, self.budget.elapsed - began))
+                best, gap = trained.best, trained.solution.subproblem.gap
+                self.budget.tell("path", begun + len(done), best.objective, gap, best.violation)
+                if self.budget.exhausted:
+                    break
+        finally:  # an interrupt loses nothing that was trained
+            for number, trained in enumerate(self.series.shared([trained for _, trained, _ in done])):
+                tied, _, seconds = done[number]
+                goal, model = self.goals[begun + number], copy.copy(self.model)
                 model.goal = model.goal_ = goal
                 model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
-            best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
-            self._keep(goal, tied, _Point(model, met, self.budget.elapsed - began, best.objective, best.violation))
-            self._tell(self.points[-1])
-            if self.budget.exhausted:
-                break
+                if self.held is not None:
+                    self.held.bind(goal)
+                best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
+                self._keep(goal, tied, _Point(model, met, seconds, best.objective, best.violation))
         held = None if self.held is None else self.held.log
         return Piece(self.points, self.labels, self.training.log, held)
 

@@ -1,8 +1,8 @@
 """The steps from a goal tied to rows to the best model found.
 
-    TiedRows -> RateConstrainedProblem -> majorisation with a convex solver -> tightening -> Trained
+    TiedRows -> RateConstrainedProblem -> search (ladder of regularisers, tightening, polish) -> Trained
 
-Rows in memory and rows in blocks take the same steps; only the moves of single coordinates need all rows at hand.
+Rows in memory and rows in blocks take the same steps; only the moves along single directions need all rows at hand.
 """
 
 from abc import abstractmethod
@@ -24,9 +24,12 @@ from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
-from widemargin.solvers.ramp.coordinate_moves import best_step, repair
+from widemargin.solvers.ramp.coordinate_moves import OPTIONS as MOVES
+from widemargin.solvers.ramp.coordinate_moves import Columns, best_step, descend
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
-from widemargin.solvers.ramp.tightening import Candidate, Enforced, Measures, Moves, enforce, enforce_from_two_starts
+from widemargin.solvers.ramp.pool import Candidate, Measures, Moves
+from widemargin.solvers.ramp.search import search
+from widemargin.solvers.ramp.tightening import Enforced, enforce
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_threshold_of_blocks
 
 Solution = tuple[Floats, float]
@@ -147,32 +150,18 @@ class Trained:
         """Whether the enforced rates meet every bound on the training rows."""
         return self.best.violation <= 0.0
 
-
-def step_plan(
-    C: float,
-    max_steps: int,
-    tol: float,
-    step_tol: float,
-    *,
-    weakest: float = 1.0,
-    slopes: Sequence[float] = (30.0, 5.0),
-) -> MajorizeOptions:
-    """The steps of majorisation from a constant start: `max_steps`, and one more with slope continuation.
-
-    Parameters
-    ----------
-    weakest : float, default=1.0
-        Smallest C whose first steps are taken with stronger regularisers, which lets more rows have a say (slope
-        continuation). On a9a it took 10% to 40% fewer Newton steps and ended at a lower objective with C = 1, 2 and 10;
-        with smaller C it was measured to change nothing.
-    slopes : sequence of float
-        Values of `lambda n`, each for two steps. They take the place of the first three steps of the plan, so the more
-        there are the longer a fit takes.
-    """
-    plain = MajorizeOptions(steps=max_steps - 1, tol=tol, loose_tol=step_tol)
-    if weakest > C or max_steps < 5:
-        return plain
-    return replace(plain, steps=max_steps - 4, slopes=tuple(slope / (2.0 / C) for slope in slopes))
+    def choosing_among(self, models: Sequence[Candidate], enforce: str) -> "Trained":
+        """The same with the best of its own model and of others, trained to other goals on the same rows."""
+        measures, best = make_measures(self.problem, enforce)[0], self.best
+        for model in models:
+            objective, excess = measures.objective(model.w, model.b), measures.excess(model.w, model.b)
+            other = replace(
+                self.best, w=model.w, b=model.b, objective=objective, excess=excess, before_shift=excess, shifted=True,
+                how="the model was trained to another goal, and is better for this one, too",
+            )  # fmt: skip
+            if model is not self.best and other.beats(best):
+                best = other
+        return replace(self, search=replace(self.search, best=best))
 
 
 def train(
@@ -216,32 +205,27 @@ def train_problem(
     """Train on a problem with its convex solver; `used` names those that it called. Else as `train`."""
     measures, hard = make_measures(problem, plan.enforce)
     give_back = measures is hard
-    search = enforce_from_two_starts(
-        problem, convex, measures, plan.steps, hard=hard, give_back=give_back, start=start, budget=budget
-    )
-    if start is not None:  # the model that the search started from, where what was found is no better
+    found = search(problem, convex, measures, plan.steps, hard=hard, give_back=give_back, start=start, budget=budget)
+    if start is not None:  # the model that the search started from stays a candidate
         w, b = start
         excess = measures.excess(w, b)
-        itself = replace(
-            search.best, w=w, b=b, objective=measures.objective(w, b), excess=excess, before_shift=excess, shifted=True,
+        found.pool.add(replace(
+            found.best, w=w, b=b, objective=measures.objective(w, b), excess=excess, before_shift=excess, shifted=True,
             how="the model is the one that the search started from",
-        )  # fmt: skip
-        search = replace(search, best=itself if itself.beats(search.best) else search.best)
+        ))  # fmt: skip
+        found = replace(found, best=found.pool.best)
     diagnosis = None
-    if explain and search.best.violation > 0.0 and not budget.exhausted:
+    if explain and found.best.violation > 0.0 and not budget.exhausted:
         try:
-            diagnosis = diagnose(problem, convex, type(measures), search.best, budget=budget)
-            search = replace(search, best=diagnosis.best)
-            if search.best.violation <= 0.0:  # one of its searches met everything: start from there
-                met = search.best.w, search.best.b
-                again = enforce(
-                    problem, convex, measures.judge, plan.steps, give_back=give_back, moves=measures.moves, start=met,
-                    budget=budget,
-                )  # fmt: skip
-                search, diagnosis = search.followed_by(again), None
+            diagnosis = diagnose(problem, convex, type(measures), found.pool, budget=budget)
+            found = replace(found, best=diagnosis.best)
+            if found.best.violation <= 0.0:  # one of its searches met everything: start from there
+                met = found.best.w, found.best.b
+                again = enforce(problem, convex, found.pool, plan.steps, give_back=give_back, start=met, budget=budget)
+                found, diagnosis = again.after(found), None
         except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
             budget.interrupted = True
-    return Trained(search, problem, result_status(search.best, budget), tuple(used), diagnosis)
+    return Trained(found, problem, result_status(found.best, budget), tuple(used), diagnosis)
 
 
 @contextmanager
@@ -336,16 +320,23 @@ class Deterministic(_Rates):
         best = self.judge(replace(one.solution, w=w, b=b, certified=False))
         return replace(best, how=f"the model lies between two solutions, {share:.3g} of the way")
 
-    def repair(self, missed: Candidate, budget: Budget) -> Candidate:
-        """The candidate after exact moves of single coordinates."""
-        repaired = repair(self._problem, missed.w, missed.b, budget=budget)
-        if repaired.n_moves == 0:
-            return missed
-        moved = "one coordinate was" if repaired.n_moves == 1 else f"{repaired.n_moves} coordinates were"
-        return replace(
-            missed, w=repaired.w, b=repaired.b, objective=repaired.objective, excess=repaired.excess,
-            before_shift=repaired.excess, shifted=True, how=f"{moved} moved afterwards to meet the bounds",
-        )  # fmt: skip
+    def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
+        """The candidates after exact moves along single directions, as long as there is work to spend."""
+        problem, polished = self._problem, list[Candidate]()
+        if not isinstance(problem.rows, RowBlocks):  # kernel rows have no columns to move along
+            return polished
+        columns = Columns(problem.rows, problem.fit_intercept)
+        left = max(MOVES.passes * problem.rows.n_stored, float(MOVES.least_entries))
+        for candidate in candidates:
+            moved = descend(problem, columns, candidate.w, candidate.b, entries=left, budget=budget)
+            left -= moved.looked_at
+            if moved.n_moves:
+                number = "one move was" if moved.n_moves == 1 else f"{moved.n_moves} moves were"
+                polished.append(replace(
+                    candidate, w=moved.w, b=moved.b, objective=moved.objective, excess=moved.excess,
+                    before_shift=moved.excess, shifted=True, how=f"{number} made afterwards by the 0/1 rates",
+                ))  # fmt: skip
+        return polished
 
 
 class Randomized(_Rates):

@@ -22,7 +22,8 @@ from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem
-from widemargin.solvers.ramp.tightening import ROUNDING, Candidate, Measures, enforce
+from widemargin.solvers.ramp.pool import ROUNDING, Candidate, Measures, Pool
+from widemargin.solvers.ramp.tightening import enforce
 
 __all__ = ["Diagnosis", "DiagnosisOptions", "diagnose", "impossible_subset", "lower_bound"]
 
@@ -75,8 +76,8 @@ class Diagnosis:
         linear one), else by a model that was found.
     proved : bool
         Whether no classifier of any kind can meet them on these rows.
-    nearest : dict of int to (w, b)
-        For a constraint of the conflict, the model that comes nearest to its bound of those that meet the others.
+    nearest : dict of int to tuple of (w, b)
+        For a constraint of the conflict, the models of the pool that meet the others.
     best : Candidate
         Least violation of all that was found, the first search included; 0 where a search found a feasible model.
     n_searches : int
@@ -85,7 +86,7 @@ class Diagnosis:
     conflict: tuple[int, ...]
     irreducible: bool
     proved: bool
-    nearest: dict[int, tuple[Floats, float]]
+    nearest: dict[int, tuple[tuple[Floats, float], ...]]
     best: Candidate
     n_searches: int
 
@@ -154,63 +155,51 @@ def _certificate(coef: CellCoefficients, cell_weight: Floats, gamma: Floats, amo
     return np.flatnonzero(multipliers) if proved else among[:0]
 
 
-@dataclass(frozen=True)
-class _Model:
-    w: Floats
-    b: float
-    excess: Floats
-
-    def misses(self, constraints: Sequence[int]) -> float:
-        """Sum of the excesses of these constraints, rounding left out."""
-        excess = self.excess[list(constraints)]
-        return float(excess[excess > ROUNDING].sum())
-
-
 @dataclass
 class _Search:
-    """The models found so far, and how to find more."""
+    """The models of the pool, and how to find more."""
 
     problem: RampProblem
     convex: ConvexSolver
     measures: Callable[[RampProblem], Measures]
     budget: Budget
-    models: list[_Model]
+    pool: Pool
     searches: int = 0
-    own: Measures = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.own = self.measures(self.problem)
 
     @property
     def over(self) -> bool:
         return self.budget.exhausted or self.searches >= OPTIONS.searches
 
-    def least(self, j: int, others: Sequence[int]) -> _Model:
+    def least(self, j: int, others: Sequence[int]) -> Candidate:
         """Minimise what constraint j bounds subject to others; of all models the one that then comes nearest to j."""
         part = self.problem.restricted(others, objective=j)
         # A known model that meets the others, or nearly, spares the search its first steps.
-        near = [model for model in self.models if model.misses(others) <= OPTIONS.near]
+        near = [model for model in self.pool.members if model.misses(others) <= OPTIONS.near]
         start = min(near, key=lambda model: float(model.excess[j]), default=None)
-        measures = self.measures(part)
         found = enforce(
-            part, self.convex, measures.judge, OPTIONS.steps, rounds=OPTIONS.rounds, moves=measures.moves,
+            part, self.convex, Pool(self.measures(part)), OPTIONS.steps, rounds=OPTIONS.rounds,
             start=None if start is None else (start.w, start.b), budget=self.budget,
         ).best  # fmt: skip
         self.searches += 1
         # Every model is measured by all constraints: it may be the answer to another question.
-        self.models.append(_Model(found.w, found.b, self.own.excess(found.w, found.b)))
+        own = self.pool.measures
+        excess = own.excess(found.w, found.b)
+        self.pool.add(replace(
+            found, objective=own.objective(found.w, found.b), excess=excess, before_shift=excess, shifted=True,
+            how="the model is from the search for the least violation",
+        ))  # fmt: skip
         return self.nearest(j, others)
 
-    def nearest(self, j: int, others: Sequence[int]) -> _Model:
+    def nearest(self, j: int, others: Sequence[int]) -> Candidate:
         """The model that misses the others least, and of those that meet them the nearest to the bound of j."""
-        return min(self.models, key=lambda model: (model.misses(others), float(model.excess[j])))
+        return min(self.pool.members, key=lambda model: (model.misses(others), float(model.excess[j])))
 
 
 def diagnose(
     problem: RampProblem,
     convex: ConvexSolver,
     measures: Callable[[RampProblem], Measures],
-    found: Candidate,
+    pool: Pool,
     *,
     budget: Budget,
 ) -> Diagnosis:
@@ -222,8 +211,8 @@ def diagnose(
     convex : callable
     measures : callable
         Gives the measures (0/1 or ramp rates) of the problem and of its parts.
-    found : Candidate
-        The best model of the search; it violates something.
+    pool : Pool
+        The models of the search, of which the best violates something. What is found goes into it.
     budget : Budget
         The searches end with it; at most 12 are made.
 
@@ -231,7 +220,7 @@ def diagnose(
     -------
     Diagnosis
     """
-    search = _Search(problem, convex, measures, budget, [_Model(found.w, found.b, found.excess)])
+    found, search = pool.best, _Search(problem, convex, measures, budget, pool)
     impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)
     if impossible:
         conflict, irreducible = impossible, True
@@ -243,21 +232,12 @@ def diagnose(
         solution = found.solution
         suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > OPTIONS.pulling * solution.rho))
         conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
+    # All models that meet the rest of the conflict: which of them comes nearest to a bound is for its own units to say.
     nearest = {}
-    # How near each bound can be come to, if all others of the conflict are met.
     for j in conflict:
-        model = search.nearest(j, _without(conflict, j))
-        if model.misses(_without(conflict, j)) <= 0.0:
-            nearest[j] = model.w, model.b
-    # The best of all: the first model, or the one among the others that violates least.
-    everything, best = range(problem.n_constraints), found
-    least = min(search.models, key=lambda model: model.misses(everything))
-    if least.misses(everything) < found.violation:
-        best = replace(
-            found, w=least.w, b=least.b, objective=search.own.objective(least.w, least.b), excess=least.excess,
-            before_shift=least.excess, shifted=True, how="the model is from the search for the least violation",
-        )  # fmt: skip
-    return Diagnosis(conflict, irreducible, bool(impossible), nearest, best, search.searches)
+        rest = _without(conflict, j)
+        nearest[j] = tuple((model.w, model.b) for model in pool.members if model.misses(rest) <= 0.0)
+    return Diagnosis(conflict, irreducible, bool(impossible), nearest, pool.best, search.searches)
 
 
 def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:

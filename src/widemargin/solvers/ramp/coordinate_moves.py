@@ -1,12 +1,11 @@
-"""Exact moves of a linear classifier along one direction, by its 0/1 rates; and the repair that is made of them.
+"""Exact moves of a linear classifier along one direction, by its 0/1 rates; and the descent that is made of them.
 
 Along a direction x the scores are `z + t x`, and a row changes sides only at `t = -z_i / x_i`. So all 0/1 rates are
 step functions of t: one sort and one pass over cumulative sums try every classifier on the line. The directions are the
-features (and the bias) where a bound is missed by a little and has to be met, and the segment between two classifiers
-where slack is to be used. Polishing the 0/1 objective by such moves was measured to overfit, so nothing is polished.
+features and the bias, rotations about a row near the boundary where these help no more, and the segment between two
+classifiers where slack is to be used.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.majorization import RampProblem
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["MoveOptions", "Repaired", "Step", "best_step", "repair", "walk"]
+__all__ = ["Columns", "MoveOptions", "Moved", "Step", "best_step", "descend", "walk"]
 
 
 @dataclass(frozen=True)
@@ -33,15 +32,26 @@ class MoveOptions:
         Turns closer than this, relative to their distance, count as one: the rounding of a score does not tell them
         apart.
     passes : int
-        Most moves of a repair. More meet bounds that are missed by more, and each costs up to a look at every feature.
-    short : int
-        Best features of a whole pass, which are tried alone as long as they gain half as much as it did. Fewer have
-        more whole passes made.
+        Entries that the descents of a search may look at, in passes over the features. Six lowered the error of one
+        table of seven any more, and took as long as the convex steps.
+    least_entries : int
+        Entries that may be looked at anyway: on small tables a hundred passes take a few milliseconds.
+    pivots : int
+        Rotations that are tried for each feature once moves of features help no more.
+    near : float
+        Share of the rows, those nearest to the boundary, that the pivots are drawn from; and so many may change sides
+        in one move. A descent is local: longer moves were measured to be rare, and sorting all rows to be most of the
+        work.
+    few : int
+        Rows that may change sides in one move in any case.
     """
 
     tie: float = 1e-9
-    passes: int = 25
-    short: int = 16
+    passes: float = 2.0
+    least_entries: int = 300_000
+    pivots: int = 4
+    near: float = 0.1
+    few: int = 500
 
 
 OPTIONS = MoveOptions()
@@ -65,8 +75,8 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Repaired:
-    """A classifier after moves of single coordinates.
+class Moved:
+    """A classifier after moves along single directions.
 
     Attributes
     ----------
@@ -74,6 +84,8 @@ class Repaired:
     objective : float
     excess : ndarray of shape (m,)
     n_moves : int
+    looked_at : int
+        Entries of features that were looked at.
     """
 
     w: Floats
@@ -81,11 +93,12 @@ class Repaired:
     objective: float
     excess: Floats
     n_moves: int
+    looked_at: int
 
 
 def best_step(
     problem: RampProblem, z: Floats, row: Ints, x: Floats, *, limits: tuple[float, float] = (-np.inf, np.inf),
-    here: tuple[float, Floats] | None = None,
+    here: tuple[float, Floats] | None = None, nearest: int | None = None,
 ) -> Step:  # fmt: skip
     """The best classifier of the line `z + t x`: least violation, then lowest 0/1 objective, then smallest `|t|`.
 
@@ -102,6 +115,8 @@ def best_step(
         Range of t, around 0.
     here : (objective, excess), optional
         At z, where they are known.
+    nearest : int, optional
+        Only the classifiers up to so many turns from here are tried; None: all of the line.
 
     Returns
     -------
@@ -117,6 +132,11 @@ def best_step(
     scores = z[row]
     # a score of exactly 0 counts as negative, so its row turns at once where the direction raises it
     turn = np.where(scores == 0.0, np.copysign(np.finfo(float).tiny, x), -scores / x)
+    if nearest is not None and nearest < turn.shape[0]:
+        distances = np.abs(turn)
+        within = float(np.partition(distances, nearest)[nearest])
+        close = distances < within
+        row, x, turn, limits = row[close], x[close], turn[close], (max(limits[0], -within), min(limits[1], within))
     best = np.array([_violation(excess), objective, 0.0])
     work = np.empty_like(excess)
     length = 0.0
@@ -128,7 +148,7 @@ def best_step(
         # The second way has to beat what the first one has found.
         before = best.copy()
         walk(
-            distance, np.argsort(distance, kind="stable"), row[mine], sign * x[mine] > 0.0, problem.weight,
+            distance, np.argsort(distance), row[mine], sign * x[mine] > 0.0, problem.weight,
             problem.cell, coef.alpha0 - coef.beta0, *coef.entries, excess, objective,
             OPTIONS.tie, float(last), FEASIBLE, work, best,
         )  # fmt: skip
@@ -137,95 +157,101 @@ def best_step(
     return Step(length, float(best[0]), float(best[1]))
 
 
-def repair(
-    problem: RampProblem, w: Floats, b: float, *, passes: int = OPTIONS.passes, budget: Budget | None = None
-) -> Repaired:
-    """Move single coordinates until the 0/1 rates meet the bounds, or no move helps.
+def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, entries: float, budget: Budget) -> Moved:
+    """Move along one direction after the other, until no move lowers the violation, or without any the objective.
 
-    A pass tries each feature, and the bias where there is one, and makes the best of all these moves: the one that
-    leaves the least violation, and of several that leave none the one of lowest objective. The passes after it try its
-    16 best features only, as long as they gain at least half as much. It ends as soon as the bounds are met, and before
-    a move at whose pace the passes that are left would not do.
+    A pass tries the bias and each feature, in an order that is drawn anew, and takes each move that helps at once: 0/1
+    rates are flat between their steps, so the first gain is as good as the best of a pass that costs as much as all
+    others. Where no feature helps by itself, a pass of rotations follows: feature j turns the boundary about a row near
+    it, that is w_j and b move together. In the plane these are all there is to try.
 
     Parameters
     ----------
     problem : RampProblem
+    columns : Columns
+        The features of its rows.
     w : ndarray of shape (d,)
     b : float
-    passes : int, default=25
-        Most moves.
-    budget : Budget, optional
+    entries : float
+        The descent ends when it has looked at so many entries of the features.
+    budget : Budget
 
     Returns
     -------
-    Repaired
-        Never worse than (w, b) in (violation, objective). Kernel rows have no columns to move along: unchanged.
+    Moved
+        Never worse than (w, b) in (violation, objective).
     """
-    budget = budget or Budget()
-    columns = _Columns(problem.rows, problem.fit_intercept) if isinstance(problem.rows, RowBlocks) else None
+    rng = np.random.default_rng(0)  # the same rows and start give the same model
     w = w.copy()
     z = problem.scores(w, b)
     objective, excess = problem.values(problem.hard_mass(z))
-    moves, hoped, short = 0, np.inf, list[int]()
-    while columns is not None and moves < passes and _violation(excess) > 0.0 and not budget.exhausted:
-        # first the features that did best last time: a whole pass looks at every entry of X
-        before = _violation(excess)
-        tried = _try(problem, columns, short, z, objective, excess)
-        if not tried or before - tried[0][0] < hoped:  # the short list is used up
-            tried = _try(problem, columns, range(len(columns)), z, objective, excess)
-            if not tried:
-                break
-            # The short list is used as long as it gains half as much as a whole pass has gained.
-            hoped, short = 0.5 * (before - tried[0][0]), [j for _, _, j, _ in tried[: OPTIONS.short]]
-        _, _, chosen, length = tried[0]
-        # The bias is the feature behind the last one.
-        moved, shifted = w.copy(), b
-        if chosen < w.shape[0]:
-            moved[chosen] += length
+    moves, looked_at, rotating = 0, 0, False
+    while True:
+        before = moves
+        for j in rng.permutation(len(columns)):
+            pivots: Ints = np.zeros(1, np.int64)
+            if rotating:
+                if j == columns.bias:
+                    continue
+                nearest = np.argpartition(np.abs(z), int(OPTIONS.near * (z.shape[0] - 1)))
+                pivots = rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)
+            row, x = columns[j]
+            for pivot in pivots:
+                if looked_at >= entries or budget.exhausted:
+                    return Moved(w, b, objective, excess, moves, looked_at)
+                if rotating:  # the score of the pivot stays, so the bias moves by its entry
+                    held = np.zeros(z.shape[0])
+                    held[row] = x
+                    turn = float(held[pivot])
+                    step_rows, step_x = np.arange(z.shape[0]), held - turn
+                else:
+                    turn, step_rows, step_x = 0.0, row, x
+                looked_at += step_rows.shape[0]
+                near = max(OPTIONS.few, int(OPTIONS.near * z.shape[0]))
+                step = best_step(problem, z, step_rows, step_x, here=(objective, excess), nearest=near)
+                now = _violation(excess), objective
+                if step.length == 0.0 or (step.violation, step.objective) >= now:
+                    continue
+                moved, shifted = w.copy(), b + step.length * (1.0 if j == columns.bias else turn)
+                if j != columns.bias:
+                    moved[j] += step.length
+                there = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
+                lower, less = problem.values(problem.hard_mass(there))
+                if (_violation(less), lower) < (now[0], now[1] - FEASIBLE) or _violation(less) < now[0] - FEASIBLE:
+                    w, b, z, objective, excess, moves = moved, shifted, there, lower, less, moves + 1
+        if moves > before:
+            rotating = False
+        elif rotating or columns.bias is None:
+            return Moved(w, b, objective, excess, moves, looked_at)
         else:
-            shifted += length
-        z = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
-        there, after = problem.values(problem.hard_mass(z))
-        # given up where the passes that are left would not do at this pace
-        gained = _violation(excess) - _violation(after)
-        if gained <= 0.0 or _violation(excess) > gained * (passes - moves):
-            break
-        w, b, objective, excess = moved, shifted, there, after
-        moves += 1
-    return Repaired(w, b, objective, excess, moves)
-
-
-def _try(
-    problem: RampProblem, columns: "_Columns", features: Iterable[int], z: Floats, objective: float, excess: Floats
-) -> list[tuple[float, float, int, float]]:
-    """Violation, objective, feature and length of each feature's best move that helps, the best first."""
-    now, found = (_violation(excess), objective), []
-    for j in features:
-        # The present rates are the same for every feature, so they are handed on.
-        step = best_step(problem, z, *columns[j], here=(objective, excess))
-        if (step.violation, step.objective) < now:
-            found.append((step.violation, step.objective, j, step.length))
-    return sorted(found)
+            rotating = True
 
 
 def _violation(excess: Floats) -> float:
     return float(excess[excess > FEASIBLE].sum())
 
 
-class _Columns:
-    """The features of all rows: `columns[j]` is (rows, entries); the bias is feature d, -1 everywhere."""
+class Columns:
+    """The features of all rows: `columns[j]` is (rows, entries); the bias is feature d, -1 everywhere.
+
+    Attributes
+    ----------
+    bias : int or None
+        Number of the bias; None: it may not move.
+    """
 
     def __init__(self, rows: RowBlocks, fit_intercept: bool) -> None:
-        self._rows, self._intercept = rows, fit_intercept
+        self._rows = rows
+        self.bias = rows.n_features if fit_intercept else None
         self._parts: list[sp.csc_matrix | None] = [
             sp.csc_matrix(block.X[block.row_of]) if sp.issparse(block.X) else None for block in rows.blocks
         ]
 
     def __len__(self) -> int:
-        return self._rows.n_features + int(self._intercept)
+        return self._rows.n_features + (self.bias is not None)
 
     def __getitem__(self, j: int) -> tuple[Ints, Floats]:
-        if j == self._rows.n_features:
+        if j == self.bias:
             return np.arange(self._rows.n_rows), np.full(self._rows.n_rows, -1.0)
         rows, entries = [], []
         for block, part in zip(self._rows.blocks, self._parts, strict=True):

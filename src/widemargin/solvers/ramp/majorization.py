@@ -88,9 +88,6 @@ class MajorizeOptions:
         tightening repair at less cost.
     stall : float
         Relative decrease of the merit below which the loose steps end. Smaller takes more steps for less each.
-    slopes : tuple of float
-        Slope continuation: before all else two loose steps at each of these multiples of the problem's lambda, such as
-        (10, 3). A stronger regulariser keeps w small, so that more rows lie on the slope of the ramps and have a say.
     finest : float
         Least gap of steps on a plateau where nothing was gained since the start. Near w = 0 a loose step may hide what
         there is to gain; finer than this no plateau was met.
@@ -107,7 +104,6 @@ class MajorizeOptions:
     rhos: tuple[float, ...] = (1.0, 3.0, 10.0, 100.0)
     feasibility_tol: float = 1e-3
     stall: float = 5e-4
-    slopes: tuple[float, ...] = ()
     finest: float = 1e-6
     looser: float = 10.0
     loosest: float = 1e-2
@@ -194,11 +190,6 @@ class _Walk:
     def __post_init__(self) -> None:
         self.z = self.problem.scores(self.w, self.b)
         self.objective, self.excess = self.problem.ramp_values(self.w, self.z)
-
-    def move_to(self, problem: RampProblem) -> None:
-        """Go on with another problem of the same rows."""
-        self.problem, self.certified = problem, False
-        self.objective, self.excess = problem.ramp_values(self.w, self.z)
 
     @property
     def violation(self) -> float:
@@ -288,7 +279,6 @@ def minimise_ramp(
         walk = _Walk(problem, convex, budget, start[0], start[1], state)
         del state  # the walk lets go of it when it has a later one
         return _result(_run(walk, options), options, began)
-    options = replace(options, slopes=())  # the sample has gone through them
     _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
     if walk.last is not None and walk.violation > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
@@ -322,16 +312,7 @@ def _from_sample(
 
 def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
     """Descend at each penalty weight in turn, until the constraints hold."""
-    given = walk.problem
     try:
-        # Two loose steps at each stronger regulariser; the merit is that of another problem meanwhile.
-        for factor in options.slopes:
-            walk.move_to(given.with_lam(factor * given.lam))
-            for _ in range(2):
-                if walk.budget.exhausted or not walk.step(options.rhos[0], options.loose_tol):
-                    break
-        if options.slopes:
-            walk.move_to(given)
         # The smallest penalty that makes the constraints hold conditions the subproblems best, so it grows from below.
         for rho in options.rhos:
             walk.rho = rho
@@ -340,8 +321,6 @@ def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
                 break
     except KeyboardInterrupt:
         walk.budget.interrupted = True
-        if walk.problem is not given:
-            walk.move_to(given)
     return walk
 
 

@@ -1,0 +1,169 @@
+"""The pool of models: each one that a search visits is judged by the rates that count, and the best are kept.
+
+What a descent ends with is not always the best it has passed: 0/1 rates follow ramp rates only roughly, and another
+bound, or another question ("how large can the precision be?"), may be answered best by a model that was found on the
+way to something else. So every model visited goes into one pool, which keeps those that no other beats in every
+respect.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from widemargin._typing import Floats
+from widemargin.solvers.base import Budget
+from widemargin.solvers.ramp.majorization import RampResult
+
+__all__ = ["Candidate", "Measures", "Moves", "Pool"]
+
+ROUNDING = 1e-10
+"""Excess (in rates) that counts as rounding."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A classifier with its own measures.
+
+    Attributes
+    ----------
+    w, b : the model.
+    objective : float
+        In the rates that are enforced (0/1 or ramp).
+    excess : ndarray of shape (m,)
+        Excess of each constraint over its bound in those rates.
+    before_shift : ndarray of shape (m,)
+        The same before b was moved: what the bounds are tightened by.
+    shifted : bool
+        Whether b was moved away from the solver's.
+    solution : RampResult
+        The ramp solution it comes from.
+    how : str
+        What was done to the solution besides moving b; empty: nothing.
+    """
+
+    w: Floats
+    b: float
+    objective: float
+    excess: Floats
+    before_shift: Floats
+    shifted: bool
+    solution: RampResult
+    how: str = ""
+
+    @property
+    def violation(self) -> float:
+        """Sum of the excesses, rounding left out; 0 where every bound is met."""
+        return self.misses(range(self.excess.shape[0]))
+
+    def misses(self, constraints: Sequence[int]) -> float:
+        """Sum of the excesses of these constraints, rounding left out."""
+        excess = self.excess[list(constraints)]
+        return float(excess[excess > ROUNDING].sum())
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Violation, then objective: the lower, the better."""
+        return self.violation, self.objective
+
+    def beats(self, other: "Candidate") -> bool:
+        """Less violation, or the same and a lower objective."""
+        return self.rank < other.rank
+
+    def dominates(self, other: "Candidate") -> bool:
+        """At least as good in every respect: no question is answered better by the other."""
+        return self.objective <= other.objective and bool((self.excess <= other.excess).all())
+
+
+class Moves(Protocol):
+    """Ways from candidates to others that need no solver, by their own 0/1 rates."""
+
+    def between(self, one: Candidate, other: Candidate) -> Candidate:
+        """The best classifier on the segment from one to the other."""
+
+    def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
+        """What exact moves along single directions make of candidates, the first ones first, as far as work allows."""
+
+
+class Measures(Protocol):
+    """The rates that count."""
+
+    @property
+    def moves(self) -> Moves | None:
+        """Moves by these rates, where there are any."""
+
+    def judge(self, solution: RampResult) -> Candidate:
+        """A candidate made of a ramp solution."""
+
+    def objective(self, w: Floats, b: float) -> float:
+        """Objective of a model."""
+
+    def excess(self, w: Floats, b: float) -> Floats:
+        """Excess of each constraint at a model, shape (m,)."""
+
+
+class Pool:
+    """Candidates of one problem.
+
+    Parameters
+    ----------
+    measures : Measures
+        The rates that count.
+
+    Attributes
+    ----------
+    members : list of Candidate
+        Those that no other dominates, in the order in which they came.
+    """
+
+    def __init__(self, measures: Measures) -> None:
+        self.measures = measures
+        self.members: list[Candidate] = []
+        self._latest: Candidate | None = None
+        self._raw: list[Candidate] = []
+
+    def judge(self, solution: RampResult) -> Candidate:
+        """Judge a solution and take it in; it is kept without its solver's state, two numbers a row."""
+        # What one search ends with is what the next begins with, and it is not judged twice.
+        if self._latest is None or self._latest.solution.w is not solution.w:
+            self._latest = self.measures.judge(solution.without_state())
+            self._raw.append(self._latest)
+            self.add(self._latest)
+        return self._latest
+
+    def add(self, candidate: Candidate) -> None:
+        """Take a candidate in, unless a member dominates it."""
+        if not any(member.dominates(candidate) for member in self.members):
+            self.members = [member for member in self.members if not candidate.dominates(member)] + [candidate]
+
+    @property
+    def best(self) -> Candidate:
+        """The member of least violation, and among these of lowest objective."""
+        return min(self.members, key=lambda member: member.rank)
+
+    def add_between(self, one: Candidate, other: Candidate) -> None:
+        """Take in the best classifier between two."""
+        if self.measures.moves is not None:
+            between = self.measures.moves.between(one, other)
+            if between is not one:
+                self._raw.append(between)
+                self.add(between)
+
+    def polish(self, budget: Budget, most: int = 6) -> None:
+        """Improve the best of those judged since the last time by exact moves, dominated or not.
+
+        They end in different places, so several are tried.
+        """
+        if self.measures.moves is not None and not budget.exhausted:
+            best_first = sorted(self._raw, key=lambda candidate: candidate.rank)
+            self._raw.clear()
+            for candidate in self.measures.moves.polish(best_first[:most], budget):
+                self.add(candidate)
+
+    def stand_for(self, exact: RampResult) -> None:
+        """Let the models so far, ends of loose steps, stand beside the certificate of an exact step."""
+        how = "the model is an earlier step's at a stronger regulariser, which was better"
+        for models in (self.members, self._raw):
+            models[:] = [
+                model if model.solution.w is exact.w else replace(model, solution=exact, shifted=True, how=how)
+                for model in models
+            ]

@@ -1,0 +1,169 @@
+"""The search under a goal: a ladder of regularisers, rounds of tightening, and other starts where bounds are missed.
+
+*Why a ladder.* Which positives are given up is settled in the first steps of a descent, as soon as w has grown so large
+that their scores leave the slope of the ramp: nothing pulls them back. A regulariser far above the one asked for keeps
+w small and all rows on the slope, so that the choice is made slowly, from rung to rung, each started from the last. The
+loose ends of all rungs are judged by the rates that count: one above the regulariser asked for may be the best.
+
+*Other starts.* From a constant classifier majorisation can end beside it: under a floor on precision, "all negative"
+satisfies the cleared form, and nothing leads away. The descent at the asked regulariser alone, and the unconstrained
+SVM with the exact best threshold (the paper's baseline), are second opinions. All models go into one pool, so the
+result is never worse than that baseline.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from widemargin._typing import Floats
+from widemargin.solvers.base import Budget, ConvexState
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
+from widemargin.solvers.ramp.pool import Measures, Pool
+from widemargin.solvers.ramp.tightening import Enforced, enforce
+
+__all__ = ["LadderOptions", "search"]
+
+
+@dataclass(frozen=True)
+class LadderOptions:
+    """The rungs.
+
+    Attributes
+    ----------
+    factors : tuple of float
+        Regulariser of each rung, in multiples of the one asked for, which is the last. Five rungs from 100 down were
+        measured to be no better than these three, ending below 1 to fit the training rows more closely and new rows
+        worse.
+    tol : float
+        Relative gap of the steps of each rung. More exact steps (1e-3) ended at higher errors on three tables of three.
+    rhos : int
+        So many penalties of the plan are tried at a rung; the larger ones are left to the tightening.
+    small : int
+        Rows times features up to which the descent without a ladder is made beside it in any case: on small tables the
+        local minima lie far apart, and it takes milliseconds.
+    """
+
+    factors: tuple[float, ...] = (30.0, 5.0, 1.0)
+    tol: float = 1e-2
+    rhos: int = 3
+    small: int = 50_000
+
+
+OPTIONS = LadderOptions()
+"""Those of every fit."""
+
+
+def search(
+    problem: RampProblem,
+    convex: ConvexSolver,
+    measures: Measures,
+    options: MajorizeOptions,
+    *,
+    hard: Measures,
+    give_back: bool,
+    start: tuple[Floats, float] | None = None,
+    budget: Budget,
+) -> Enforced:
+    """Search for the best model of a problem.
+
+    Parameters
+    ----------
+    problem : RampProblem
+    convex : callable
+    measures : Measures
+        The rates that have to meet the bounds.
+    options : MajorizeOptions
+        Of the descent. Without at least two loose steps there is no ladder: the convex problem of the start, say.
+    hard : Measures
+        0/1 rates at the best threshold: what the plain SVM is compared by. The same object where they are the rates
+        that have to meet the bounds.
+    give_back : bool
+        As `enforce` takes it.
+    start : (w, b), optional
+        First point of the search, in place of the ladder. From it the other starts are made only where bounds are
+        missed.
+    budget : Budget
+
+    Returns
+    -------
+    Enforced
+        Its pool holds every model visited that no other beats in every respect.
+    """
+    pool, first, rungs = Pool(measures), None, None
+    if start is None and options.steps > 1:
+        first, rungs = _ladder(problem, convex, pool, options, budget)
+    found = enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
+    if rungs is not None:
+        found = found.after(rungs)
+    if problem.n_constraints == 0 or budget.exhausted:
+        return found
+    small = problem.weight.shape[0] * problem.n_features <= OPTIONS.small
+    # The descent without a ladder, from the constant start.
+    if first is not None and (small or found.best.violation > 0.0):
+        found = enforce(problem, convex, pool, options, give_back=give_back, budget=budget).after(found)
+    # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
+    constant = (small or first is None) and start is None and problem.constant_start(options.rhos[0]) != 0.0
+    if budget.exhausted or not (constant or found.best.violation > 0.0):
+        return found
+    try:
+        # The SVM without constraints, with the threshold that meets them best.
+        plain = _plain(problem, convex, options, budget)
+        rival, shifted = found.best, pool.judge(plain)
+        if measures is not hard:
+            rival, shifted = hard.judge(rival.solution), hard.judge(plain)
+        found = Enforced.of(pool, [plain], n_rounds=0).after(found)
+        if budget.exhausted or not shifted.beats(rival):
+            return found
+        again = enforce(
+            problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget
+        )
+    except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
+        budget.interrupted = True
+        return found
+    return again.after(found)
+
+
+def _ladder(
+    problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget
+) -> tuple[RampResult, Enforced]:
+    """The solution at the regulariser asked for to begin the rounds with, and what the rungs took."""
+    point: tuple[Floats, float] | None = None
+    state: ConvexState | None = None
+    runs: list[RampResult] = []
+    rho = options.rhos[0]
+    for factor in OPTIONS.factors:
+        last = factor == OPTIONS.factors[-1]
+        rung = replace(
+            options, steps=max(options.steps - 2, 1), loose_tol=max(OPTIONS.tol, options.loose_tol), stall=0.0,
+            tol=options.tol if last else max(OPTIONS.tol, options.tol),
+            rhos=tuple(penalty for penalty in options.rhos[: OPTIONS.rhos] if penalty >= rho),
+        )  # fmt: skip
+        solution = minimise_ramp(
+            problem.with_lam(factor * problem.lam), convex, rung, start=point, state=state, budget=budget
+        )
+        # A rung starts from the point, the hinge variables and the penalty of the one before.
+        point, state, rho = (solution.w, solution.b), solution.subproblem.state, solution.rho
+        pool.judge(solution)
+        runs.append(solution.without_state())
+        if budget.exhausted:
+            return solution, Enforced.of(pool, runs, n_rounds=0)
+    best = pool.best.solution
+    if best.w is not solution.w:  # a stronger regulariser was better: its end is where the asked one starts
+        at_asked = options.going_on(best.rho, steps=1)
+        solution = minimise_ramp(problem, convex, at_asked, start=(best.w, best.b), budget=budget)
+        runs.append(solution.without_state())
+    pool.stand_for(runs[-1])
+    # The solution that the rounds begin with is theirs to count.
+    return solution, Enforced.of(pool, runs[:-1], n_rounds=0)
+
+
+def _plain(problem: RampProblem, convex: ConvexSolver, options: MajorizeOptions, budget: Budget) -> RampResult:
+    """The hinge-loss SVM without constraints, as a result of the constrained problem (its multipliers are zero)."""
+    free = problem.unconstrained()
+    zero = np.zeros(problem.n_features), 0.0
+    # without constraints the hinge majoriser of the start is the whole SVM problem: one exact step solves it
+    once = replace(options, steps=0, rhos=options.rhos[:1])
+    svm = minimise_ramp(free, convex, once, start=zero, budget=budget)
+    nothing = np.zeros(problem.n_constraints)
+    objective, excess = problem.ramp_values(svm.w, problem.scores(svm.w, svm.b))
+    return replace(svm.without_state(), multipliers=nothing, objective=objective, excess=excess, certified=False)
