@@ -92,7 +92,7 @@ class KernelRows:
             X = self._given = check_precomputed(X)
         if dtype is None:
             dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-        self.kernel, self.n_rows = kernel, int(X.shape[0])
+        self.kernel, self.n_rows, self._X = kernel, int(X.shape[0]), X
         self.dtype: np.dtype[np.floating] = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
         self._count = Count()
         self.hits = self.misses = 0
@@ -162,6 +162,18 @@ class KernelRows:
         part._slots = OrderedDict()
         part.hits = part.misses = 0
         return part
+
+    def in_double(self, rows: Ints, cache_size: float) -> "KernelRows":
+        """The kernel matrix of some of the rows in double precision, from X itself; it counts with this one.
+
+        Of a matrix that is no subset. Megabytes of the cache are raised to two rows where they would not hold them.
+        """
+        whole = rows.shape[0] == self.n_rows
+        X = self._X if whole else self._X[np.ix_(rows, rows)] if self._given is not None else self._X[rows]
+        room = max(cache_size, 3 * rows.shape[0] * 8 / MEGABYTE)
+        exact = KernelRows(self.kernel, X, cache_size=room, dtype=np.float64)
+        exact._count = self._count
+        return exact
 
     def tiles(self, rows: Ints) -> "Tiles":
         """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.

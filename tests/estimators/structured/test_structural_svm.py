@@ -219,7 +219,7 @@ def test_the_search_of_sarawagi_and_gupta_needs_the_cutting_plane():
     model, X, Y = examples("label sets")
     with pytest.raises(CapabilityError, match="only solver='cutting-plane' knows it"):
         StructuralSVM(model, search="sarawagi-gupta").fit(X, Y)
-    with pytest.warns(MarginConvergenceWarning, match="'sarawagi-gupta' finds no more violated label"):
+    with pytest.warns(MarginConvergenceWarning, match="'sarawagi-gupta' leaves 100.0% between its labels"):
         svm = StructuralSVM(model, C=0.3, search="sarawagi-gupta", solver="cutting-plane").fit(X, Y)
     assert svm.search_ == "sarawagi-gupta"
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
+from fresh import fresh_seed
 from structured_models import LabelSets, exact_training, examples
 from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError, DataError
@@ -46,6 +47,29 @@ def test_every_learner_reaches_the_exact_optimum(learner, kind, rescaling):
     assert result.gap <= tol
     assert result.certified
     assert np.linalg.norm(flat(result.weights) - w) <= np.sqrt(2.0 * (result.primal - optimum)) + 1e-4
+
+
+@pytest.mark.parametrize("learner", [slack_per_example, one_slack], ids=name)
+def test_cutting_planes_always_close_the_gap(learner):
+    """On small problems an exact search leaves nothing that could end a run early."""
+    rng = np.random.default_rng(fresh_seed())
+    for _ in range(60):
+        n, C, tol = int(rng.integers(2, 9)), 10.0 ** rng.uniform(-2.0, 2.0), 10.0 ** rng.uniform(-4.0, -1.0)
+        model, X, Y = examples(str(rng.choice(KINDS)), n=n, seed=int(rng.integers(2**32)))
+        rescaling = str(rng.choice(["slack", "margin"]))
+        optimum, _ = exact_training(model, X, Y, C=C, slack=rescaling == "slack")
+        result = learner(StructuredProblem(model, X, Y, C=C, rescaling=rescaling), tol=tol, max_iter=3000)
+        assert result.status == Status.CONVERGED, (n, C, tol, rescaling, result.gap, result.n_iter)
+        assert result.dual <= optimum * (1.0 + 1e-6) + 1e-7
+        assert optimum * (1.0 - 1e-6) - 1e-7 <= result.primal <= optimum * (1.0 + 1.01 * tol / (1.0 - tol)) + 1e-7
+
+
+def test_cutting_planes_solve_their_problem_before_they_blame_the_search():
+    """Three rows, on which the second round found no new label at a gap of 3%."""
+    rng = np.random.default_rng(57)
+    X, Y = rng.normal(size=(int(rng.integers(3, 8)), 2))[:3], np.arange(3)
+    result = slack_per_example(StructuredProblem(MulticlassModel(), X, Y, C=1.4), tol=0.01, max_iter=100)
+    assert result.status == Status.CONVERGED
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=name)

@@ -3,6 +3,8 @@
 classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -16,6 +18,7 @@ from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import Chosen, choose
+from widemargin.solvers.kernel_svm.certificate import certified
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
@@ -68,6 +71,17 @@ class Training:
     seed: int
 
 
+class _Run(NamedTuple):
+    """Arguments of a solver, by the names that solvers give them."""
+
+    budget: Budget
+    tol: float | None
+    seed: int
+    shrinking: bool
+    max_iter: int | None
+    positive: bool
+
+
 @dataclass(frozen=True)
 class Solved:
     """The solution of a binary problem.
@@ -100,14 +114,19 @@ def splits(n_classes: int, multi_class: str) -> tuple[Split, ...]:
 
 
 def kernel_rows(
-    kernel: Kernel, X: Matrix, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0
-) -> KernelRows:
+    kernel: Kernel, X: Matrix, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0,
+    largest: float = 0.0,
+) -> KernelRows:  # fmt: skip
     """Rows of the kernel matrix, in a precision that suits.
 
     "auto" is that of X, but single precision for a Gaussian kernel of many rows that are solved to a `tol` of 1e-3 or
     more (LIBSVM keeps all values so; a smaller one would see the rounding), and double precision for rows far from the
     origin, where what the norms lose by rounding would be seen: with gamma |x|^2 up to 100 values are right to about
     1e-5. Fewer than 5000 rows are solved at once in either precision.
+
+    `largest` is a bound of the norm of the coefficients. Where the rounding of their scores, which adds up as a random
+    walk does, could be as large as `tol`, precision is double, too; where it is smaller, the certificate measures it
+    (`kernel_svm.certificate`).
     """
     if precision != "auto":
         dtype: type[np.floating] = np.float32 if precision == "single" else np.float64
@@ -117,6 +136,9 @@ def kernel_rows(
             enough = dtype == np.float32 or (X.shape[0] >= 5000 and (tol is None or tol >= 1e-3))
             near = enough and kernel.gamma * float(squared_norms(X).max()) <= 100.0
             dtype = np.float32 if near else np.float64
+        # Half a unit in the last place of a kernel value of size 1.
+        if tol is not None and largest * 2.0**-25 > tol:
+            dtype = np.float64
     if backend == "dask":
         return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
     return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
@@ -151,11 +173,31 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         mirrored = chosen.name == "smo" and len(parts) == 1
         if mirrored:
             problem = replace(problem, y=-y)
-        result = _solve(training, chosen, problem, budget, len(parts) - number)
+        result = _solve(training, chosen, problem, index, budget, len(parts) - number)
         if mirrored:
             result = replace(result, coef=-result.coef, intercept=-result.intercept)
         solved.append(Solved(part, index, result, chosen, rows.capacity))
     return solved
+
+
+def _in_double(
+    chosen: Chosen, problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelMatrix],
+    run: _Run,
+) -> KernelResult:  # fmt: skip
+    """The result certified in double precision, after more steps in it where these are needed for its `tol`."""
+    tol = run.tol
+    limited = result.status not in (Status.CONVERGED, Status.MAX_ITER) or (
+        result.status == Status.MAX_ITER and "max_iter" in chosen.options
+    )
+    # Where the run was cut short, or has judged by rows held out, a bound is enough.
+    result = certified(problem, result, exact, math.inf if tol is None or limited else tol)
+    if tol is None or limited or result.scores is None or not result.violation > tol:
+        return result
+    # Values in spatial order are in single precision.
+    solver = choose("auto", n_rows=problem.n_rows, n_columns=0) if chosen.name == "spatial-dual" else chosen
+    double = replace(problem, rows=exact(np.arange(problem.n_rows)))
+    more = solver.solve(double, start=result.coef, scores=result.scores.copy(), **run._asdict())
+    return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
 
 
 def _reach(rows: KernelMatrix) -> float:
@@ -164,7 +206,9 @@ def _reach(rows: KernelMatrix) -> float:
     return float(np.mean(rows.block(some, some) > 2.0**-22))
 
 
-def _solve(training: Training, chosen: Chosen, problem: KernelProblem, budget: Budget, remaining: int) -> KernelResult:
+def _solve(
+    training: Training, chosen: Chosen, problem: KernelProblem, index: Ints, budget: Budget, remaining: int
+) -> KernelResult:
     """Solve one of the remaining problems with an equal share of the time, and the limit of steps."""
     most, counts = training.max_iter, "max_iter" not in chosen.options  # solvers without a limit are stopped from here
     steps, limited = -1, False
@@ -178,16 +222,23 @@ def _solve(training: Training, chosen: Chosen, problem: KernelProblem, budget: B
 
     seconds = None if budget.left is None else budget.elapsed + budget.left / remaining
     share = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, count))
-    solve = partial(
-        chosen.solve, problem, budget=share, seed=training.seed, shrinking=training.shrinking,
-        tol=HoldOutOptions.without_rows if training.tol is None and problem.upper.all() else training.tol,
-        max_iter=max(1, most) if most >= 0 else None, positive=training.positive,
-    )  # fmt: skip
+    tol = HoldOutOptions.without_rows if training.tol is None and problem.upper.all() else training.tol
+    run = _Run(share, tol, training.seed, training.shrinking, max(1, most) if most >= 0 else None, training.positive)
     try:
-        result = solve()
+        result = chosen.solve(problem, **run._asdict())
     except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
         share.interrupted = True
-        result = solve()
+        result = chosen.solve(problem, **run._asdict())
+    if problem.rows.dtype == np.float32 or chosen.name == "spatial-dual":
+
+        def exact(rows: Ints) -> KernelMatrix:
+            return training.rows.in_double(index[rows], training.cache_size)
+
+        try:
+            result = _in_double(chosen, problem, result, exact, run)
+        except KeyboardInterrupt:  # the model is kept, without a certificate
+            share.interrupted = True
+            result = replace(result, primal=math.nan, violation=math.nan, status=Status.INTERRUPTED)
     budget.interrupted |= share.interrupted
     budget.stopped |= share.stopped and not limited
     return replace(result, status=Status.MAX_ITER) if result.status == Status.STOPPED and limited else result

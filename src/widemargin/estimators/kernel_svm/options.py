@@ -22,7 +22,7 @@ class KernelOptions(SolverOptions):
     precision : {"auto", "single", "double"}, default="auto"
         Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
         of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast, and
-        what LIBSVM keeps.
+        what LIBSVM keeps; double where C is so large that rounding could miss tol. The duals certify in double.
     backend : str, default="numpy"
         Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only);
         "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in parts.

@@ -82,7 +82,7 @@ class Chosen(NamedTuple):
 
     def solve(
         self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, start: Floats | None = None,
-        **options: float | None,
+        **options: Floats | float | None,
     ) -> KernelResult:  # fmt: skip
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.

@@ -250,6 +250,8 @@ class KernelResult:
     indefinite : bool
         Whether the solver met a negative squared norm: the kernel is not positive semi-definite, and `dual` bounds
         nothing.
+    scores : ndarray of shape (n,) or None
+        `K coef` as the run had it, where its certificate rests on it.
     """
 
     coef: Floats
@@ -263,6 +265,7 @@ class KernelResult:
     seconds: float
     history: tuple[dict[str, float], ...] = ()
     indefinite: bool = False
+    scores: Floats | None = None
 
     @property
     def gap(self) -> float:

@@ -351,5 +351,5 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         )
         return KernelResult(
             coef, intercept, at.primal, dual, at.violation, self.status(converged=converged), rounds,
-            problem.rows.evaluations, self.budget.elapsed, tuple(self.history), indefinite,
+            problem.rows.evaluations, self.budget.elapsed, tuple(self.history), indefinite, scores,
         )  # fmt: skip

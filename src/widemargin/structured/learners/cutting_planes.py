@@ -122,6 +122,7 @@ class _CutsByExample:
         self._problem, self._options, self._budget = problem, options, budget
         self._cuts: list[_ExampleCuts] = []
         self.slack = np.zeros(problem.n)
+        self._open = np.inf  # what the last solution left open of the problem of the cuts
         # A point to start from becomes one cut for each example, so that it loses nothing.
         for i in range(problem.n):
             rows = self._rows(i)
@@ -130,9 +131,8 @@ class _CutsByExample:
             if blocks.loss[i] > 0.0 or blocks.a[rows].any():
                 cuts.add(blocks.a[rows] / problem.C, blocks.b[i] / problem.C, float(blocks.loss[i]) / problem.C)
                 cuts.x[:] = 0.0, problem.C
-                slopes = cuts.slope(problem.potentials(i, weights.W), weights.theta)
-                self.slack[i] = max(0.0, float(slopes.max()))
             self._cuts.append(cuts)
+        self._measure(weights)
 
     def _rows(self, i: int) -> slice:
         return slice(int(self._problem.start[i]), int(self._problem.start[i + 1]))
@@ -140,23 +140,25 @@ class _CutsByExample:
     def improve(
         self, labels: Blocks, seen: Responses, blocks: Blocks, weights: Weights, recorder: LearnerRecorder
     ) -> Blocks | None:
-        """Add the labels that violate and solve the problem of all cuts; None where no label violates."""
+        """Add the labels that violate and solve the problem of all cuts; None where neither gains."""
         problem, options = self._problem, self._options
         # Relative to the labels found, not to their upper bounds: with a heuristic search these may stay far apart.
         primal = 0.5 * norm2(weights) + problem.C * float(seen.value.sum())
         least = max(options.share_of_cuts * recorder.tol, options.least_gap) * primal
         violating = np.flatnonzero(seen.value > self.slack + least / (problem.C * problem.n))
-        if violating.shape[0] == 0:
+        # Early rounds need no precision: new cuts change everything again. Where none comes, the gap may be what the
+        # last solution left open, so that is closed before the run may end.
+        left = max(least, options.share_of_cuts * (primal - recorder.dual)) if violating.shape[0] else least
+        if violating.shape[0] == 0 and self._open <= least:
             return None
         for i in violating.tolist():
             self._cuts[i].add(labels.a[self._rows(i)], labels.b[i], float(labels.loss[i]))
-        # Early rounds need no precision: new cuts change everything again.
-        self._solve(blocks, weights, max(least, options.share_of_cuts * (primal - recorder.dual)))
-        return blocks
+        moved = self._solve(blocks, weights, left)
+        return blocks if moved or violating.shape[0] else None
 
-    def _solve(self, blocks: Blocks, weights: Weights, left: float) -> None:
-        """Maximise the dual over the cuts, example by example, until the gap is `left`; sets the slacks."""
-        problem = self._problem
+    def _solve(self, blocks: Blocks, weights: Weights, left: float) -> bool:
+        """Maximise the dual over the cuts, example by example, until the gap is `left`; whether any block moved."""
+        problem, moved = self._problem, False
         # What every example may leave open, so that all together leave `left`.
         enough = left / (problem.C * problem.n)
         for _ in range(self._options.sweeps):
@@ -166,8 +168,7 @@ class _CutsByExample:
                 if cuts.x.shape[0] == 1:
                     continue
                 slope = cuts.slope(problem.potentials(i, weights.W), weights.theta)
-                self.slack[i] = max(0.0, float(slope.max()))
-                gap = problem.C * self.slack[i] - float(slope @ cuts.x)
+                gap = problem.C * max(0.0, float(slope.max())) - float(slope @ cuts.x)
                 total += gap
                 # Hardly anything to gain here: others are worth the time more.
                 if gap <= 0.1 * problem.C * enough:
@@ -176,6 +177,7 @@ class _CutsByExample:
                 maximise(cuts.G, cuts.loss, cuts.x, 0.1 * enough, slope)
                 # The block and the weights follow the change, so that the next example sees what this one gained.
                 change, rows = cuts.x - before, self._rows(i)
+                moved |= bool(change.any())
                 da, db = np.tensordot(change, cuts.A, 1), change @ cuts.b
                 blocks.a[rows] += da
                 blocks.b[i] += db
@@ -183,7 +185,20 @@ class _CutsByExample:
                 add_rows(problem.rows, rows.start, rows.stop, da, 1.0, weights.W)
                 weights.theta[:] += db
             if total <= left or self._budget.exhausted:
-                return
+                break
+        # Later examples have changed the weights since the first ones were looked at.
+        self._open = self._measure(weights)
+        return moved
+
+    def _measure(self, weights: Weights) -> float:
+        """Set the slacks at these weights; the gap of the problem of the cuts."""
+        problem, total = self._problem, 0.0
+        for i, cuts in enumerate(self._cuts):
+            if cuts.x.shape[0] > 1:
+                slope = cuts.slope(problem.potentials(i, weights.W), weights.theta)
+                self.slack[i] = max(0.0, float(slope.max()))
+                total += problem.C * self.slack[i] - float(slope @ cuts.x)
+        return total
 
 
 class _CutsOfAll:
@@ -332,7 +347,7 @@ def _rounds(
                 break
             improved = cuts.improve(seen.labels, seen, blocks, weights, recorder)
             if improved is None:
-                break  # a heuristic search finds nothing more
+                break  # no more cuts, and their problem is solved: what is left is the search's or rounding's
             recorder.done, blocks = recorder.done + 1, improved
             weights = weights_of(problem, blocks)
     except KeyboardInterrupt:

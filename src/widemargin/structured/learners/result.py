@@ -89,6 +89,8 @@ class LearnerResult:
         Examples visited on the way to `blocks`, earlier runs of SGD included: what it needs to go on.
     averaged : bool
         Whether `weights` are the averaged iterate.
+    left_by_search : float
+        Share of `primal` by which the search did not close its own bounds: the part of the gap that no solver closes.
     history : tuple of dict
         Entries with `iteration`, `seconds`, `oracle_calls`, `queries`, `primal`, `dual`.
     """
@@ -106,6 +108,7 @@ class LearnerResult:
     seconds: float
     steps: int = 0
     averaged: bool = False
+    left_by_search: float = 0.0
     history: tuple[dict[str, float], ...] = ()
 
     @property
@@ -150,6 +153,8 @@ class LearnerRecorder(Recorder[Weights]):
         Examples visited so far, those of earlier runs included.
     averaged : bool
         Whether the best weights are an averaged iterate.
+    left_by_search : float
+        What the search left open at the best weights, in units of the objective.
     """
 
     def __init__(
@@ -159,7 +164,7 @@ class LearnerRecorder(Recorder[Weights]):
         self.problem, self.passes = problem, passes
         self.calls = self.checks = self.done = 0
         self.steps = steps
-        self.averaged = False
+        self.averaged, self.left_by_search = False, 0.0
         self.bound(0.0)  # the dual point 0
 
     def run_passes(
@@ -227,6 +232,7 @@ class LearnerRecorder(Recorder[Weights]):
             self.checks += self.problem.n
         if self.offer(primal_value(self.problem, weights, responses), weights):
             self.averaged = averaged
+            self.left_by_search = self.problem.C * float((responses.upper - responses.value).sum())
 
     def look(self, iteration: int, *, violation: float = 0.0, **facts: float) -> bool:
         """Note and tell where the run is; True when the gap is closed."""
@@ -254,6 +260,7 @@ class LearnerRecorder(Recorder[Weights]):
             seconds=self.budget.elapsed,
             steps=self.steps,
             averaged=self.averaged,
+            left_by_search=self.left_by_search / max(self.primal, 1e-300),
             history=tuple(self.history),
         )
 

@@ -138,7 +138,9 @@ def solve(
     stage.recorder.history = history
     limit = np.inf if tol is None and stage.settled else goal
     result = stage.recorder.finish(stage.coef, stage.scores, limit, rounds)
-    return replace(result, coef=coef, indefinite=indefinite)
+    scores = np.empty(n)
+    scores[stage.index] = stage.scores
+    return replace(result, coef=coef, indefinite=indefinite, scores=scores)
 
 
 class _Stage:
