@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -178,6 +178,26 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     solver_options: KernelOptions | Mapping[str, object] | None = None
 
     _options = Checked(KernelOptions)
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "class_weight_": "float k", "n_support_": "count k", "intercept_": "float q", "n_iter_": "count q",
+        "nu_": "any-float q",
+    }  # fmt: skip
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if not hasattr(self, "dual_coef_"):
+            return
+        k, pairs = len(self.classes_), self._options.multi_class == "ovo"
+        problems = 1 if k == 2 else k * (k - 1) // 2 if pairs else k
+        rows = k - 1 if pairs or k == 2 else k
+        if self.intercept_.shape[0] != problems or self.dual_coef_.shape[0] != rows:
+            raise ValueError(
+                f"{k} classes need {problems} intercepts and {rows} rows of dual_coef_, not "
+                f"{self.intercept_.shape[0]} and {self.dual_coef_.shape[0]}"
+            )
+        if int(self.n_support_.sum()) != self.dual_coef_.shape[1]:
+            raise ValueError(f"n_support_ counts {self.n_support_.sum()} of {self.dual_coef_.shape[1]} support vectors")
 
     @property
     def coef_(self) -> Matrix:
