@@ -26,7 +26,7 @@ endef
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-oldest test-newest coverage mutation lint types docs format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-machines test-oldest test-newest coverage mutation lint types docs format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ coverage: $(DEV_STAMP) ## Measure the branch coverage of src: the suite, then th
 
 mutation: $(DEV_STAMP) ## Count which small errors in goals, water level, searches and SDCA step the tests notice
 	@PYTHONPATH=testing $(BIN)/python -m mutation_testing --jobs $(JOBS) $(ARGS)
+
+test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (half an hour)
+	@PYTHONPATH=testing $(BIN)/python -m machines --jobs $(JOBS) $(ARGS)
 
 test-oldest: $(DEV_STAMP) ## Run the suite with the oldest versions that pyproject.toml allows, in .venv-oldest
 	@$(call with-versions,oldest,lowest-direct)

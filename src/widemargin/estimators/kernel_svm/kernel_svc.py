@@ -33,9 +33,9 @@ from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceW
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
+from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
-from widemargin.solvers.kernel_svm.stopping import choose_rows
+from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
 
 @parameters
@@ -286,7 +286,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to 1e+100 at most.")
         if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
-            upper[choose_rows(codes, options.validation_fraction, draw)] = 0.0
+            judged = 0 if self.solver in BY_GAP else HoldOutOptions().judged
+            upper[choose_rows(codes, options.validation_fraction, draw, judged=judged)] = 0.0
         matrix = kernel_rows(
             kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
             largest=float(np.linalg.norm(upper)),
