@@ -28,7 +28,7 @@ from widemargin._typing import (
     Table,
 )
 from widemargin.distributed.workers import side_by_side
-from widemargin.estimators._binary import DTYPES, BinaryGoalMixin, refuse_one_class
+from widemargin.estimators._binary import BinaryGoalMixin, checked_rows, refuse_one_class
 from widemargin.estimators._options import CURES, SolverOptions, interrupted, worst
 from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
@@ -38,7 +38,6 @@ from widemargin.plotting._canvas import COLOURS, band, new_figure, require_matpl
 __all__ = [
     "COLOURS",
     "CURES",
-    "DTYPES",
     "JSON",
     "BinaryGoalMixin",
     "Bools",
@@ -60,6 +59,7 @@ __all__ = [
     "SolverOptions",
     "Table",
     "band",
+    "checked_rows",
     "interrupted",
     "kernel",
     "labels_of",

@@ -7,7 +7,7 @@ kept aside for a proof, and blocks of rows that do not fit in memory. Rows in me
 import copy
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -19,7 +19,7 @@ from widemargin.exceptions import DataError
 if TYPE_CHECKING:
     from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
-__all__ = ["ONE_TABLE", "Rows", "is_asked", "length_of", "take"]
+__all__ = ["ONE_TABLE", "Rows", "as_csr", "check_sparse", "is_asked", "length_of", "take"]
 
 P = TypeVar("P")
 
@@ -56,7 +56,7 @@ class Rows:
     Raises
     ------
     DataError
-        If two parts differ in their number of rows.
+        If two parts differ in their number of rows, or X is a sparse matrix whose indices lead out of it.
     """
 
     X: Features | None = None
@@ -69,6 +69,7 @@ class Rows:
     feature_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        check_sparse(self.X, "X" if self.source is None else f"X of {self.title}")
         n_rows = None
         for name, part in self._parts():
             length = length_of(part)
@@ -126,6 +127,47 @@ class Rows:
         alone = self.replaced(external={})
         for first in range(0, self.n_rows, block_rows):
             yield alone.take(slice(first, first + block_rows))
+
+
+def check_sparse(X: Features | Column | None, name: str = "X") -> None:
+    """Refuse a sparse matrix whose indices lead out of it; anything else passes.
+
+    Compiled code, SciPy's own too, follows these indices without looking: a wrong one reads foreign memory. The matrix
+    itself is left as it is. It costs two passes over the indices, and none over the values.
+
+    Raises
+    ------
+    DataError
+    """
+    if not sp.issparse(X):
+        return
+    matrix: Any = X
+    try:
+        if matrix.format == "coo":
+            type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)  # which looks at all of them
+        elif matrix.format in ("bsr", "csc", "csr"):
+            # SciPy's check tidies the matrix that it looks at, so it is given another one around the same arrays.
+            around = (matrix.data, matrix.indices, matrix.indptr)
+            type(matrix)(around, shape=matrix.shape).check_format(full_check=True)
+    except (IndexError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{name} is a {matrix.format.upper()} matrix of shape {matrix.shape} whose arrays do not fit it: {error}. "
+            "Make it again from its rows, columns and values."
+        ) from error
+
+
+def as_csr(X: Any, name: str = "X") -> sp.csr_matrix:
+    """A sparse matrix in the form of compressed rows, its indices checked.
+
+    Raises
+    ------
+    DataError
+    """
+    check_sparse(X, name)
+    rows: sp.csr_matrix = X.tocsr()
+    if X.format in ("dia", "dok", "lil"):  # forms of Python objects, which are looked at when they are made into arrays
+        check_sparse(rows, name)
+    return rows
 
 
 def is_asked(candidate: object) -> "TypeIs[Classifier]":

@@ -39,7 +39,7 @@ from widemargin.cli.models_and_rows import load_candidate
 from widemargin.cli.tables.table_files import Block
 from widemargin.exceptions import ModelFileError, ModelFileWarning, WidemarginError
 from widemargin.persistence import load_plain_model, save_model
-from widemargin.persistence.model_file_check import check_trees
+from widemargin.persistence.array_check import check_arrays
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(120, 3))
@@ -74,6 +74,16 @@ def test_our_own_files_keep_their_checks(tmp_path):
     (tmp_path / "m.skops").write_bytes(data)
     with pytest.raises(ModelFileError, match="the file is damaged"):
         load_plain_model(tmp_path / "m.skops")
+
+
+@pytest.mark.parametrize("lost", [1, 2, 63, 64, 65, 80])
+def test_a_file_of_ours_that_lost_its_end_is_not_taken_for_another(lost, tmp_path, capsys):
+    save_model(LinearSVC().fit(X, Y), tmp_path / "m.skops")
+    (tmp_path / "m.skops").write_bytes((tmp_path / "m.skops").read_bytes()[:-lost])
+    with pytest.raises(ModelFileError, match="the file is cut off or damaged"):
+        load_plain_model(tmp_path / "m.skops")
+    with pytest.raises(WidemarginError, match="the file is cut off or damaged"):
+        load_candidate(tmp_path / "m.skops", features=[])
 
 
 UNLISTED = [
@@ -182,13 +192,13 @@ def test_trees_of_other_widths_are_refused(tmp_path):
     forest = RandomForestClassifier(3, max_depth=3).fit(X, Y)
     forest.estimators_[1] = DecisionTreeClassifier(max_depth=3).fit(rng.normal(size=(50, 9)), Y[:50])
     with pytest.raises(ModelFileError, match="trees of a forest"):
-        check_trees(forest, "m")
+        check_arrays(forest, "m")
     tree = DecisionTreeClassifier(max_depth=3).fit(X, Y)
     del tree.n_features_in_
     with pytest.raises(ModelFileError, match="tree in it is damaged"):
-        check_trees(tree, "m")
+        check_arrays(tree, "m")
     with pytest.raises(ModelFileError, match="tree in it is damaged"):
-        check_trees([DecisionTreeClassifier().fit(X, Y).tree_], "m")
+        check_arrays([DecisionTreeClassifier().fit(X, Y).tree_], "m")
 
 
 @pytest.mark.parametrize("change", ["outputs", "classes"])

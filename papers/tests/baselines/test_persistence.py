@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from testing.linear_baselines import classes
+from testing.mutated_arrays import fates
 
 from widemargin import load_model, save_model
 from widemargin.goals import Population, col
@@ -53,6 +54,14 @@ def test_a_loaded_baseline_decides_the_same(model, kind, tmp_path):
     assert {name for name in vars(loaded) if name.endswith("_")} == {name for name in vars(clf) if name.endswith("_")}
     assert str(loaded.get_params()) == str(clf.get_params())
     assert clone(loaded).fit(X, words, **extra).predict(X).shape == (120,)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_no_change_of_an_array_ends_a_process(model, tmp_path):
+    X, y = classes(60)
+    extra = {"populations": pa.table({"group": np.arange(60) % 3})} if hasattr(model, "first") else {}
+    found = fates(clone(model).fit(sp.csr_matrix(X), y, **extra), sp.csr_matrix(X), tmp_path)
+    assert [fate for fate in found if fate.end.startswith(("signal", "error"))] == []
 
 
 def test_a_baseline_of_more_classes(tmp_path):

@@ -32,7 +32,7 @@ from widemargin.goals.binding.sources import External, external_data, find_class
 from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.rows import is_asked
+from widemargin.rows import check_sparse, is_asked
 
 _BASELINE = "baseline "
 
@@ -313,6 +313,7 @@ def _own_classes(model: Classifier | None) -> list[Label] | None:
 
 def ask_model(method: Callable[..., Column], X: Features, populations: Table | None) -> Column:
     """Call `predict` (or `randomized_proba`) on rows, with their table where it is a parameter."""
+    check_sparse(X)
     takes = populations is not None and "populations" in inspect.signature(method).parameters
     return method(X, populations=populations) if takes else method(X)
 

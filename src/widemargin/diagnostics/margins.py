@@ -13,6 +13,7 @@ from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tables import column_of
+from widemargin.rows import check_sparse
 
 Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 """Name and rows of a group."""
@@ -79,6 +80,7 @@ def margins_of(
         raise DataError(f"normalize is {normalize!r}; give None, 'norm', 'median', 'max' or a positive number.")
     if isinstance(clf, Margins) and normalize is not None:
         raise DataError(f"normalize is {normalize!r} and margins were given; normalize where they are made.")
+    check_sparse(X)
     rival = None
     if isinstance(clf, Margins):
         values, source, _ = clf

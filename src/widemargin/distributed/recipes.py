@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from widemargin._files import parquet_files
 from widemargin._typing import Features
 from widemargin.exceptions import DataError, MissingDataError
-from widemargin.rows import Rows, length_of
+from widemargin.rows import Rows, check_sparse, length_of
 
 _BLOCK_ROWS = 65_536  # rows of a block of arrays, unless told otherwise
 
@@ -159,6 +159,8 @@ def array_rows(arrays: Mapping[str, Any], *, block_rows: int = _BLOCK_ROWS) -> l
     >>> [recipe.n_rows for recipe in array_rows({"X": np.zeros((10, 2)), "y": np.zeros(10)}, block_rows=4)]
     [4, 4, 2]
     """
+    for name, value in arrays.items():
+        check_sparse(value, repr(name))
     held = {name: value if sp.issparse(value) else np.asarray(value) for name, value in arrays.items()}
     cuts = _cuts({name: value.shape[0] for name, value in held.items()}, block_rows)
     return [ArrayRows({name: value[first:last] for name, value in held.items()}) for first, last in cuts]

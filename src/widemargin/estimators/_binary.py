@@ -5,20 +5,63 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_random_state
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
 
-from widemargin._typing import Features, Floats, Label, Seed
+from widemargin._typing import Column, Features, Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.sources import external_data, positive_class
-from widemargin.rows import Rows
+from widemargin.rows import Rows, as_csr, check_sparse
 
-DTYPES = [np.float64, np.float32]
-"""Numbers of features that are used as they are."""
+_ROW_CHECKS: dict[str, Any] = {
+    "accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32], "order": "C",
+}  # fmt: skip
+"""What scikit-learn checks of features; numbers of these two types are used as they are."""
 
-ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": DTYPES, "order": "C"}
-"""What scikit-learn checks of features."""
+
+def checked_rows(
+    estimator: BaseEstimator, X: Features, y: Column | str = "no_validation", *, reset: bool = True
+) -> Any:
+    """Features that compiled code may see, and labels where they are given: the one door of every estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It learns the number and the names of the features, or is asked whether they are these.
+    X : array-like or sparse matrix of shape (n, d)
+    y : array-like of shape (n,), optional
+    reset : bool, default=True
+        False for rows to predict.
+
+    Returns
+    -------
+    X : ndarray, C-contiguous, or CSR matrix, of float64 or float32
+    y : ndarray
+        Only where it was given.
+
+    Raises
+    ------
+    ValueError
+        As scikit-learn's checks; a DataError for a sparse matrix whose indices lead out of it.
+    """
+    return validate_data(estimator, _with_safe_indices(X), y, reset=reset, **_ROW_CHECKS)
+
+
+def checked_block(X: Features) -> Any:
+    """The same for rows of a block, which no estimator learns from: ndarray or CSR matrix."""
+    return check_array(_with_safe_indices(X), **_ROW_CHECKS)
+
+
+def _with_safe_indices(X: Any) -> Features:
+    # Turning one form of sparse matrix into another is compiled code, too, so it is looked at before.
+    if sp.issparse(X) and X.format != "csr":
+        return as_csr(X)
+    check_sparse(X)
+    return X
 
 
 def refuse_one_class(classes: npt.NDArray[Any]) -> None:

@@ -25,7 +25,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
     "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_space",
-    "model_scores", "stacked",
+    "model_scores", "refuse_space", "stacked",
 ]  # fmt: skip
 
 _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "support_vectors_")
@@ -311,6 +311,31 @@ def model_scores(model: Any, X: Matrix, wanted: SpaceParameters | None = None) -
                 scores[low : low + step, k] = rows.dot(w)
     scores += model.intercept_
     return scores
+
+
+def refuse_space(model: Any) -> None:
+    """Refuse arrays of a fitted model that do not fit its space: for files (`_refuse_arrays`).
+
+    Raises
+    ------
+    ValueError
+    """
+    held = vars(model)
+    if not held.keys() & {"coef_", "dual_coef_"}:  # not fitted
+        return
+    d = model.n_features_in_
+    if "dual_coef_" in held:
+        precomputed = model.kernel == "precomputed"
+        wanted = (0, 0) if precomputed else (held["dual_coef_"].shape[1], d)
+        if held["support_vectors_"].shape != wanted:
+            raise ValueError(f"support_vectors_ has the shape {held['support_vectors_'].shape}, not {wanted}")
+        if precomputed and "support_" in held and held["support_"].max(initial=-1) >= d:
+            raise ValueError(f"support_ names row {held['support_'].max()} of {d}")
+    else:
+        known = vars(held.get("feature_map_", model))
+        width = len(known.get("random_offset_", known.get("normalization_", range(d))))
+        if held["coef_"].shape[1] != width:
+            raise ValueError(f"coef_ has {held['coef_'].shape[1]} columns, the model {width} features")
 
 
 def _rows_of(blocks: RowBlocks, chosen: Ints) -> Matrix:

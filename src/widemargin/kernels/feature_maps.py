@@ -6,7 +6,8 @@ training rows, and elsewhere as good as the kernel matrix is of low rank: usuall
 for any positive semi-definite kernel, but the landmarks, rows of the training data, become part of the model.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -76,6 +77,8 @@ class FourierPairs:
         Columns of X.
     seed : int
     """
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"directions": "float * *"}
 
     def __init__(self, gamma: float, n_pairs: int, n_features: int, *, seed: int) -> None:
         # N(0, 2 gamma I) is the spectral density of the Gaussian kernel.

@@ -16,6 +16,9 @@ MAX_BYTES = 1 << 29
 """Largest model file, and largest sum of its unpacked parts: 512 MiB."""
 
 _MAX_PARTS = 10_000
+INFO = "widemargin.json"
+"""The part by which a model file describes itself; files of others have none."""
+
 _MARK = b"widemargin-sha256:"
 _DIGEST_LENGTH = 64
 
@@ -42,7 +45,7 @@ def unpack(data: bytes, name: str) -> dict[str, bytes]:
     """
     body, digest = data[:-_DIGEST_LENGTH], data[-_DIGEST_LENGTH:]
     if not body.endswith(_MARK):
-        if data.startswith(b"PK") and not zipfile.is_zipfile(io.BytesIO(data)):
+        if data.startswith(b"PK") and (is_packed(data) or not zipfile.is_zipfile(io.BytesIO(data))):
             raise ModelFileError(f"{name}: the file is cut off or damaged ({len(data)} bytes). Copy or save it again")
         raise ModelFileError(
             f"{name}: no widemargin model file. Give a file written by save_model or `widemargin train`"
@@ -55,8 +58,8 @@ def unpack(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def is_packed(data: bytes) -> bool:
-    """Whether these bytes end like a file of `pack`."""
-    return data[:-_DIGEST_LENGTH].endswith(_MARK)
+    """Whether these are bytes of a file of `pack`, even where its end, and so its checksum, is lost."""
+    return _MARK in data[-2 * _DIGEST_LENGTH :] or INFO.encode() in data
 
 
 def unpack_plain(data: bytes, name: str) -> dict[str, bytes]:

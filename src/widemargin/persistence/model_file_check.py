@@ -8,22 +8,12 @@ from the file that is being read.
 Files name the classes of this library by their public home ("widemargin" and the class name), so a file stays readable
 when a class moves to another module. Older files name the module of their day; the class name alone decides.
 
-Decision trees are checked once more, because scikit-learn's compiled code follows the numbers in them without bounds: a
-wrong number in a file would read foreign memory.
+The numbers of a model are checked afterwards (`array_check.py`).
 """
 
-import io
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.tree import DecisionTreeClassifier
-from sklearn.tree._tree import Tree
 
 from widemargin._typing import JSON
-from widemargin.exceptions import ModelFileError
 
 # Where the classes of this library that a file may hold are found today. A class that moves is changed here and nowhere
 # else; one that is public by `widemargin` itself never has to be.
@@ -105,7 +95,7 @@ TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values()))
 
 # Estimators and their parts that a file written by plain skops may hold besides (`load_plain_model`). Left out are
 # models whose compiled code trusts the numbers in the file: support vector machines of LIBSVM, nearest neighbours,
-# gradient boosting. Trees are checked node by node (`check_trees`). Functions are never called by `predict`.
+# gradient boosting. Trees are checked node by node (`array_check.py`). Functions are never called by `predict`.
 _PLAIN_HOMES = {
     "sklearn.calibration": ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
     "sklearn.decomposition._pca": ("PCA",),
@@ -158,14 +148,14 @@ def refused_nodes(schema: JSON, *, plain: bool = False) -> Iterator[tuple[str, s
     `plain` adds what files of plain skops may hold.
     """
     lists = (_BY_LOADER, _PLAIN) if plain else (_BY_LOADER,)
-    for place, node in _objects(schema):
+    for place, node in json_objects(schema):
         if "__loader__" in node:
             loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
             if not (isinstance(loader, str) and any(name in types.get(loader, ()) for types in lists)):
                 yield place, f"{name} by {loader}"
 
 
-def _objects(schema: JSON) -> Iterator[tuple[str, dict[str, JSON]]]:
+def json_objects(schema: JSON) -> Iterator[tuple[str, dict[str, JSON]]]:
     """Every JSON object with its place, at any depth and under any key.
 
     skops could take each for a node if it has a `__loader__`. The walk is iterative, so that depth is no limit.
@@ -187,92 +177,10 @@ def with_class_names(schema: JSON, *, public: bool) -> JSON:
     It is changed in place. Class names that are not on the list stay as they are, and are refused by the check that
     follows.
     """
-    for _, node in _objects(schema):
+    for _, node in json_objects(schema):
         module, name = node.get("__module__"), node.get("__class__")
         if isinstance(module, str) and isinstance(name, str) and name in _HOME_OF:
             distribution = module.partition(".")[0]
             if distribution in ("widemargin", "widemargin_papers"):
                 node["__module__"] = distribution if public else _HOME_OF[name]
     return schema
-
-
-MAX_OUTPUTS = 1000
-"""Most outputs of a tree; the classifiers here have one."""
-
-
-def check_tree_arguments(schema: JSON, parts: Mapping[str, bytes], where: str) -> None:
-    """Refuse trees whose numbers of outputs and of classes do not fit together.
-
-    Parameters
-    ----------
-    schema : parsed `schema.json`
-    parts : mapping of str to bytes
-        The files of the archive.
-    where : str
-        Name of the file in messages.
-    """
-    for _, node in _objects(schema):
-        if node.get("__loader__") == "TreeNode" and not _arguments_fit(node, parts):
-            raise ModelFileError(f"{where}: the description of a tree is wrong. Save the model again")
-
-
-def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
-    """Whether the numbers that `Tree` is constructed with are what its compiled code relies on."""
-    try:
-        n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
-        loaders = [part["__loader__"] for part in (n_features, n_classes, n_outputs)]
-        numbers = [json.loads(part["content"]) for part in (n_features, n_outputs)]
-        classes = np.load(io.BytesIO(parts[n_classes["file"]]), allow_pickle=False)
-    except Exception:  # NumPy raises all sorts of things at a broken header
-        return False
-    return (
-        loaders == ["JsonNode", "NdArrayNode", "JsonNode"]
-        and n_classes["type"] == "numpy"
-        and all(type(number) is int and number > 0 for number in numbers)
-        and numbers[1] <= MAX_OUTPUTS
-        and classes.dtype == np.intp
-        and classes.shape == (numbers[1],)
-    )
-
-
-def check_trees(model: object, where: str) -> None:
-    """Refuse a model with a tree that would leave its own nodes or the columns of its table.
-
-    Raises
-    ------
-    ModelFileError
-    """
-    waiting: list[tuple[object, object]] = [(model, None)]  # parts, each with the estimator that it is the `tree_` of
-    seen: set[int] = set()
-    while waiting:
-        part, owner = waiting.pop()
-        if isinstance(part, Tree) and not (isinstance(owner, DecisionTreeClassifier) and _stays_inside(part, owner)):
-            raise ModelFileError(f"{where}: a tree in it is damaged. Save the model again")
-        if isinstance(part, RandomForestClassifier | ExtraTreesClassifier):
-            width = getattr(part, "n_features_in_", None)
-            for tree in getattr(part, "estimators_", []):
-                if not isinstance(tree, DecisionTreeClassifier) or getattr(tree, "n_features_in_", 0) != width:
-                    raise ModelFileError(f"{where}: the trees of a forest in it are damaged. Save the model again")
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if hasattr(part, "__dict__") and not isinstance(part, type):
-            waiting += [(value, part if name == "tree_" else None) for name, value in vars(part).items()]
-        if isinstance(part, dict):
-            waiting += [(value, None) for value in part.values()]
-        elif isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
-            waiting += [(value, None) for value in part]
-
-
-def _stays_inside(tree: Tree, owner: DecisionTreeClassifier) -> bool:
-    """Whether every way from the root ends in a leaf, and asks only for columns that the table has."""
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
-    number, place = tree.node_count, np.arange(tree.node_count)
-    leaf = left == -1
-    if number < 1 or not np.array_equal(leaf, right == -1):
-        return False
-    inner = ~leaf
-    # Children that come after their parents cannot form a circle.
-    after = all((child[inner] > place[inner]).all() and (child[inner] < number).all() for child in (left, right))
-    width = getattr(owner, "n_features_in_", 0)
-    return bool(after and (feature[inner] >= 0).all() and (feature[inner] < width).all())

@@ -20,7 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import JSON
 from widemargin.exceptions import ModelFileError, ModelFileWarning
+from widemargin.persistence.array_check import check_arrays, check_tree_arguments
 from widemargin.persistence.container import (
+    INFO,
     is_packed,
     pack,
     read_file,
@@ -32,8 +34,6 @@ from widemargin.persistence.goals_as_text import as_text, first_goal, from_text,
 from widemargin.persistence.model_file_check import (
     PLAIN_TYPES,
     TRUSTED_TYPES,
-    check_tree_arguments,
-    check_trees,
     refused_nodes,
     with_class_names,
 )
@@ -41,7 +41,7 @@ from widemargin.persistence.model_file_check import (
 FORMAT = 1
 """Number of the format written; files of a higher one are refused by name."""
 
-_INFO, _SCHEMA = "widemargin.json", "schema.json"
+_SCHEMA = "schema.json"
 _INFO_TYPES: dict[str, Any] = {
     "model": str, "classes": list, "features": list, "goal": str | None, "libraries": dict, "metadata": dict,
 }  # fmt: skip
@@ -124,7 +124,7 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
             "Set that parameter to None or to plain values, or use another estimator"
         )
     parts[_SCHEMA] = json.dumps(with_class_names(schema, public=True)).encode()
-    write_file(path, pack({_INFO: text.encode(), **parts}))
+    write_file(path, pack({INFO: text.encode(), **parts}))
 
 
 def load_model(path: str | PathLike[str]) -> Any:
@@ -221,7 +221,7 @@ def _built(
                 for name, content in {**parts, _SCHEMA: json.dumps(schema).encode()}.items():
                     archive.writestr(name, content)
             model = mapped(skops.io.loads(buffer.getvalue(), trusted=list(trusted)), from_text)
-        check_trees(model, str(path))
+        check_arrays(model, str(path))
     except ModelFileError:
         raise
     # Whatever a wrong file makes the reader do ends here; the file is refused, not the program.
@@ -268,7 +268,7 @@ def _class_text(model: object) -> str:
 
 def _read_info(parts: dict[str, bytes], path: Path) -> ModelInfo:
     try:
-        raw = json.loads(parts[_INFO])
+        raw = json.loads(parts[INFO])
         number = raw["format"]
         if type(number) is not int or number < 1:
             raise ValueError(f"format {number!r}")
@@ -279,7 +279,7 @@ def _read_info(parts: dict[str, bytes], path: Path) -> ModelInfo:
                     raise TypeError(f"{name} is {getattr(info, name)!r}")
             return info
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path}: the part {_INFO} is missing or wrong ({error}). Save the model again") from error
+        raise ModelFileError(f"{path}: the part {INFO} is missing or wrong ({error}). Save the model again") from error
     raise ModelFileError(
         f"{path}: format {number} is newer than {FORMAT}, the newest format this version reads. Upgrade widemargin"
     )

@@ -12,6 +12,7 @@ itself.
 """
 
 import itertools
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -31,6 +32,10 @@ class _QuantileEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     has_missing_: npt.NDArray[np.bool_]
     n_features_in_: int
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "has_missing_": "bool d", "edges_": "each d: increasing *", "thresholds_": "each d: increasing *",
+    }  # fmt: skip
 
     def _learn_edges(self, X: Features, n_bins: int) -> list[Floats]:
         values: Floats = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")

@@ -67,6 +67,46 @@ class Structure(NamedTuple):
     restarts: int
     ends: Ints
 
+    @property
+    def n_theta(self) -> int:
+        """Weights of pairs: of successive states in chains, else of the joined labels."""
+        return int(self.weight.shape[1] ** 2 if self.kind == CHAIN else self.pairs.shape[0])
+
+    @staticmethod
+    def _stored_arrays() -> dict[str, str]:  # a method, as a named tuple has no attributes of the class
+        return {
+            "weight": "float r k", "cost": "count r k", "pairs": "count m 2", "parent": "count k", "edge": "integer k",
+            "order": "count k", "child_start": "count *", "child": "count k", "table": "float *", "ends": "count *",
+        }  # fmt: skip
+
+    def _refuse_arrays(self) -> None:
+        """What was made from the rest must be what is made from it again."""
+        k, table = self.weight.shape[1], 0
+        n_rows = {MULTICLASS: k, HIERARCHY: 2, PATHS: 2}.get(self.kind, 1)
+        if type(self.kind) is not int or not UNARY <= self.kind <= PATHS or self.weight.shape[0] != n_rows or k == 0:
+            raise ValueError(f"weights of shape {self.weight.shape} are none of the kind {self.kind!r}")
+        if self.kind == ENUMERATION:  # before a table of that size is made
+            table = 1 << min(k, 62)
+        indices = (
+            (self.pairs, 0, k - 1), (self.parent, 0, k), (self.edge, -1, self.pairs.shape[0] - 1), (self.ends, 0, 1),
+        )  # fmt: skip
+        if any(part.size and not low <= part.min() <= part.max() <= high for part, low, high in indices):
+            raise ValueError(f"its labels and edges are beyond the {k} labels and {self.pairs.shape[0]} edges")
+        if (
+            self.table.shape != (table,)
+            or self.ends.shape != (k if self.kind == PATHS else 0,)
+            or self.weight.min() < 0
+        ):
+            raise ValueError("its table, ends or weights are damaged")
+        again = make_structure(
+            self.kind, self.weight, pairs=self.pairs, parent=self.parent, edge=self.edge, restarts=self.restarts,
+            ends=self.ends,
+        )  # fmt: skip
+        for name in self._fields:
+            part, other = np.asarray(getattr(self, name)), np.asarray(getattr(again, name))
+            if not np.array_equal(part, other) or part.dtype != other.dtype:
+                raise ValueError(f"{name} does not follow from the rest of the structure")
+
 
 class Work(NamedTuple):
     """Arrays that an argmax works in; one set per thread, for all examples. See the loops for what is in them."""

@@ -1,5 +1,7 @@
 """What a fit says of a model that may be worth little though its goal is met."""
 
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +9,8 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from widemargin import GoalThresholdClassifier, KernelSVC, RateConstrainedClassifier, audit
+from widemargin.estimators.rate_constrained import ramp_model
+from widemargin.estimators.rate_constrained.outcome import certificate_text
 from widemargin.exceptions import DoubtfulModelWarning
 from widemargin.goals.measuring.goal_report import GoalReport
 
@@ -84,15 +88,28 @@ def test_what_is_foretold_of_new_rows_comes_true(kind):
     assert abs(np.mean(foretold) - np.mean(came)) < 0.25
 
 
-def test_the_certificate_says_of_which_bounds_it_is():
-    rng = np.random.default_rng(0)
+def test_the_certificate_says_of_which_bounds_it_is(monkeypatch):
+    rng, seen = np.random.default_rng(0), []
     X, y = signal(rng, 500, 5, np.ones(5))
-    texts = []
-    for goal in ("minimize error_rate()", "subject to recall() >= 0.8\nsubject to false_positive_rate() <= 0.5"):
-        model = RateConstrainedClassifier(goal).fit(X, y)
-        texts.append(model.goal_report_.certificate)
-    assert "bounds" not in texts[0]
-    assert ("whose bounds were" in texts[1]) == (model.n_rounds_ > 0)
+    monkeypatch.setattr(
+        ramp_model, "certificate_text", lambda trained: seen.append(trained) or certificate_text(trained)
+    )
+    free = RateConstrainedClassifier("minimize error_rate()").fit(X, y)
+    assert "bounds" not in free.goal_report_.certificate
+    RateConstrainedClassifier("subject to recall() >= 0.8\nsubject to false_positive_rate() <= 0.5").fit(X, y)
+    (trained,) = seen[1:]
+    # The excesses of a step are measured by the bounds that it had.
+    w, b = trained.solution.w, trained.solution.b
+    asked = trained.problem.ramp_values(w, trained.problem.scores(w, b))[1]
+    for moved, text in (
+        ([0.0, 0.0], "of the last convex step ("),
+        ([0.01, 0.0], "whose bounds were tightened by up to 0.01 so that the enforced rates meet yours"),
+        ([0.02, -0.005], "whose bounds were tightened by up to 0.02 and loosened by up to 0.005 so"),
+    ):
+        solution = dataclasses.replace(trained.solution, excess=asked + moved)
+        best = dataclasses.replace(trained.best, solution=solution)
+        with_moved = dataclasses.replace(trained, search=dataclasses.replace(trained.search, best=best))
+        assert text in certificate_text(with_moved)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])

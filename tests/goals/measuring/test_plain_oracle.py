@@ -251,19 +251,27 @@ class Draw:
         return self.compared(expression, bound), [line]
 
     def bundle(self, data):
-        source, within = self.rng.choice([(None, None), ("ext", Population.external("ext"))])
+        source = self.rng.choice([None, "ext"])
+        within = Where(source, self.rng.choice(["all", "all", "old", "positives"]), 40.0)
         make, metrics = self.rng.choice([
             (demographic_parity, ["positive_rate"]), (equal_opportunity, ["recall"]),
             (equalized_odds, ["recall", "false_positive_rate"]),
         ])  # fmt: skip
         level, is_ratio = self.rng.random(), self.rng.random() < 0.7
-        present = sorted({row.s for row in data[source] if row.s is not None})
+        rows = [row for row in data[source] if within.holds(row)]
+        present = sorted({row.s for row in rows if row.s is not None})
+        if len(present) < 2:  # nothing to compare, which is refused
+            return self.single(data)
+        pairs, more = list(itertools.permutations(present, 2)), {}
+        if present and self.rng.random() < 0.3:
+            more["reference"] = first = self.rng.choice(present)
+            pairs = [pair for value in present if value != first for pair in ((value, first), (first, value))]
         lines = []
         for metric in metrics:
-            for pair in itertools.permutations(present, 2):
+            for pair in pairs:
                 measured = []
                 for value in pair:
-                    part = {source: [row for row in data[source] if row.s == value]}
+                    part = {source: [row for row in rows if row.s == value]}
                     measured.append(Asked(metric, Where(source, "all"), None).measured(part))
                 (one, n), (two, m) = measured
                 empty = one is None or two is None
@@ -272,8 +280,18 @@ class Draw:
                     lines.append((one, bound, empty or two == 0.0, None, None, min(n, m)))
                 else:
                     lines.append((None if empty else one - two, level, empty, None, None, min(n, m)))
-        more = {"ratio": level} if is_ratio else {"difference": level}
-        return make("s", population=within, **more), lines
+        more |= {"ratio": level} if is_ratio else {"difference": level}
+        return make(
+            "s", population=None if within.kind == "all" and source is None else within.population, **more
+        ), lines
+
+    def objective(self, data):
+        """A weighted sum of rates of the main rows, its value, and the rows of the smallest."""
+        rates = [self.rate(SHARES + COUNTS, Where(None, self.rng.choice(["all", "a", "old"]), 40.0)) for _ in range(2)]
+        weights = [self.rng.uniform(-1, 2) for _ in rates]
+        (one, n), (two, m) = (rate.measured(data) for rate in rates)
+        value = None if one is None or two is None else weights[0] * one + weights[1] * two + 0.25
+        return weights[0] * rates[0].expression + weights[1] * rates[1].expression + 0.25, value, min(n, m)
 
 
 def given(rows):
@@ -336,15 +354,17 @@ def test_the_library_says_what_plain_loops_say():
             expected.append(lines)
         for entry, lines in zip(entries, expected, strict=True):
             try:
-                report = measured_by_library(draw, Goal(subject_to=[entry]), data)
+                minimized, objective, rows_of_objective = draw.objective(data)
+                report = measured_by_library(draw, Goal(minimized, [entry]), data)
             except GoalError as error:
-                unmeasurable = any(rows == 0 for *_, rows in lines)
+                unmeasurable = any(rows == 0 for rows in [*(line[-1] for line in lines), rows_of_objective])
                 assert unmeasurable or "cannot hold" in str(error) or "no predictions" in str(error), (
                     f"{seed=}: {error}"
                 )
                 refused += 1
                 continue
             assert len(report.constraints) == len(lines), f"{seed=}: {entry}"
+            assert report.objective == pytest.approx(objective, rel=1e-9, abs=1e-9), f"{seed=}: {minimized}"
             for item, (rate, bound, empty, above, below, rows) in zip(report.constraints, lines, strict=True):
                 where = f"{seed=}: {item.text}: {item} and by hand {rate=} {bound=} {empty=} {above=} {below=} {rows=}"
                 assert item.n_rows == rows, where

@@ -6,6 +6,12 @@ import pytest
 from structured_models import LabelSets
 from widemargin import StructuralSVM
 from widemargin.exceptions import OracleError
+from widemargin.solvers.base import Budget
+from widemargin.structured.learners.dual_point import zero_blocks
+from widemargin.structured.learners.passes import PythonPasses, Responses
+from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.result import LearnerRecorder
+from widemargin.structured.model import Weights
 from widemargin.structured.oracle import Answer
 
 RNG = np.random.default_rng(0)
@@ -140,3 +146,41 @@ def test_an_oracle_without_its_losses_and_capabilities_in_a_list():
             return oracle
 
     assert train(Listed(3), tol=0.5).search_ == "direct"
+
+
+class Remembers(LabelSets):
+    """Its oracles answer at the first potentials that each example was asked about."""
+
+    def __init__(self):
+        super().__init__(3, ("free", "direct"))
+        self.first = {}
+
+    def oracle(self, x, truth, potentials, theta):
+        if not np.any(potentials):
+            return super().oracle(x, truth, potentials, theta)
+        return super().oracle(x, truth, self.first.setdefault(x.tobytes(), potentials.copy()), theta)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Remembers(),
+        Changed(("free", "direct"), "direct", lambda oracle, ask: ask()._replace(h=ask().h - 0.5)),
+        Changed(("free", "direct"), "direct", lambda oracle, ask: Answer((9, 9, 9), 0.0, 1.0)),
+    ],
+    ids=["remembers", "another value", "no label"],
+)
+def test_some_examples_are_checked_without_debug(model):
+    with pytest.raises((OracleError, IndexError)):
+        train(model, debug=False)
+
+
+def test_a_negative_gap_is_refused():
+    """An oracle that turns lazy after the look at some examples: what it misses ends below the lower bound."""
+    problem = StructuredProblem(LabelSets(3, ("free", "direct")), X, Y, C=1.0)
+    recorder = LearnerRecorder(problem, PythonPasses(problem), Budget(), "bcfw", 0.01)
+    weights = Weights(np.zeros((problem.d, problem.S)), np.zeros(problem.P))
+    recorder.evaluate(weights, Responses(np.full(20, 0.1), np.full(20, 0.1), None))
+    recorder.bound(2.1)
+    with pytest.raises(OracleError, match="below its lower bound"):
+        recorder.result(weights, zero_blocks(problem), converged=True)

@@ -4,6 +4,7 @@ Cotter, Shalev-Shwartz and Srebro 2012 compare costs in inner products of rows: 
 a kernel evaluation costs one. The linear problem on the features is solved to its optimum.
 """
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,10 +14,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.extending import Column, Features, Floats, Seed, limit_threads, refuse_one_class, warn
+from widemargin.extending import Column, Features, Floats, Seed, checked_rows, limit_threads, refuse_one_class, warn
 from widemargin.kernels.feature_maps import FourierPairs
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -24,7 +25,6 @@ from widemargin.solvers.paper_nest.sdca import Ascent
 
 __all__ = ["FourierSVC"]
 
-_DTYPES = [np.float64, np.float32]
 _LAM = 4.0  # 1/2 |w|^2 + C sum max(0, 1 - y f) in the units of sdca, whose margin is 1/2: f = 2 z
 _BLOCK = 1 << 22  # features made at a time by `decision_function`
 
@@ -77,6 +77,12 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "coef_": "float 1 *"}
+
+    def _refuse_arrays(self) -> None:
+        if hasattr(self, "coef_") and self.features_.directions.shape != (self.n_features_in_, self.coef_.shape[1] / 2):
+            raise ValueError(f"coef_ of shape {self.coef_.shape} is not one of {self.features_.directions.shape} pairs")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_pairs": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -128,9 +134,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        rows, labels = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C"
-        )
+        rows, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         target = type_of_target(labels, input_name="y", raise_unknown=True)
         if target != "binary":
@@ -170,7 +174,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C", reset=False)
+        X = checked_rows(self, X, reset=False)
         scores = np.empty(X.shape[0])
         step = max(1, _BLOCK // self.coef_.shape[1])
         for low in range(0, X.shape[0], step):

@@ -1,9 +1,10 @@
 """What the linear baselines share: checks, classes one against the rest, scores, and how a fit ends."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +13,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.exceptions import MarginConvergenceWarning
 from widemargin.extending import (
     CURES,
-    DTYPES,
     Column,
     Features,
     Floats,
     Matrix,
     Seed,
+    checked_rows,
     interrupted,
     labels_of,
     limit_threads,
@@ -104,6 +105,8 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     time_budget: float | None
     n_jobs: int | None
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label k", "coef_": "float p d", "intercept_": "float p"}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -140,7 +143,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If a class has no row of positive weight, or features are so large that their products overflow.
         """
         budget = Budget(self.time_budget)
-        rows, labels = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        rows, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
@@ -189,7 +192,7 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=False)
+        X = checked_rows(self, X, reset=False)
         scores: Floats = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

@@ -1,5 +1,6 @@
 """Stochastic gradient descent in a norm ball (Zhang 2004) as an estimator: `NormBallSVC`."""
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -9,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin.extending import (
-    DTYPES,
     Column,
     Features,
     Floats,
     Seed,
+    checked_rows,
     limit_threads,
     refuse_missing,
     refuse_one_class,
@@ -83,6 +84,9 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "classes_": "label 2", "support_vectors_": "float s d", "dual_coef_": "float 1 s",
+    }  # fmt: skip
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "radius": [Interval(Real, 0.0, None, closed="left"), None],
@@ -145,7 +149,7 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         DataError
             If a class has no row of positive weight.
         """
-        rows, labels = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C")
+        rows, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         target = type_of_target(labels, input_name="y", raise_unknown=True)
         if target != "binary":
@@ -173,9 +177,7 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
-        new = validate_data(
-            self, X, accept_sparse="csr", accept_large_sparse=True, dtype=DTYPES, order="C", reset=False
-        )
+        new = checked_rows(self, X, reset=False)
         if self.dual_coef_.shape[1] == 0:
             return np.zeros(new.shape[0])
         kernel = Kernel(self.kernel, self.gamma_)

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin import External, GoalThresholdClassifier
-from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Table
+from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Table, checked_rows
 from widemargin.goals import Goal
 from widemargin_papers.baselines.zafar import ZafarClassifier
 
@@ -76,6 +76,7 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
     True
     """
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "coef_": "float 1 d", "intercept_": "float 1"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "goal": [Goal, str, None],
         "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -145,7 +146,7 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
         InfeasibleGoalError
             If no threshold meets the goal, unless `on_infeasible="warn"`.
         """
-        _, labels = validate_data(self, X, y, accept_sparse="csr", accept_large_sparse=True)
+        _, labels = checked_rows(self, X, y)
         self._set_classes(labels)
         svm = ZafarClassifier(C=self.C, tol=self.tol, pos_label=self.pos_label, n_jobs=self.n_jobs)
         interrupted = False

@@ -1,5 +1,6 @@
 """Zafar's covariance constraints (Goh et al. 2016, equation 8 and Appendix D): `ZafarClassifier`."""
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -8,10 +9,21 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin.exceptions import DataError, MarginConvergenceWarning
-from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Matrix, Table, limit_threads, warn
+from widemargin.extending import (
+    BinaryGoalMixin,
+    Column,
+    Features,
+    Floats,
+    Label,
+    Matrix,
+    Table,
+    checked_rows,
+    limit_threads,
+    warn,
+)
 from widemargin.goals import Population
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_sources, positive_class
@@ -27,8 +39,6 @@ __all__ = ["ZafarClassifier"]
 
 BIAS_COLUMN = 100.0
 """Value of the constant column that carries the bias beside the two constraint rows, which have none."""
-
-_DTYPES = [np.float64, np.float32]
 
 
 class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -101,6 +111,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
     0.1
     """
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "coef_": "float 1 d", "intercept_": "float 1"}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "first": [Population, None],
         "second": [Population, None],
@@ -176,9 +187,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
             c = 0.
         """
         self._check_populations()
-        rows, labels = validate_data(
-            self, X, y, accept_sparse="csr", accept_large_sparse=True, dtype=_DTYPES, order="C"
-        )
+        rows, labels = checked_rows(self, X, y)
         rows = canonical_rows(rows)
         self._set_classes(labels)
         weight = None
@@ -206,7 +215,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
     def decision_function(self, X: Features) -> Floats:
         """Signed scores `X @ coef_[0] + intercept_`, shape (n,); positive means `classes_[1]`."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", accept_large_sparse=True, reset=False, dtype=_DTYPES, order="C")
+        X = checked_rows(self, X, reset=False)
         scores = RowBlocks([(X, None)]).dot(self.coef_[0])
         scores += self.intercept_[0]
         return scores

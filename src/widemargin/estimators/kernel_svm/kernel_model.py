@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import ROW_CHECKS, refuse_one_class
+from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
+from widemargin.estimators.feature_space import refuse_space
 from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
 from widemargin.exceptions import DataError
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
@@ -33,6 +34,14 @@ class KernelModel:
     support_: npt.NDArray[np.integer[Any]]
     support_vectors_: Matrix
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "classes_": "label k", "support_": "count s", "dual_coef_": "float * s",
+        "support_vectors_": "float s d | float 0 0",
+    }  # fmt: skip
+
+    def _refuse_arrays(self) -> None:
+        refuse_space(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.sparse = True
@@ -41,7 +50,7 @@ class KernelModel:
 
     def _checked_rows(self, X: Features, y: Column, sample_weight: Column | None) -> tuple[Matrix, Any, Floats]:
         """Checked rows, labels and weights to train on."""
-        X, y = validate_data(self, X, y, **ROW_CHECKS)
+        X, y = checked_rows(self, X, y)
         rows = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
         return rows, y, weight
@@ -66,7 +75,7 @@ class KernelModel:
     def _checked_new(self, X: Features) -> Matrix:
         """Checked rows to predict; with a precomputed kernel its values with all training rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **ROW_CHECKS)
+        X = checked_rows(self, X, reset=False)
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
 
 

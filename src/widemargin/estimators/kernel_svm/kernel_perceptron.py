@@ -1,6 +1,7 @@
 """The kernel Perceptron, the simplest of the kernel classifiers: `KernelPerceptron`."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +97,8 @@ class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstim
     max_iter: kinds.Count = 5
     iterate: Annotated[str, StrOptions(set(perceptron.ITERATES))] = "average"
     on_interrupt: kinds.OnInterrupt = "raise"
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"dual_coef_": "float p s"}
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: Column, sample_weight: Column | None = None) -> "KernelPerceptron":

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, train_test_split
-from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _get_feature_names
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats, Ints, Matrix, Seed
 from widemargin.distributed.workers import Deadline, is_serial, side_by_side
-from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.advice import DISTANCES, warn_of_scales
@@ -314,7 +314,7 @@ class _Search:
     ) -> None:  # fmt: skip
         if (names := _get_feature_names(X)) is not None:
             self.feature_names_in_ = names
-        rows, labels = check_X_y(X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        rows, labels = checked_rows(clone(model), X, y)
         check_classification_targets(labels)
         self._model, self._X, self._y = model, rows, labels
         self._classes, codes = np.unique(labels, return_inverse=True)

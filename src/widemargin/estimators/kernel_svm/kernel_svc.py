@@ -4,7 +4,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,9 @@ from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceW
 from widemargin.goals._warn import warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
+from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
-from widemargin.solvers.kernel_svm.stopping import choose_rows
+from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
 
 @parameters
@@ -179,6 +179,26 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     _options = Checked(KernelOptions)
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "class_weight_": "float k", "n_support_": "count k", "intercept_": "float q", "n_iter_": "count q",
+        "nu_": "any-float q",
+    }  # fmt: skip
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if not hasattr(self, "dual_coef_"):
+            return
+        k, pairs = len(self.classes_), self._options.multi_class == "ovo"
+        problems = 1 if k == 2 else k * (k - 1) // 2 if pairs else k
+        rows = k - 1 if pairs or k == 2 else k
+        if self.intercept_.shape[0] != problems or self.dual_coef_.shape[0] != rows:
+            raise ValueError(
+                f"{k} classes need {problems} intercepts and {rows} rows of dual_coef_, not "
+                f"{self.intercept_.shape[0]} and {self.dual_coef_.shape[0]}"
+            )
+        if int(self.n_support_.sum()) != self.dual_coef_.shape[1]:
+            raise ValueError(f"n_support_ counts {self.n_support_.sum()} of {self.dual_coef_.shape[1]} support vectors")
+
     @property
     def coef_(self) -> Matrix:
         """Weights of the columns, only with `kernel="linear"`; read-only, and CSR where X was."""
@@ -266,7 +286,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to 1e+100 at most.")
         if tol is None:
             draw = np.random.default_rng(rng.randint(np.iinfo("i").max))
-            upper[choose_rows(codes, options.validation_fraction, draw)] = 0.0
+            judged = 0 if self.solver in BY_GAP else HoldOutOptions().judged
+            upper[choose_rows(codes, options.validation_fraction, draw, judged=judged)] = 0.0
         matrix = kernel_rows(
             kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
             largest=float(np.linalg.norm(upper)),

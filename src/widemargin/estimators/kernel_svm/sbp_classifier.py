@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -160,6 +160,12 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     solver_options: SBPOptions | Mapping[str, object] | None = None
 
     _options = Checked(SBPOptions)
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "n_support_": "count k",
+        "dual_coef_": "float 1 s",
+        "intercept_": "float 1",
+    }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

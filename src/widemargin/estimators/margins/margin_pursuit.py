@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from numbers import Real
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -165,6 +165,11 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     solver_options: PursuitOptions | Mapping[str, object] | None = None
 
     _options = Checked(PursuitOptions)
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "coef_": "float p *", "dual_coef_": "float p s", "intercept_": "float p", "scale_": "any-float p",
+        "gap_": "any-float p", "objective_": "any-float p",
+    }  # fmt: skip
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":

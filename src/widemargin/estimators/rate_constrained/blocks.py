@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
 from widemargin._typing import Bools, Classifier, Floats, Ints, Label
@@ -25,7 +24,7 @@ from widemargin.distributed.backends import JoinedMap, SerialMap
 from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import as_rows, computed
-from widemargin.estimators._binary import ROW_CHECKS, external_rows
+from widemargin.estimators._binary import checked_block, external_rows
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -229,7 +228,7 @@ class BlockTraining:
 def _matrix(rows: Rows, title: str = "a block") -> Any:
     """Checked features."""
     try:
-        checked = check_array(rows.X, **ROW_CHECKS)
+        checked = checked_block(rows.X)
     except ValueError as error:
         where = "" if rows.source is None else f" of {rows.title}"
         raise DataError(f"{title}{where}: {error}") from error

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Classifier, Column, Features, Floats, Matrix, Table
@@ -16,7 +16,7 @@ from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import is_collection, labelled_rows
 from widemargin.distributed.workers import block_map
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import ROW_CHECKS, as_goal, external_rows
+from widemargin.estimators._binary import as_goal, checked_rows, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
@@ -486,7 +486,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         reset: bool = True,
     ) -> steps.CheckedRows:
         """Checked rows; with `reset` they set what the estimator remembers of its data."""
-        checked, labels = validate_data(self, X, y, reset=reset, **ROW_CHECKS)
+        checked, labels = checked_rows(self, X, y, reset=reset)
         checked = canonical_rows(checked)
         if reset:
             self._set_classes(labels)
@@ -508,7 +508,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         for source in sources[1:]:
             X = external_rows(rows.rows.external, source.name)
             try:
-                matrices.append(canonical_rows(validate_data(self, X, reset=False, **ROW_CHECKS)))
+                matrices.append(canonical_rows(checked_rows(self, X, reset=False)))
             except ValueError as error:
                 raise DataError(f"external {source.name!r}: {error}") from error
         return sources, matrices

@@ -15,6 +15,7 @@ from widemargin._typing import Floats, Label, Matrix
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.exceptions import DataError
+from widemargin.rows import as_csr
 from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
 
@@ -197,7 +198,7 @@ class ChainSVC(ReadyMadeSVM):
 
 def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:
     """Steps of a sequence as a matrix of finite numbers that is not empty."""
-    rows = sparse.csr_matrix(x) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
+    rows = as_csr(x, what) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] == 0:
         raise DataError(f"{what} has shape {rows.shape}: give a matrix with one step per row, and at least one.")
     if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():

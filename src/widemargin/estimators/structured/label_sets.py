@@ -1,9 +1,10 @@
 """Classifiers that predict label sets: `MultiLabelSVC`, with pairs of labels, and `HierarchicalSVC`."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import field
 from numbers import Integral
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +12,15 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.exceptions import DataError
+from widemargin.rows import as_csr
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
 from widemargin.structured.models.base import LabelSetModel
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
@@ -33,6 +36,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     offset: float
     model_: LabelSetModel
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S"}
 
     @abstractmethod
     def _model(self) -> LabelSetModel:
@@ -59,8 +64,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32))
-        Y = sparse.csr_matrix(y) if sparse.issparse(y) else np.asarray(y)
+        X = checked_rows(self, X)
+        Y = as_csr(y, "y") if sparse.issparse(y) else np.asarray(y)
         if Y.ndim != 2:
             raise DataError(f"y has {Y.ndim} dimension(s): give a 0/1 matrix, one row per example, a column per label.")
         self._check_labels(y)
@@ -122,7 +127,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        X = checked_rows(self, X, reset=False)
         return potentials(X, self.coef_, self.intercept_ + self.offset)
 
     def margins(self, X: Features, y: Features) -> Floats:
@@ -146,8 +151,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             If the labels do not fit.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        Y = sparse.csr_matrix(y).toarray() if sparse.issparse(y) else np.asarray(y)
+        X = checked_rows(self, X, reset=False)
+        Y = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y)
         if Y.shape != (X.shape[0], len(self.classes_)):
             raise DataError(f"y has the shape {Y.shape}; give one of {(X.shape[0], len(self.classes_))}.")
         u = potentials(X, self.coef_, self.intercept_)

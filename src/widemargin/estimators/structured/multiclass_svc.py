@@ -8,11 +8,11 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import refuse_one_class
+from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
 from widemargin.structured.models import MulticlassModel
@@ -113,7 +113,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         DataError
             One class only, or a cost matrix that does not fit the classes.
         """
-        X, labels = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
+        X, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
         self._train(MulticlassModel(self.cost), with_constant(X) if self.fit_intercept else X, labels)
@@ -137,7 +137,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             With two classes the score of the second minus that of the first.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        X = checked_rows(self, X, reset=False)
         scores = potentials(X, self.coef_, self.intercept_)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 

@@ -141,7 +141,8 @@ class StructuralSVM(StructuralEstimator):
         CapabilityError
             If the oracle cannot answer what the search asks.
         OracleError
-            If the oracle breaks its word; most ways of that are noticed with `debug=True` only.
+            If the oracle breaks its word. The oracles of a model of your own are compared with it on eight examples
+            at random weights; `debug=True` compares every answer.
         """
         model = copy.deepcopy(self.model)
         self._train(model, as_examples(X), as_examples(Y), search=self.search, debug=self.debug)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -115,6 +115,24 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     blocks_: Blocks
     _origin: tuple[float, int, int]
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"coef_": "double * *", "theta_": "double *"}
+
+    def _refuse_arrays(self) -> None:
+        """The weights must be those of the model, whose compiled argmax looks nothing up."""
+        if "coef_" in vars(self):
+            if not isinstance(self.model_, StructureModel):
+                raise ValueError(f"its model is a {type(self.model_).__name__}")
+            states, n_theta = self.model_.structure.weight.shape[1], self.model_.structure.n_theta
+            shape, wanted = self._shape_of_weights(), (self.n_features_in_, states)
+            if shape != wanted or self.theta_.shape != (n_theta,):
+                raise ValueError(
+                    f"the weights are of {shape} columns and states and {self.theta_.shape[0]} pairs, not {wanted} and "
+                    f"{n_theta}"
+                )
+
+    def _shape_of_weights(self) -> tuple[int, ...]:
+        return self.coef_.shape
+
     def _train(
         self, model: StructuredModel, X: Examples, Y: Examples, *, search: str | Search = "auto", debug: bool = False
     ) -> None:
@@ -216,6 +234,11 @@ class ReadyMadeSVM(StructuralEstimator):
     fit_intercept: bool
     intercept_: Floats
     model_: StructureModel
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"intercept_": "double S"}
+
+    def _shape_of_weights(self) -> tuple[int, ...]:
+        return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})
 
     def _set_weights(self, weights: Weights) -> None:
         """Weights of the constant column, which is the last one, are intercepts."""

@@ -173,6 +173,11 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     random_state: kinds.Random = None
     n_jobs: int | None = None
 
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_thresholds_": "any-float g m",
+        "mixture_weights_": "float g m",
+    }  # fmt: skip
+
     # most users of one threshold route populations to fit alone
     __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Floats, Index, Ints
 from widemargin.exceptions import DataError
-from widemargin.rows import take
+from widemargin.rows import as_csr, take
 
 Split = tuple[Ints, Ints]
 Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
@@ -21,7 +21,7 @@ Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's c
 def row_wise(X: Any) -> Any:
     """X in a form whose rows can be taken: sparse as CSR, tables and matrices as they are, all else as an array."""
     if hasattr(X, "tocsr"):
-        return X.tocsr()
+        return as_csr(X)
     return X if len(getattr(X, "shape", ())) == 2 else np.asarray(X)
 
 

@@ -18,7 +18,7 @@ from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
 from widemargin.solvers.kernel_svm.dual import nested, spatial, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
-__all__ = ["DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol"]
+__all__ = ["BY_GAP", "DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol"]
 
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,

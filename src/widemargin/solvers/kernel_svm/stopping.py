@@ -41,9 +41,11 @@ class HoldOutOptions:
         A gain in error that is worth more work (`could_gain`): what most users would not notice is below it.
     plausible : float, default=2
         Standard errors up to which a gain is plausible (`could_gain`), the usual two.
+    judged : int, default=50
+        Rows of a rare class that judge it (`choose_rows`): their error has a standard error of 7 points at most.
     without_rows : float, default=0.1
-        The `tol` of estimators where no row can be held out because every class has only one. So few rows are solved
-        to any tolerance at once.
+        The `tol` of estimators where no row can be held out: every class has only one, or a rare one too few to judge
+        it. The error is that of a smaller one nearly always.
     """
 
     ratio: float = 1.15
@@ -51,6 +53,7 @@ class HoldOutOptions:
     noise: float = 1.0
     worth: float = 0.001
     plausible: float = 2.0
+    judged: int = 50
     without_rows: float = 0.1
 
 
@@ -78,7 +81,8 @@ class HoldOut:
     Attributes
     ----------
     best : Iterate or None
-        The iterate of least error so far, the latest of equals.
+        The iterate of least loss so far, the latest of equals: half of it is the error, half the mean of the errors of
+        the classes, so that a model which gives up a rare class is not the best.
 
     Raises
     ------
@@ -107,8 +111,9 @@ class HoldOut:
             )
         self.best: Iterate | None = None
         self._y, self._options, self._next = problem.y[self.rows], options, least
+        self._weights = _weights(self._y)
         self._reference: Bools | None = None  # rows missed at the last improvement beyond noise
-        self._since = 0.0
+        self._since, self._least = 0.0, math.inf
 
     def due(self, work: float) -> bool:
         """Whether the schedule asks for a look."""
@@ -136,33 +141,42 @@ class HoldOut:
         # The next look is a factor of work away, so that looks stay a fixed share of the run.
         self._next = self._options.ratio * work
         missed = self.missed(scores, intercept)
-        error = float(missed.mean())
-        # Of equal errors the latest counts: it has converged further.
-        if self.best is None or error <= self.best.error:
-            self.best = Iterate(coef.copy(), scores.copy(), intercept, error, work)
+        loss = float(self._weights @ missed)
+        # Of equal losses the latest counts: it has converged further.
+        if self.best is None or loss <= self._least:
+            self._least = loss
+            self.best = Iterate(coef.copy(), scores.copy(), intercept, float(missed.mean()), work)
         # McNemar's test: only the rows that the two iterates judge differently tell them apart.
         better = self._reference is None
         if self._reference is not None:
-            gained, lost = _exchanged(missed, self._reference)
-            better = gained - lost > self._options.noise * math.sqrt(gained + lost)
+            gain, noise = _gain(missed, self._reference, self._weights)
+            better = gain > self._options.noise * noise
         if better:
             self._reference, self._since = missed, work
             return False
         return work >= self._options.patience * self._since
 
 
-def _exchanged(missed: Bools, reference: Bools) -> tuple[int, int]:
-    """How many rows the reference alone misses, and how many are missed that it did not miss."""
-    return int((reference & ~missed).sum()), int((missed & ~reference).sum())
+def _weights(y: Floats) -> Floats:
+    """The share of each row in the loss: half of it is the error, half the mean of the errors of the classes."""
+    _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
+    weights: Floats = 0.5 / y.shape[0] + 0.5 / (counts.shape[0] * counts[place])
+    return weights
 
 
-def could_gain(missed: Bools, reference: Bools, options: HoldOutOptions = HoldOutOptions()) -> bool:
+def _gain(missed: Bools, reference: Bools, weights: Floats) -> tuple[float, float]:
+    """By how much the loss is below that of the reference, and the standard error of that."""
+    change = weights * (reference.astype(float) - missed)
+    return float(change.sum()), float(np.linalg.norm(change))
+
+
+def could_gain(missed: Bools, reference: Bools, y: Floats, options: HoldOutOptions = HoldOutOptions()) -> bool:
     """Whether the step from `reference` may have gained more than is `worth` work, so another such step could pay."""
-    gained, lost = _exchanged(missed, reference)
-    return bool(gained - lost + options.plausible * math.sqrt(gained + lost) > options.worth * missed.shape[0])
+    gain, noise = _gain(missed, reference, _weights(y))
+    return gain + options.plausible * noise > options.worth
 
 
-def choose_rows(y: npt.NDArray[np.generic], share: float, rng: np.random.Generator) -> Ints:
+def choose_rows(y: npt.NDArray[np.generic], share: float, rng: np.random.Generator, *, judged: int = 0) -> Ints:
     """Rows to hold out: the same share of every class, drawn at random, ascending.
 
     Parameters
@@ -172,12 +186,18 @@ def choose_rows(y: npt.NDArray[np.generic], share: float, rng: np.random.Generat
     share : float
         In (0, 1). Every class keeps at least one row; one of at least two rows holds out at least one.
     rng : numpy.random.Generator
+    judged : int, default=0
+        Rows that tell of a class. Where one of less than a fifth of the largest one's rows would hold out fewer, no row
+        is held out: the error of the others would say nothing of it.
 
     Returns
     -------
     ndarray of int64
     """
     chosen = []
+    counts = np.unique(y, return_counts=True)[1]
+    if 5 * counts.min() < counts.max() and share * counts.min() < judged:
+        return np.empty(0, dtype=np.int64)
     for label in np.unique(y):
         # By class, so that rare classes are judged too; and no class loses its last row.
         rows = np.flatnonzero(y == label)

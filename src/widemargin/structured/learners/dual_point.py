@@ -32,6 +32,10 @@ class Blocks(NamedTuple):
     b: Floats
     loss: Floats
 
+    @staticmethod
+    def _stored_arrays() -> dict[str, str]:
+        return {"a": "float * *", "b": "float n *", "loss": "float n"}
+
     def scaled(self, factor: float) -> "Blocks":
         """A copy, times a number in [0, 1]: still feasible; or times C' / C: feasible for C'."""
         return Blocks(factor * self.a, factor * self.b, factor * self.loss)

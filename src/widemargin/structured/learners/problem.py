@@ -61,7 +61,7 @@ def check_oracle(oracle: Oracle) -> None:
     OracleError
     """
     name = type(oracle).__name__
-    # The answers themselves are looked at in debug mode only, by `check.CheckedOracle`.
+    # The answers themselves are looked at by `check.CheckedOracle`: all in debug mode, else those of some examples.
     lacking = [what for what in ("capabilities", "smallest_loss", "largest_loss") if not hasattr(oracle, what)]
     if lacking:
         raise OracleError(f"{name} has no {', '.join(lacking)}: see widemargin.structured.oracle.Oracle.")
@@ -128,6 +128,8 @@ class StructuredProblem:
         If the oracle cannot answer what the search asks.
     DataError
         If examples and labels do not fit.
+    OracleError
+        If the oracle of a user's model contradicts it on one of a few examples.
     """
 
     def __init__(
@@ -202,6 +204,25 @@ class StructuredProblem:
             )
         self.asks_once = self.search in (None, direct, all_losses)
         self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
+        # The library's own models are tested; what a user's oracle answers is not believed unseen.
+        if not type(model).__module__.startswith("widemargin."):
+            self._spot_check()
+
+    def _spot_check(self, spots: int = 8) -> None:
+        """Compare answers of some examples with the model, at random weights and at these with the sign turned.
+
+        An oracle that ignores or remembers its weights gives itself away by one of the two signs.
+        """
+        rng, asked = np.random.default_rng(0), self.check
+        W, theta = rng.normal(size=(self.d, self.S)), rng.normal(size=self.P)
+        self.check = True
+        for i in np.unique(np.linspace(0, self.n - 1, spots).astype(int)).tolist():
+            u = self.potentials(i, W)
+            for sign in (1.0, -1.0):
+                self.violation(i, sign * u, sign * theta, 0.0)
+            # What these weights have found is of no use to training.
+            self._met_labels[i], self._hints[i], self._met[i] = [], None, []
+        self.check = asked
 
     def _features(self, i: int, y: object) -> Features:
         features: object = self.model.features(self.X[i], y)

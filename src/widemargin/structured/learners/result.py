@@ -14,6 +14,7 @@ import numpy as np
 
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints
+from widemargin.exceptions import OracleError
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.recorder import Recorder, relative_gap
 from widemargin.structured.learners.dual_point import Blocks, norm2
@@ -241,7 +242,18 @@ class LearnerRecorder(Recorder[Weights]):
         return super().look(iteration, violation=violation, **counts, **facts)
 
     def result(self, weights: Weights, blocks: Blocks, converged: bool) -> LearnerResult:
-        """The best point seen; `weights` only where none was evaluated."""
+        """The best point seen; `weights` only where none was evaluated.
+
+        Raises
+        ------
+        OracleError
+            If an exact oracle leaves the objective below its lower bound by more than rounding.
+        """
+        if self.passes.certain and self.primal < self.dual - 1e-6 * abs(self.dual):
+            raise OracleError(
+                f"the objective {self.primal:.9g} is below its lower bound {self.dual:.9g}: the oracle missed labels "
+                "that violate. Fit with debug=True, or set exact = False where its answers need not be the best."
+            )
         # Exact oracles prove what they find. Others need their relaxation, which a run that was broken off leaves out.
         proved = self.primal if self.passes.certain else math.inf
         if not self.passes.certain and self.point is not None and self.problem.prove and not self.budget.interrupted:

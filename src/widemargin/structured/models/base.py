@@ -3,7 +3,7 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from scipy import sparse
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
+from widemargin.rows import as_csr, check_sparse
 from widemargin.structured.compiled import CHAIN, DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
 from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
@@ -34,6 +35,12 @@ class StructureModel(ABC):
 
     structure: Structure
     seed: int = 0
+
+    _kinds: ClassVar[tuple[int, ...]]  # of structures that `prepare` may make
+
+    def _refuse_arrays(self) -> None:
+        if "structure" in vars(self) and self.structure.kind not in self._kinds:
+            raise ValueError(f"a {type(self).__name__} has no structure of the kind {self.structure.kind}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to threads."""
@@ -88,6 +95,7 @@ class StructureModel(ABC):
     def rows(self, x: object) -> Any:
         """The one row of an example, shape (1, d)."""
         if sparse.issparse(x):
+            check_sparse(x, "an example")
             part: sparse.csr_matrix = x
             return part.reshape(1, -1) if part.ndim == 1 else part
         return np.asarray(x, dtype=np.float64).reshape(1, -1)
@@ -97,7 +105,7 @@ class StructureModel(ABC):
         # A list with a sparse row becomes one sparse matrix.
         if not sparse.issparse(X) and any(sparse.issparse(x) for x in X):
             X = sparse.vstack([self.rows(x) for x in X])
-        rows = sparse.csr_matrix(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+        rows = as_csr(X) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"X has {rows.ndim} dimension(s): give a matrix with one example per row.")
         return rows, np.arange(rows.shape[0] + 1, dtype=np.int64)
@@ -107,7 +115,7 @@ class StructureModel(ABC):
         label = self.encode(y)
         A = np.zeros((label.shape[0] if self.structure.kind == CHAIN else 1, self.structure.weight.shape[1]))
         # Chains have a weight for every pair of successive states, label sets for the pairs of their structure.
-        b = np.zeros(A.shape[1] ** 2 if self.structure.kind == CHAIN else self.structure.pairs.shape[0])
+        b = np.zeros(self.structure.n_theta)
         loops.add_features(label, 1.0, self.structure, A, b)
         return Features(A, b)
 
@@ -187,7 +195,7 @@ class LabelSetModel(StructureModel):
 
     def encode(self, y: object) -> Ints:
         """A 0/1 vector."""
-        label = np.asarray(sparse.csr_matrix(y).toarray() if sparse.issparse(y) else y).reshape(-1)
+        label = np.asarray(as_csr(y, "a label").toarray() if sparse.issparse(y) else y).reshape(-1)
         k = self.structure.weight.shape[1]
         if label.shape[0] != k:
             raise DataError(f"a label has {label.shape[0]} entries, the model {k} labels.")
@@ -216,7 +224,7 @@ def indicator(Y: Examples) -> Ints:
     ------
     DataError
     """
-    Y = sparse.csr_matrix(Y).toarray() if sparse.issparse(Y) else np.asarray(Y)
+    Y = as_csr(Y, "Y").toarray() if sparse.issparse(Y) else np.asarray(Y)
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise DataError(f"Y has shape {Y.shape}: give a 0/1 matrix with one row per example and one column per label.")
     if Y.dtype == object:  # of frames: numbers, but also missing values, which compare with nothing

@@ -1,7 +1,7 @@
 """Sequences: a state for every row, with a weight for every pair of successive states."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ from scipy import sparse
 
 from widemargin._typing import Ints, Label
 from widemargin.exceptions import DataError
+from widemargin.rows import as_csr
 from widemargin.structured.compiled import CHAIN, make_structure
 from widemargin.structured.model import Examples
 from widemargin.structured.models.base import StructureModel, check_lengths
@@ -32,6 +33,14 @@ class ChainModel(StructureModel):
     states : ndarray of shape (S,)
         After `prepare`, sorted.
     """
+
+    _kinds = (CHAIN,)
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"states": "label *"}
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if "states" in vars(self) and len(self.states) != self.structure.weight.shape[1]:
+            raise ValueError(f"{len(self.states)} states are named, the structure has {self.structure.weight.shape[1]}")
 
     def __init__(self, weights: Mapping[Label, float] | npt.ArrayLike | None = None) -> None:
         self.weights = weights
@@ -86,7 +95,7 @@ class ChainModel(StructureModel):
 
     def rows(self, x: object) -> Any:
         """The steps of a sequence, shape (T, d)."""
-        rows = sparse.csr_matrix(x) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
+        rows = as_csr(x, "a sequence") if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
         if rows.ndim != 2:
             raise DataError(f"a sequence has {rows.ndim} dimension(s): give a matrix with one step per row.")
         # A label of no steps has no argmax.

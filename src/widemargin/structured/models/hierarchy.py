@@ -51,6 +51,17 @@ class HierarchyModel(LabelSetModel):
         After `prepare`.
     """
 
+    _kinds = (HIERARCHY, PATHS)
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if "graph" in vars(self):
+            parent = self.structure.parent
+            if len(self.graph.names) != len(parent) or (
+                self.graph.is_forest and not np.array_equal(self.graph.parent(), parent)
+            ):
+                raise ValueError("the graph is not that of the structure")
+
     def __init__(
         self,
         hierarchy: Hierarchy,

@@ -26,6 +26,14 @@ class LabelGraph(NamedTuple):
     names: tuple[Hashable, ...]
     arcs: Ints
 
+    @staticmethod
+    def _stored_arrays() -> dict[str, str]:
+        return {"arcs": "count m 2"}
+
+    def _refuse_arrays(self) -> None:
+        if self.arcs.max(initial=-1) >= len(self.names):
+            raise ValueError(f"an arc leads to node {self.arcs.max()} of {len(self.names)}")
+
     @property
     def is_forest(self) -> bool:
         """Whether no node has two parents."""

@@ -1,6 +1,7 @@
 """One of several classes, with any cost matrix."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,16 @@ class MulticlassModel(StructureModel):
     classes : ndarray of shape (S,)
         After `prepare`.
     """
+
+    _kinds = (MULTICLASS,)
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes": "label *"}
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if "classes" in vars(self) and len(self.classes) != self.structure.weight.shape[1]:
+            raise ValueError(
+                f"{len(self.classes)} classes are named, the structure has {self.structure.weight.shape[1]}"
+            )
 
     def __init__(self, cost: npt.ArrayLike | None = None) -> None:
         self.cost = cost

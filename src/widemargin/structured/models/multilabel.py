@@ -53,6 +53,8 @@ class MultiLabelModel(LabelSetModel):
         After `prepare`; `structure.pairs` are the edges.
     """
 
+    _kinds = (UNARY, TREE, ENUMERATION, GREEDY)
+
     def __init__(
         self,
         edges: str | npt.ArrayLike | None = "full",

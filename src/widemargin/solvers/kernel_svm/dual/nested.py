@@ -48,6 +48,9 @@ class NestedOptions:
         have to be corrected where a row is missing.
     most_checks : int, default=50
         Most times that they are looked at.
+    looked_at, may_lose : int and float, default=500, 0.2
+        Where rows held out would end the run: rows of each class, of those left out, whose loss is looked at, and the
+        share of the dual value up to which it is let be. Above it all rows are corrected: the run is then the full one.
     blocks : WorkingSetOptions
         Of the working sets.
     """
@@ -58,6 +61,8 @@ class NestedOptions:
     loose: float = 0.1
     first_check: float = 0.02
     most_checks: int = 50
+    looked_at: int = 500
+    may_lose: float = 0.2
     blocks: WorkingSetOptions = field(default_factory=WorkingSetOptions)
 
 
@@ -114,12 +119,14 @@ def solve(
             if budget.exhausted:
                 break
             # Where labels are noisy the rows held out never say that enough rows were seen.
-            if rule is not None and not run.noisy and not run.could_improve(rule):
+            if rule is not None and not run.noisy and not run.could_improve(rule) and run.holds():
                 return run.early()
         if rule is not None and not run.noisy:
             if not budget.exhausted:
                 run.subsample(np.arange(n), before, goal)
-            return run.early()
+                before = n
+            if budget.exhausted or run.holds():
+                return run.early()
         run.all_rows(before)
         done = True
     except KeyboardInterrupt:
@@ -149,10 +156,12 @@ class _Run:
         self.indefinite, self.noisy = not positive, False
         self._scored = np.zeros(problem.n_rows, dtype=bool)
         self._missed: Bools | None = None
+        self._rows: Ints = np.empty(0, dtype=np.int64)
         self._guess: Floats | None = None
 
     def subsample(self, rows: Ints, before: int, tol: float) -> None:
         """Solve on a subsample; `before` is the size of the last one, 0 for the first."""
+        self._rows = rows
         self._solve(self._begin(rows, before), tol)
         if not before:
             support = self.coef != 0.0
@@ -169,7 +178,22 @@ class _Run:
         self.recorder.history[-1]["held_out_error"] = rule.error(scores, self.intercept)
         missed, before = rule.missed(scores, self.intercept), self._missed
         self._missed = missed
-        return before is None or could_gain(missed, before)
+        return before is None or could_gain(missed, before, self.problem.y[rule.rows])
+
+    def holds(self) -> bool:
+        """Whether the rows of the subsample that were left out have hardly any loss, by a sample of each class."""
+        problem, rng, lost = self.problem, np.random.default_rng(0), 0.0
+        left = self._rows[(self.coef[self._rows] == 0.0) & (problem.upper[self._rows] > 0.0)]
+        support = np.flatnonzero(self.coef)
+        for side in (problem.y[left] > 0.0, problem.y[left] < 0.0):
+            rows = left[side]
+            some = np.sort(rng.permutation(rows)[: self.options.looked_at])
+            if some.shape[0]:
+                scores = np.zeros(some.shape[0])
+                problem.rows.add(support, self.coef[support], scores, some)
+                hinge = np.maximum(0.0, 1.0 - problem.y[some] * (scores + self.intercept))
+                lost += float(problem.upper[some] @ hinge) * rows.shape[0] / some.shape[0]
+        return lost <= self.options.may_lose * self.dual
 
     def early(self) -> KernelResult:
         """The last subsample's result."""
