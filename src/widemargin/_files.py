@@ -22,28 +22,64 @@ def free_name(path: Path, word: str) -> Path:
     return next(candidate for candidate in candidates if not candidate.exists())
 
 
+class UnfinishedFile:
+    """The one door by which files are written: what is not whole yet stands beside its place under another name.
+
+    Parameters
+    ----------
+    path : Path
+        Where it shall stand in the end.
+
+    Attributes
+    ----------
+    stream : binary file
+        Takes the bytes.
+
+    Raises
+    ------
+    OSError
+        Here and by every method.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._neighbour = path, neighbour_of(path)
+        self.stream = self._neighbour.open("xb")
+
+    def keep(self, path: Path | None = None) -> None:
+        """Force it to the disk, then give it its name, or another one; a file that has this name is replaced."""
+        target = path or self._path
+        self.stream.flush()
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        self._neighbour.replace(target)
+        with contextlib.suppress(OSError):  # not every system can open a folder, or force it to the disk
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def drop(self) -> None:
+        """Remove what is left under the other name."""
+        with contextlib.suppress(OSError):  # the error that led here is the one to be told
+            self.stream.close()
+        with contextlib.suppress(OSError):
+            self._neighbour.unlink(missing_ok=True)
+
+
 def replace_file(path: Path, data: bytes) -> None:
-    """Write into a neighbour first, forced to the disk, then rename it over the target.
+    """Write a file whole or not at all; one that is there is replaced.
 
     Raises
     ------
     OSError
     """
-    neighbour = neighbour_of(path)
+    file = UnfinishedFile(path)
     try:
-        with neighbour.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        neighbour.replace(path)
+        file.stream.write(data)
+        file.keep()
     finally:
-        neighbour.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # not every system can open a folder
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        file.drop()
 
 
 def parquet_files(folder: Path, *, deep: bool = False) -> list[Path]:

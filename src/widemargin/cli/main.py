@@ -1,8 +1,8 @@
 """The command line: `widemargin train`, `widemargin audit`, `widemargin reproduce`.
 
 Exit codes: 0 the goal is met, 1 it is not, or the time was up before that was known, 2 the input is bad (or something
-unexpected happened), 130 interrupted. Results go to stdout, everything else to stderr; no traceback unless
-`--traceback` is given.
+unexpected happened), 130 interrupted (Ctrl-C or SIGTERM). Results go to stdout, everything else to stderr; no traceback
+unless `--traceback` is given.
 """
 
 import argparse
@@ -10,8 +10,10 @@ import contextlib
 import importlib
 import io
 import json
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from widemargin.cli.console import finish, printable, put
@@ -35,9 +37,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_json({"command": command, "exit_code": 2, "error": text.partition("error: ")[2]})
         finish()
         raise
-    code = _run(options)
+    with _ended_like_ctrl_c():
+        code = _run(options)
     finish()
     return code
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM, by which machines and schedulers end a program, keeps what Ctrl-C keeps.
+
+    Handlers belong to the main thread, and one that somebody else has set stays.
+    """
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -62,6 +82,8 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(options, 1, str(error), facts)
     except WidemarginError as error:
         return _failed(options, 2, str(error))
+    except MemoryError:
+        return _failed(options, 2, "the memory of this machine is used up. Give fewer rows, or use a larger machine")
     except Exception as error:
         text = f"unexpected {type(error).__name__}: {error}. This is a defect; run again with --traceback and report it"
         return _failed(options, 2, text)

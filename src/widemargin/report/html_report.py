@@ -11,6 +11,7 @@ from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 
+from widemargin._files import replace_file
 from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError
@@ -55,7 +56,7 @@ class HtmlReport:
         """
         target = Path(path)
         try:
-            target.write_text(self.text, encoding="utf-8")
+            replace_file(target, self.text.encode("utf-8"))
         except OSError as error:
             raise DataError(
                 f"{target}: the report cannot be written ({error.strerror}). Choose another place"

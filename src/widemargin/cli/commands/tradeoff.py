@@ -12,12 +12,14 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from widemargin import __version__
+from widemargin._files import replace_file
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
 from widemargin.cli.goals_file.reader import goals_of
@@ -152,7 +154,9 @@ def _draw(path: TradeoffPath, file: Path) -> None:
     TradeoffDisplay.from_path(path, ax=figure.add_subplot())
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(file, dpi=150)
+        drawn = BytesIO()
+        figure.savefig(drawn, dpi=150, format=file.suffix.removeprefix(".") or None)
+        replace_file(file, drawn.getvalue())
     except (OSError, ValueError) as error:
         raise DataError(
             f"{file}: the picture cannot be written ({error}). Choose another file, such as frontier.png"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from widemargin._files import PARQUET_ENDINGS, free_name, neighbour_of
+from widemargin._files import PARQUET_ENDINGS, UnfinishedFile, free_name, replace_file
 from widemargin.cli.tables.table_files import plain
 from widemargin.exceptions import DataError
 
@@ -53,7 +53,9 @@ def write_table(table: pa.Table, path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(PARQUET_ENDINGS):
-            pyarrow.parquet.write_table(table, path)
+            sink = pa.BufferOutputStream()
+            pyarrow.parquet.write_table(table, sink)
+            replace_file(path, sink.getvalue().to_pybytes())
         elif name.endswith((".csv", ".csv.gz")):
             lines: list[str] = []
             # csv quotes a carriage return in a cell only if its own lines end in one; ours end in a line feed.
@@ -68,7 +70,7 @@ def write_table(table: pa.Table, path: Path) -> None:
                 ]
                 writer.writerows(zip(*columns, strict=True))
             text = "".join(lines).encode()
-            path.write_bytes(gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
+            replace_file(path, gzip.compress(text, compresslevel=9, mtime=0) if name.endswith(".gz") else text)
         else:
             raise DataError(
                 f"{path}: a table is written as .csv, .csv.gz, .parquet or .pq. Choose one of these endings"
@@ -102,7 +104,7 @@ class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
             raise DataError(f"{path}: a table is written as .csv, .parquet or .pq. Choose one of these endings")
         self.path = path
         self._is_csv = name.endswith(".csv")
-        self._neighbour = neighbour_of(path)
+        self._file: UnfinishedFile | None = None
         self._writer: pyarrow.csv.CSVWriter | pyarrow.parquet.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
@@ -111,8 +113,9 @@ class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
         try:
             if self._writer is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = UnfinishedFile(self.path)
                 kind = pyarrow.csv.CSVWriter if self._is_csv else pyarrow.parquet.ParquetWriter
-                self._writer = kind(str(self._neighbour), ready.schema)
+                self._writer = kind(self._file.stream, ready.schema)
             self._writer.write_table(ready.cast(self._writer.schema) if not self._is_csv else ready)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise _unwritable(self.path, error) from error
@@ -122,25 +125,25 @@ class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
 
         `pred.csv` becomes `pred.partial.csv`, or the first of `pred.partial2.csv`, ... that is free.
         """
-        if self._writer is None:
+        if self._writer is None or self._file is None:
             return None
         try:
             self._writer.close()
             self._writer = None
             path = free_name(self.path, "partial")
-            self._neighbour.replace(path)
+            self._file.keep(path)
         except OSError as problem:
             raise _unwritable(self.path, problem) from problem
         return path
 
     def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         try:
-            if self._writer is not None:
+            if self._writer is not None and self._file is not None:
                 self._writer.close()
                 if kind is None:
-                    self._neighbour.replace(self.path)
+                    self._file.keep()
         except OSError as error:
             raise _unwritable(self.path, error) from error
         finally:
-            with contextlib.suppress(OSError):  # the error that led here is the one to be told
-                self._neighbour.unlink(missing_ok=True)
+            if self._file is not None:
+                self._file.drop()
