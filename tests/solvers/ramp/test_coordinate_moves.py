@@ -129,6 +129,7 @@ def test_small_misses_are_repaired() -> None:
 def test_it_ends_where_no_feature_by_itself_helps() -> None:
     for seed in range(12):
         problem, w, b = tight(seed, 0.003, n=120, d=4, m=1)
+        problem = problem.with_lam(1e-12)  # a regulariser would hold moves back
         found = moved(problem, w, b)
         z, n = problem.scores(found.w, found.b), 120
         X = np.column_stack([problem.rows.dot(column) for column in np.eye(4)] + [np.full(n, -1.0)])
