@@ -46,7 +46,7 @@ class LadderOptions:
     factors: tuple[float, ...] = (30.0, 5.0, 1.0)
     tol: float = 1e-2
     rhos: int = 3
-    small: int = 50_000
+    small: int = 100_000
 
 
 OPTIONS = LadderOptions()

@@ -219,7 +219,8 @@ class StructuredProblem:
         for i in np.unique(np.linspace(0, self.n - 1, spots).astype(int)).tolist():
             u = self.potentials(i, W)
             for sign in (1.0, -1.0):
-                self.violation(i, sign * u, sign * theta, 0.0)
+                # Not what a subclass makes of it, which is not complete yet.
+                StructuredProblem.violation(self, i, sign * u, sign * theta, 0.0)
             # What these weights have found is of no use to training.
             self._met_labels[i], self._hints[i], self._met[i] = [], None, []
         self.check = asked
