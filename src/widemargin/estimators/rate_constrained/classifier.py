@@ -263,8 +263,10 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             if proving is None:
                 trained = steps.train(tied, space, plan, budget, start=start)
                 if self.enforce == "deterministic" and plan.fit_intercept and trained.met:
-                    best = trained.best
-                    trained = off_zero(trained, tied, self._at(space, best.w, best.b)._positive_scores(tied.matrices))
+                    trained = off_zero(
+                        trained, tied.tied,
+                        lambda model: self._at(space, model.w, model.b)._positive_scores(tied.matrices),
+                    )  # fmt: skip
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
                     trained, self.goal_report_, self.enforce, lambda w, b: self._at(space, w, b)._measured(tied)

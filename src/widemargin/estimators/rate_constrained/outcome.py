@@ -17,6 +17,7 @@ from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.problems.generalization import capacity, datasets_of, violation_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
+from widemargin.solvers.ramp.pool import Candidate
 from widemargin.solvers.ramp.tightening import at_limit
 
 
@@ -43,25 +44,26 @@ def certificate_text(trained: Trained) -> str:
     return f"gap {solution.subproblem.gap:.1e} of {step} ({point}); the ramp problem is solved locally"
 
 
-def off_zero(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) -> Trained:
-    """The model with its threshold moved, where a denominator is zero and another threshold meets the goal.
+def off_zero(trained: Trained, tied: TiedGoal, scores_of: Callable[[Candidate], Sequence[Floats]]) -> Trained:
+    """The best model of the pool at a threshold without zero denominators, where the model found has one.
 
     The descent sees cleared forms, which "nobody is selected" satisfies; the report calls it undefined and not met.
     """
-    tied, best = rows.tied, trained.best
-    if not tied.measure(tied.positive_mass([z > 0.0 for z in scores])).undefined.any():
+    if not tied.measure(tied.positive_mass([z > 0.0 for z in scores_of(trained.best)])).undefined.any():
         return trained
-    nearest = choose_threshold(tied, scores, 0.0, np.zeros(tied.n_constraints))
-    if not nearest.met:
-        return trained
-    objective, excess = trained.problem.values(
-        tied.positive_mass([z > nearest.threshold for z in scores]).astype(np.float64)
-    )
-    moved = replace(
-        best, b=best.b + nearest.threshold, objective=objective, excess=excess, shifted=True,
-        how="the bias was moved afterwards, so that no denominator is zero",
-    )  # fmt: skip
-    return replace(trained, search=replace(trained.search, best=moved))
+    moved: list[Candidate] = []
+    for model in (trained.best, *trained.search.pool.members):
+        scores = scores_of(model)
+        nearest = choose_threshold(tied, scores, 0.0, np.zeros(tied.n_constraints))
+        if nearest.met:
+            mass = tied.positive_mass([z > nearest.threshold for z in scores]).astype(np.float64)
+            objective, excess = trained.problem.values(mass)
+            moved.append(replace(
+                model, b=model.b + nearest.threshold, objective=objective, excess=excess, shifted=True,
+                how="the bias was moved afterwards, so that no denominator is zero",
+            ))  # fmt: skip
+    best = min(moved, key=lambda model: model.objective, default=trained.best)
+    return replace(trained, search=replace(trained.search, best=best))
 
 
 def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) -> list[Floats]:
