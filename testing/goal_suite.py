@@ -22,6 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -432,11 +433,14 @@ def main(arguments: list[str] | None = None) -> int:
         for entry in json.loads(path.read_text()):
             known[entry["table"], entry["goal"]] = entry
     outcomes = []
-    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
-        for some in pool.imap(_judge, [(table, effort, options.seed) for table in tables]):
-            some = list(with_known(some, known))
-            outcomes += some
-            print(summary(some, known).split("\n")[1], flush=True)
+    with ExitStack() as stack:
+        tasks = [(table, effort, options.seed) for table in tables]
+        judged: Iterator[list[Outcome]] = map(_judge, tasks)
+        if options.jobs > 1:
+            judged = stack.enter_context(multiprocessing.get_context("spawn").Pool(options.jobs)).imap(_judge, tasks)
+        for some in judged:
+            outcomes += with_known(some, known)
+            print(summary(outcomes[-len(some) :], known).split("\n")[1], flush=True)
     if options.out:
         options.out.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=0))
     print(summary(outcomes, known))
