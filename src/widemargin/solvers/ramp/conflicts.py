@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult
 from widemargin.solvers.ramp.pool import ROUNDING, Candidate, Measures, Pool
 from widemargin.solvers.ramp.tightening import enforce
 
@@ -164,6 +164,7 @@ class _Search:
     measures: Callable[[RampProblem], Measures]
     budget: Budget
     pool: Pool
+    whole: RampResult
     searches: int = 0
 
     @property
@@ -185,7 +186,9 @@ class _Search:
         own = self.pool.measures
         excess = own.excess(found.w, found.b)
         self.pool.add(replace(
-            found, objective=own.objective(found.w, found.b), excess=excess, before_shift=excess, shifted=True,
+            # The certificate beside it is of the whole problem: the part has fewer constraints.
+            found, solution=self.whole, objective=own.objective(found.w, found.b), excess=excess, before_shift=excess,
+            shifted=True,
             how="the model is from the search for the least violation",
         ))  # fmt: skip
         return self.nearest(j, others)
@@ -220,7 +223,7 @@ def diagnose(
     -------
     Diagnosis
     """
-    found, search = pool.best, _Search(problem, convex, measures, budget, pool)
+    found, search = pool.best, _Search(problem, convex, measures, budget, pool, pool.best.solution)
     impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)
     if impossible:
         conflict, irreducible = impossible, True
