@@ -13,10 +13,12 @@ EXACT = ("plane-rare", "plane-noisy", "plane-grid", "plane-external", "space")
 @pytest.fixture(scope="module")
 def outcomes():
     seed = fresh_seed()
-    return [o for name in EXACT for o in judge_table(drawn_table(name, seed, 500), Effort(1, {}), seed)]
+    judged = [o for name in EXACT for o in judge_table(drawn_table(name, seed, 500), Effort(1, {}), seed)]
+    assert not any(o.raised for o in judged), [f"{o.table}: {o.goal} {o.raised}" for o in judged if o.raised]
+    return judged
 
 
-# The limits are about twice the worst of 44 fresh seeds: 2 false refusals, mean excess .0068, 1 breach a run.
+# The limits are about twice the worst of 44 fresh seeds: 2 false refusals, mean excess .0068, 2 breaches a run.
 
 
 def test_hardly_a_goal_is_refused_that_a_linear_classifier_meets(outcomes):
