@@ -212,7 +212,7 @@ def test_a_feasible_model_that_the_searches_find_is_given_back() -> None:
     first = enforce(problem, newton.solve, Pool(own), MajorizeOptions()).best
     assert first.violation == 0.0
     w, b = np.zeros(1), 5.0
-    bad = replace(first, w=w, b=b, objective=own.objective(w, b), excess=own.excess(w, b))
+    bad = replace(first, w=w, b=b, objective=own.values(w, b)[0], excess=own.values(w, b)[1])
     assert bad.violation > 0.0
     found = diagnose(problem, newton.solve, Deterministic, pool_of(bad, own), budget=Budget())
     assert found.best.violation == 0.0

@@ -33,7 +33,7 @@ class Counting(Deterministic):
 def search(problem: RateConstrainedProblem, *, soft: bool = False, **options: Any) -> tuple[Enforced, Counting]:
     hard = Counting(problem)
     measures = Randomized(problem) if soft else hard
-    options = {"give_back": not soft, "budget": Budget(), **options}
+    options = {"budget": Budget(), **options}
     found = search_from(problem, newton.solve, measures, MajorizeOptions(), hard=hard, **options)
     return found, hard
 
@@ -112,7 +112,7 @@ def test_an_interrupt_in_the_second_start_keeps_the_first_model() -> None:
             return super().judge(solution)
 
     hard, budget = Breaking(problem), Budget()
-    found = search_from(problem, newton.solve, hard, MajorizeOptions(), hard=hard, give_back=True, budget=budget)
+    found = search_from(problem, newton.solve, hard, MajorizeOptions(), hard=hard, budget=budget)
     assert budget.interrupted
     assert found.best.violation == 0.0
     assert not any(member.beats(found.best) for member in found.pool.members)

@@ -216,7 +216,7 @@ def fold_measures(
         plan = MajorizeOptions(steps=setting.steps - 1, tol=options.step_tol, loose_tol=options.step_tol)
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
-            best = search(problem, convex, measures, plan, hard=hard, give_back=measures is hard, budget=budget).best
+            best = search(problem, convex, measures, plan, hard=hard, budget=budget).best
         if budget.exhausted:
             return
         scores = plain._at(space, best.w, best.b)._positive_scores(held.matrices)

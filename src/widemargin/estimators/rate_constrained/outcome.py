@@ -52,16 +52,13 @@ def off_zero(trained: Trained, tied: TiedGoal, scores_of: Callable[[Candidate], 
     if not tied.measure(tied.positive_mass([z > 0.0 for z in scores_of(trained.best)])).undefined.any():
         return trained
     moved: list[Candidate] = []
-    for model in (trained.best, *trained.search.pool.members):
+    for model in trained.search.pool.members:
         scores = scores_of(model)
         nearest = choose_threshold(tied, scores, 0.0, np.zeros(tied.n_constraints))
         if nearest.met:
             mass = tied.positive_mass([z > nearest.threshold for z in scores]).astype(np.float64)
-            objective, excess = trained.problem.values(mass)
-            moved.append(replace(
-                model, b=model.b + nearest.threshold, objective=objective, excess=excess, shifted=True,
-                how="the bias was moved afterwards, so that no denominator is zero",
-            ))  # fmt: skip
+            how = "the bias was moved afterwards, so that no denominator is zero"
+            moved.append(model.moved_to(model.w, model.b + nearest.threshold, trained.problem.values(mass), how))
     best = min(moved, key=lambda model: model.objective, default=trained.best)
     return replace(trained, search=replace(trained.search, best=best))
 
@@ -97,6 +94,8 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         s * (A[cell] * low + B[cell] * high) * bend_left / width
         for s, cell, (low, high) in zip(weights, tied.cell, near, strict=True)
     ]
+    if not any(c.any() for c in bend):  # no row is near a kink, so a Newton step knows nothing of the intercept
+        return list(scores)
     system = np.diag(np.full(d, problem.lam * problem.objective_scale))
     system[-1, -1] = 1e-12 * system[0, 0]  # the intercept is not regularised
     pulls = []
@@ -104,8 +103,6 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         some = np.flatnonzero(c)
         system += _with_ones(X, some).T @ (c[some, None] * _with_ones(X, some))
         pulls.append(s * (A[cell] - B[cell]) * (np.abs(z) < 0.5))
-    if not any(c.any() for c in bend):  # no row is near a kink, so a Newton step knows nothing of the intercept
-        return list(scores)
     system[-1, -1] += system[0, 0] * 1e-9
     factor = scipy.linalg.cho_factor(system)
     moved = []

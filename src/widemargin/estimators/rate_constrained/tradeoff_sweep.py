@@ -158,9 +158,7 @@ class GoalSeries:
         # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
         alike = before is not None and found is not None and before.met == (found.best.violation <= 0.0)
         if found is None or ((resumed or not alike) and not self.budget.exhausted):
-            cold = search(
-                problem, convex, measures, self.plan.steps, hard=hard, give_back=give_back, budget=self.budget
-            )
+            cold = search(problem, convex, measures, self.plan.steps, hard=hard, budget=self.budget)
             found = cold if found is None or cold.best.beats(found.best) else found
         trained = steps.Trained(found, problem, steps.result_status(found.best, self.budget), tuple(solver.used))
         last = trained.solution

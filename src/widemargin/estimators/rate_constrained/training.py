@@ -97,11 +97,10 @@ class Plan:
 
 
 class Watched:
-    """A convex solver that keeps the states of its first and of its last solution, to start another problem from."""
+    """A convex solver that keeps the state of its last solution, to start another problem from."""
 
     def __init__(self, convex: ConvexSolver) -> None:
         self.convex = convex
-        self.first: ConvexState | None = None
         self.last: ConvexState | None = None
 
     def __call__(
@@ -110,7 +109,6 @@ class Watched:
         """Solve a subproblem."""
         result = self.convex(sub, tol=tol, start=start, rho=rho, budget=budget)
         self.last = result.state
-        self.first = self.first or result.state
         return result
 
 
@@ -153,14 +151,11 @@ class Trained:
     def choosing_among(self, models: Sequence[Candidate], enforce: str) -> "Trained":
         """The same with the best of its own model and of others, trained to other goals on the same rows."""
         measures, best = make_measures(self.problem, enforce)[0], self.best
+        how = "the model was trained to another goal, and is better for this one, too"
         for model in models:
-            objective, excess = measures.objective(model.w, model.b), measures.excess(model.w, model.b)
-            other = replace(
-                self.best, w=model.w, b=model.b, objective=objective, excess=excess, before_shift=excess, shifted=True,
-                how="the model was trained to another goal, and is better for this one, too",
-            )  # fmt: skip
-            if model is not self.best and other.beats(best):
-                best = other
+            if model is not self.best:
+                other = self.best.moved_to(model.w, model.b, measures.values(model.w, model.b), how)
+                best = other if other.beats(best) else best
         return replace(self, search=replace(self.search, best=best))
 
 
@@ -205,14 +200,10 @@ def train_problem(
     """Train on a problem with its convex solver; `used` names those that it called. Else as `train`."""
     measures, hard = make_measures(problem, plan.enforce)
     give_back = measures is hard
-    found = search(problem, convex, measures, plan.steps, hard=hard, give_back=give_back, start=start, budget=budget)
+    found = search(problem, convex, measures, plan.steps, hard=hard, start=start, budget=budget)
     if start is not None:  # the model that the search started from stays a candidate
-        w, b = start
-        excess = measures.excess(w, b)
-        found.pool.add(replace(
-            found.best, w=w, b=b, objective=measures.objective(w, b), excess=excess, before_shift=excess, shifted=True,
-            how="the model is the one that the search started from",
-        ))  # fmt: skip
+        how = "the model is the one that the search started from"
+        found.pool.add(found.best.moved_to(*start, measures.values(*start), how))
         found = replace(found, best=found.pool.best)
     diagnosis = None
     if explain and found.best.violation > 0.0 and not budget.exhausted:
@@ -251,7 +242,7 @@ def make_measures(problem: RateConstrainedProblem, enforce: str) -> tuple[Measur
 
 
 class _Rates:
-    """Rates of one kind of a problem's models. Subclasses say in `_values` which, and make candidates of solutions."""
+    """Rates of one kind of a problem's models. Subclasses say in `values` which, and make candidates of solutions."""
 
     moves: Moves | None = None
 
@@ -259,16 +250,8 @@ class _Rates:
         self._problem = problem
 
     @abstractmethod
-    def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
-        """Objective and excesses of a model."""
-
-    def objective(self, w: Floats, b: float) -> float:
-        """Objective, in the problem's scale."""
-        return self._values(w, b)[0]
-
-    def excess(self, w: Floats, b: float) -> Floats:
-        """Excess of each constraint, shape (m,)."""
-        return self._values(w, b)[1]
+    def values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        """Objective of a model, in the problem's scale, and its excess of each constraint, shape (m,)."""
 
 
 class Deterministic(_Rates):
@@ -285,7 +268,8 @@ class Deterministic(_Rates):
         super().__init__(problem)
         self.moves = None if isinstance(problem.rows, BlockedRows) else self
 
-    def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
+    def values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        """Objective and excesses of a model, by these rates."""
         return self._problem.values(self._problem.hard_mass(self._problem.scores(w, b)))
 
     def judge(self, solution: RampResult) -> Candidate:
@@ -332,10 +316,8 @@ class Deterministic(_Rates):
             left -= moved.looked_at
             if moved.n_moves:
                 number = "one move was" if moved.n_moves == 1 else f"{moved.n_moves} moves were"
-                polished.append(replace(
-                    candidate, w=moved.w, b=moved.b, objective=moved.objective, excess=moved.excess,
-                    before_shift=moved.excess, shifted=True, how=f"{number} made afterwards by the 0/1 rates",
-                ))  # fmt: skip
+                how, values = f"{number} made afterwards by the 0/1 rates", (moved.objective, moved.excess)
+                polished.append(candidate.moved_to(moved.w, moved.b, values, how))
         return polished
 
 
@@ -347,12 +329,13 @@ class Randomized(_Rates):
     problem : RateConstrainedProblem
     """
 
-    def _values(self, w: Floats, b: float) -> tuple[float, Floats]:
+    def values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        """Objective and excesses of a model, by these rates."""
         return self._problem.ramp_values(w, self._problem.scores(w, b))
 
     def judge(self, solution: RampResult) -> Candidate:
         """The solution as it is; not by `solution.excess`, which is measured by the tightened bounds."""
-        objective, excess = self._values(solution.w, solution.b)
+        objective, excess = self.values(solution.w, solution.b)
         return Candidate(solution.w, solution.b, objective, excess, excess, False, solution)
 
 

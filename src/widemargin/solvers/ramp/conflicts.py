@@ -12,7 +12,7 @@ missed: a model that meets everything.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult
+from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem
 from widemargin.solvers.ramp.pool import ROUNDING, Candidate, Measures, Pool
 from widemargin.solvers.ramp.tightening import enforce
 
@@ -164,7 +164,7 @@ class _Search:
     measures: Callable[[RampProblem], Measures]
     budget: Budget
     pool: Pool
-    whole: RampResult
+    first: Candidate
     searches: int = 0
 
     @property
@@ -183,14 +183,10 @@ class _Search:
         ).best  # fmt: skip
         self.searches += 1
         # Every model is measured by all constraints: it may be the answer to another question.
-        own = self.pool.measures
-        excess = own.excess(found.w, found.b)
-        self.pool.add(replace(
-            # The certificate beside it is of the whole problem: the part has fewer constraints.
-            found, solution=self.whole, objective=own.objective(found.w, found.b), excess=excess, before_shift=excess,
-            shifted=True,
-            how="the model is from the search for the least violation",
-        ))  # fmt: skip
+        values = self.pool.measures.values(found.w, found.b)
+        how = "the model is from the search for the least violation"
+        # The certificate beside it is of the whole problem: the part has fewer constraints.
+        self.pool.add(self.first.moved_to(found.w, found.b, values, how))
         return self.nearest(j, others)
 
     def nearest(self, j: int, others: Sequence[int]) -> Candidate:
@@ -223,7 +219,7 @@ def diagnose(
     -------
     Diagnosis
     """
-    found, search = pool.best, _Search(problem, convex, measures, budget, pool, pool.best.solution)
+    found, search = pool.best, _Search(problem, convex, measures, budget, pool, pool.best)
     impossible = impossible_subset(problem.coef, problem.cell_weight, problem.gamma)
     if impossible:
         conflict, irreducible = impossible, True

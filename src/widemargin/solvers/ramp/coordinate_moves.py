@@ -185,30 +185,27 @@ def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, en
     w = w.copy()
     z = problem.scores(w, b)
     objective, excess = problem.values(problem.hard_mass(z))
+    near = max(OPTIONS.few, int(OPTIONS.near * z.shape[0]))
     moves, looked_at, rotating = 0, 0, False
     while True:
         before = moves
         for j in rng.permutation(len(columns)):
-            pivots: Ints = np.zeros(1, np.int64)
+            row, x = columns[j]
+            turns = np.zeros(1)
             if rotating:
                 if j == columns.bias:
                     continue
+                # The score of the pivot stays, so the bias moves by its entry.
+                about_zero = np.zeros(z.shape[0])
+                about_zero[row] = x
+                row, x = np.arange(z.shape[0]), about_zero
                 nearest = np.argpartition(np.abs(z), int(OPTIONS.near * (z.shape[0] - 1)))
-                pivots = rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)
-            row, x = columns[j]
-            for pivot in pivots:
+                turns = x[rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)]
+            for turn in turns.tolist():
                 if looked_at >= entries or budget.exhausted:
                     return Moved(w, b, objective, excess, moves, looked_at)
-                if rotating:  # the score of the pivot stays, so the bias moves by its entry
-                    held = np.zeros(z.shape[0])
-                    held[row] = x
-                    turn = float(held[pivot])
-                    step_rows, step_x = np.arange(z.shape[0]), held - turn
-                else:
-                    turn, step_rows, step_x = 0.0, row, x
-                looked_at += step_rows.shape[0]
-                near = max(OPTIONS.few, int(OPTIONS.near * z.shape[0]))
-                step = best_step(problem, z, step_rows, step_x, here=(objective, excess), nearest=near)
+                looked_at += row.shape[0]
+                step = best_step(problem, z, row, x - turn, here=(objective, excess), nearest=near)
                 now = _violation(excess), objective
                 if step.length == 0.0 or (step.violation, step.objective) >= now:
                     continue

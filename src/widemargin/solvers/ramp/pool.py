@@ -69,6 +69,13 @@ class Candidate:
         """Less violation, or the same and a lower objective."""
         return self.rank < other.rank
 
+    def moved_to(self, w: Floats, b: float, values: tuple[float, Floats], how: str) -> "Candidate":
+        """Another model, measured, beside the certificate of this one's solution."""
+        objective, excess = values
+        return replace(
+            self, w=w, b=b, objective=objective, excess=excess, before_shift=excess, shifted=True, how=how
+        )  # fmt: skip
+
     def dominates(self, other: "Candidate") -> bool:
         """At least as good in every respect: no question is answered better by the other."""
         return self.objective <= other.objective and bool((self.excess <= other.excess).all())
@@ -94,11 +101,8 @@ class Measures(Protocol):
     def judge(self, solution: RampResult) -> Candidate:
         """A candidate made of a ramp solution."""
 
-    def objective(self, w: Floats, b: float) -> float:
-        """Objective of a model."""
-
-    def excess(self, w: Floats, b: float) -> Floats:
-        """Excess of each constraint at a model, shape (m,)."""
+    def values(self, w: Floats, b: float) -> tuple[float, Floats]:
+        """Objective of a model, and its excess of each constraint, shape (m,)."""
 
 
 class Pool:

@@ -60,7 +60,6 @@ def search(
     options: MajorizeOptions,
     *,
     hard: Measures,
-    give_back: bool,
     start: tuple[Floats, float] | None = None,
     budget: Budget,
 ) -> Enforced:
@@ -76,9 +75,7 @@ def search(
         Of the descent. Without at least two loose steps there is no ladder: the convex problem of the start, say.
     hard : Measures
         0/1 rates at the best threshold: what the plain SVM is compared by. The same object where they are the rates
-        that have to meet the bounds.
-    give_back : bool
-        As `enforce` takes it.
+        that have to meet the bounds, and then slack is given back.
     start : (w, b), optional
         First point of the search, in place of the ladder. From it the other starts are made only where bounds are
         missed.
@@ -89,7 +86,7 @@ def search(
     Enforced
         Its pool holds every model visited that no other beats in every respect.
     """
-    pool, first, rungs = Pool(measures), None, None
+    pool, first, rungs, give_back = Pool(measures), None, None, measures is hard
     if start is None and options.steps > 1:
         first, rungs = _ladder(problem, convex, pool, options, budget)
     found = enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)

@@ -102,10 +102,9 @@ class Enforced:
         )  # fmt: skip
 
     def after(self, earlier: "Enforced") -> "Enforced":
-        """This search and an earlier one, with the better of the two models."""
+        """This search with what an earlier one into the same pool took; the pool has kept or beaten its best model."""
         return replace(
             self,
-            best=earlier.best if earlier.best.beats(self.best) else self.best,
             n_rounds=earlier.n_rounds + self.n_rounds,
             n_steps=earlier.n_steps + self.n_steps,
             n_iter=earlier.n_iter + self.n_iter,
