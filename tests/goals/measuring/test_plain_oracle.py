@@ -434,8 +434,9 @@ def test_training_to_a_ratio_rule_selects_somebody(entry):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y, table = (X[:, 0] + rng.normal(size=300) > 2.2).astype(int), pa.table({"s": rng.choice(list("ab"), 300)})
-    for model in (RateConstrainedClassifier(f"subject to {entry}"),
-                  GoalThresholdClassifier(RateConstrainedClassifier(), f"subject to {entry}", random_state=0)):  # fmt: skip
+    whole = RateConstrainedClassifier(f"subject to {entry}")
+    held_out = GoalThresholdClassifier(RateConstrainedClassifier(), f"subject to {entry}", random_state=0)
+    for model in (whole, held_out):
         model.fit(X, y, populations=table)
         assert model.goal_report_.passed
         assert model.predict(X).any()
