@@ -23,7 +23,7 @@ from widemargin.estimators.feature_scales import warn_of_tiny_features
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.blocks import BlockTraining
-from widemargin.estimators.rate_constrained.outcome import find_out, off_zero
+from widemargin.estimators.rate_constrained.outcome import find_out
 from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
 from widemargin.estimators.rate_constrained.ramp_model import RampModel
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
@@ -262,11 +262,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             plan = self._plan(rows.whole_weight)
             if proving is None:
                 trained = steps.train(tied, space, plan, budget, start=start)
-                if self.enforce == "deterministic" and plan.fit_intercept and trained.met:
-                    trained = off_zero(
-                        trained, tied.tied,
-                        lambda model: self._at(space, model.w, model.b)._positive_scores(tied.matrices),
-                    )  # fmt: skip
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
                     trained, self.goal_report_, self.enforce, lambda w, b: self._at(space, w, b)._measured(tied)
