@@ -111,6 +111,9 @@ MISSING_DENOMINATOR = 0.05
 """Excess, in rates, that an empty denominator counts as: far above what a search takes for met, so that it is repaired,
 and small beside what a model may miss other bounds by."""
 
+LIGHT = 0.1
+"""Rows of less than this share of the mean weight in a denominator do not keep it from being empty by themselves."""
+
 
 class DefinedRatios(NamedTuple):
     """A bound for each denominator that can be zero: `-denominator <= -least`, beside the constraints of the user.
@@ -328,9 +331,12 @@ def _defined(
         weight = np.ones(part.cell.shape[0]) if source.weight is None else source.weight
         some = np.flatnonzero(weight > 0.0)
         np.minimum.at(lightest, part.cell[some] + space.start[source.name], weight[some])
-    (starts, number, value), shared, _ = _entries(table, -np.ones(len(forms)), table.factors(forms))
+    (starts, number, value), shared, spread = _entries(table, -np.ones(len(forms)), table.factors(forms))
     one_row = np.full(len(forms), np.inf)
     np.minimum.at(one_row, number, np.abs(value) * np.repeat(lightest, np.diff(starts)))
+    # Rows far lighter than others would make this bound, whose violation is measured in rows, the only one that counts.
+    counted = np.bincount(number, np.repeat(space.weighty, np.diff(starts)), len(forms))
+    one_row = np.maximum(one_row, LIGHT * spread / counted)
     # Half of it, so that the rounding of a sum is no missing row.
     least = 0.5 * one_row
     both = sp.hstack([
