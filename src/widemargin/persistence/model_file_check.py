@@ -20,10 +20,9 @@ from widemargin._typing import JSON
 _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalReduction", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron",
-        "KernelSVC", "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "ReductionOptions", "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM",
-        "ThermometerEncoder",
-        "TrainingOptions",
+        "KernelSVC", "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions",
+        "RateConstrainedClassifier", "RateConstrainedClassifierCV", "ReductionOptions", "SBPClassifier", "SBPOptions",
+        "StructuralOptions", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
     "widemargin.estimators.reduction.cost_sensitive": ("AveragedScorer",),
     "widemargin.kernels.feature_maps": ("FourierPairs",),

@@ -39,10 +39,10 @@ def weight_parameter(estimator: Any) -> str:
     CapabilityError
         If there is none.
     """
-    inner, name = estimator, "sample_weight"
+    inner, steps = estimator, ""
     while isinstance(inner, Pipeline):
         step, inner = inner.steps[-1]
-        name = f"{step}__{name}"
+        steps += f"{step}__"
     # A search (GridSearchCV and the like) hands parameters of fit on to the estimator that it searches for.
     asked = inner.estimator if hasattr(inner, "best_estimator_") or hasattr(inner, "refit") else inner
     if not has_fit_parameter(asked, "sample_weight"):
@@ -50,7 +50,7 @@ def weight_parameter(estimator: Any) -> str:
             f"{type(inner).__name__}.fit has no parameter sample_weight, and costs are told to a learner by weights. "
             "Use an estimator that has one, or GoalThresholdClassifier, which moves the threshold of any scorer."
         )
-    return name
+    return f"{steps}sample_weight"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class CostLearner:
     classes: npt.NDArray[Any]
     direction: float
 
-    def fit(self, X: Features, cost: Floats) -> Any:
+    def fit(self, X: Features, cost: Floats, mass: Floats) -> Any:
         """A fitted clone, or None where all rows that cost anything have the same label: then nothing is to be learned.
 
         Parameters
@@ -78,17 +78,18 @@ class CostLearner:
         X : array, CSR matrix or data frame of shape (n, d)
         cost : ndarray of shape (n,)
             What calling the row positive costs more than calling it negative.
+        mass : ndarray of shape (n,)
+            How many rows each row stands for: its sample weight.
         """
         weight = np.abs(cost)
-        mean = float(weight.mean())
-        counts = weight > NEGLIGIBLE * mean
+        counts = weight > NEGLIGIBLE * weight.mean() if len(weight) else np.zeros(0, bool)
         second = (cost < 0.0) == (self.direction > 0.0)
-        if mean == 0.0 or not 0 < np.count_nonzero(second[counts]) < np.count_nonzero(counts):
+        if not 0 < np.count_nonzero(second[counts]) < np.count_nonzero(counts):
             return None
         if not counts.all():
-            X, weight, second = take(X, np.flatnonzero(counts)), weight[counts], second[counts]
-        # A mean weight of one keeps the meaning of C, of leaf sizes and of other parameters that depend on the weights.
-        weights = {weight_parameter(self.estimator): weight / weight.mean()}
+            X, weight, second, mass = take(X, np.flatnonzero(counts)), weight[counts], second[counts], mass[counts]
+        # In all they weigh as much as the rows: that keeps the meaning of C, of leaf sizes and the like.
+        weights = {weight_parameter(self.estimator): weight * (mass.sum() / weight.sum())}
         return clone(self.estimator).fit(X, self.classes[second.astype(np.intp)], **weights)
 
 
@@ -131,6 +132,14 @@ class AveragedScorer:
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "shares": "float m"}
 
+    def __getattr__(self, name: str) -> Any:
+        # What the models learned of the features is the same for all of them.
+        if name in ("n_features_in_", "feature_names_in_"):
+            for model in self.models:
+                if hasattr(model, name):
+                    return getattr(model, name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
     def of_each(self, X: Features) -> Floats:
         """Scores of each model, larger is rather positive, shape (number of models, n)."""
         return np.array([common_scores(model, X, self.direction) for model in self.models])
@@ -152,6 +161,8 @@ class CrossFitter:
     learner : CostLearner
     X : sequence of array, CSR matrix or data frame
         For each source.
+    mass : sequence of ndarray of shape (n_s,)
+        Weights of the rows.
     fold : sequence of ndarray of int64, shape (n_s,)
         The part of each row.
     n_folds : int
@@ -161,6 +172,7 @@ class CrossFitter:
 
     learner: CostLearner
     X: Sequence[Features]
+    mass: Sequence[Floats]
     fold: Sequence[Ints]
     n_folds: int
     n_jobs: int | None
@@ -184,22 +196,21 @@ class CrossFitter:
 
     def fitted(self, cost: Sequence[Floats], rows: Sequence[Ints] | None = None) -> Any:
         """A model of some rows of each source; None: of all."""
-        chosen = [np.arange(len(part)) for part in cost] if rows is None else rows
+        everyone = [np.arange(len(part)) for part in cost] if rows is None else rows
         # Rows without cost, such as traffic that no binding constraint looks at, need not be put together.
-        used = [np.flatnonzero(c[i]) for c, i in zip(cost, chosen, strict=True)]
+        used = [index[part[index] != 0.0] for part, index in zip(cost, everyone, strict=True)]
         some = [k for k, index in enumerate(used) if len(index)]
-        return self.learner.fit(
-            stacked([take(self.X[k], chosen[k][used[k]]) for k in some]),
-            np.concatenate([cost[k][chosen[k][used[k]]] for k in some] or [np.zeros(0)]),
-        )
+        if not some:
+            return None
+        X = stacked([take(self.X[k], used[k]) for k in some])
+        costs, mass = (np.concatenate([part[k][used[k]] for k in some]) for part in (cost, self.mass))
+        return self.learner.fit(X, costs, mass)
 
 
 def stacked(parts: Sequence[Any]) -> Any:
     """Rows of several tables or matrices of the same columns, one below the other."""
     if len(parts) == 1:
         return parts[0]
-    if not parts:
-        return np.zeros((0, 1))
     if any(sp.issparse(part) for part in parts):
         return sp.vstack(parts, format="csr")
     if all(isinstance(part, np.ndarray) for part in parts):

@@ -15,7 +15,7 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
-from widemargin.estimators.reduction.visits import ReductionOptions, Visits
+from widemargin.estimators.reduction.visits import Placed, ReductionOptions, Visits
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import between
@@ -81,9 +81,12 @@ class GoalReduction(ThresholdedModel):
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
         Of the averaged scores.
     groups_ : tuple of Population or None
-    mixture_models_, mixture_weights_ : ndarray of shape (s,) or None
-        With `randomize=True`: number of the model of each ticket, and its probability.
+    mixture_weights_ : ndarray of shape (s,) or None
+        With `randomize=True`: the probability of each ticket of the lottery.
+    mixture_models_ : ndarray of shape (s, number of models) or None
+        The shares of the models in the score of each ticket.
     mixture_thresholds_ : ndarray of shape (s, n_groups) or None
+        The thresholds of each ticket.
     lagrangian_gap_ : float
         At most so far is the objective on the cross-fitted rows from that of the best lottery over all models visited
         and all their thresholds. It says nothing of models that the learner was not asked for: no certificate.
@@ -143,7 +146,7 @@ class GoalReduction(ThresholdedModel):
     _options = Checked(ReductionOptions)
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {
-        "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_models_": "count s",
+        "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_models_": "float s m",
         "mixture_thresholds_": "any-float s g", "mixture_weights_": "float s",
     }  # fmt: skip
 
@@ -195,17 +198,18 @@ class GoalReduction(ThresholdedModel):
         if self.per_population is not None:
             self.groups_ = find_groups(self.per_population, rows.X, populations, rows.n_rows)
         tied = self._tie(rows)
+        mass = [np.ones(len(c)) if w is None else w for c, w in zip(tied.cell, tied.row_weight, strict=True)]
         matrices = [rows.X, *(row_wise(external_rows(rows.external, name)) for name in tied.sources[1:])]
         fold, n_folds = self._folds(tied, y)
         learner = CostLearner(self.estimator, self.classes_, self._direction())
-        fitter = CrossFitter(learner, matrices, fold, n_folds, self.n_jobs)
+        fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         group = self._group_numbers(rows, tied)
         visits = Visits(tied, fitter, group, len(self.groups_ or ()) or 1, self._options)
-        visits.run(int(self.max_models), budget)
+        best = visits.run(int(self.max_models), budget)
         if self.randomize:
             self._adopt_lottery(visits)
         else:
-            self._adopt_average(visits)
+            self._adopt_average(visits, best)
         if budget.interrupted:
             self.status_ = "interrupted"
         elif budget.exhausted:
@@ -234,46 +238,50 @@ class GoalReduction(ThresholdedModel):
         fold += [rng.permutation(len(part)) % len(splits) for part in tied.cell[1:]]
         return fold, len(splits)
 
-    def _adopt_average(self, visits: Visits) -> None:
+    def _adopt_average(self, visits: Visits, best: Placed) -> None:
         """The best model, or average of two, with its threshold."""
-        best, direction = visits.best(), self._direction()
         medians, met = best.rule.medians, best.rule.met
-        self._fit_chosen(visits, best.visits, np.array(best.shares))
-        self.threshold_ = direction * medians if self.groups_ else float(direction * medians[0])
-        self.mixture_models_: Ints | None = None
+        self._fit_chosen(visits, best.average.shares[None])
+        self.threshold_ = self._direction() * (medians if self.groups_ else float(medians[0]))
+        self.mixture_models_: Floats | None = None
         self.mixture_thresholds_: Floats | None = None
         self.mixture_weights_: Floats | None = None
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
-        positive = [z > medians[g] for z, g in zip(best.scores, visits.group, strict=True)]
+        positive = [z > medians[g] for z, g in zip(best.average.scores, visits.group, strict=True)]
         self._conclude(visits, positive, [row.astype(np.float64) for row in positive], met=met)
 
     def _adopt_lottery(self, visits: Visits) -> None:
-        """The best lottery over models and thresholds."""
+        """The best lottery over averages and thresholds."""
         lottery = visits.lottery
-        drawn, ticket = np.unique(lottery.model, return_inverse=True)
-        self._fit_chosen(visits, drawn.tolist(), np.full(len(drawn), 1.0 / len(drawn)))
-        self.threshold_, met = 0.0, lottery.violation == 0.0
-        self.mixture_models_, self.mixture_weights_ = ticket.astype(np.int64), lottery.probability
+        averages = [visits.averages[k] for k in lottery.model]
+        shares = np.zeros((len(averages), len(visits.cost)))
+        for row, average in zip(shares, averages, strict=True):
+            row[: len(average.shares)] = average.shares
+        self.mixture_models_ = self._fit_chosen(visits, shares)
+        self.threshold_, self.mixture_weights_ = 0.0, lottery.probability
+        candidates = [visits.mixture.models[k] for k in lottery.model]
         self.mixture_thresholds_ = np.array(
             [
-                [between(model.scores_of(g), int(model.count[number]), 0.0) for g, number in enumerate(numbers)]
-                for model, numbers in zip(
-                    (visits.mixture.models[k] for k in lottery.model), lottery.numbers, strict=True
-                )
+                [between(of.scores_of(g), int(of.count[number]), 0.0) for g, number in enumerate(numbers)]
+                for of, numbers in zip(candidates, lottery.numbers, strict=True)
             ]
         )
+        met = lottery.violation == 0.0
         self.lagrangian_gap_ = 0.0 if met else np.nan
-        shares = [
-            self._share_drawn(np.array([visits.done[k].scores[source] for k in drawn]), group)
+        positive = [
+            self._share_drawn(np.array([average.scores[source] for average in averages]), group)
             for source, group in enumerate(visits.group)
         ]
-        self._conclude(visits, [share > 0.5 for share in shares], shares, met=met)
+        self._conclude(visits, [share > 0.5 for share in positive], positive, met=met)
 
-    def _fit_chosen(self, visits: Visits, chosen: Sequence[int], shares: Floats) -> None:
-        """Fit the chosen models once more, to all rows."""
-        models = [visits.fitter.fitted(visits.done[k].cost) for k in chosen]
-        self.estimator_ = AveragedScorer(self.classes_, models, shares, self._direction())
-        self.n_models_ = len(visits.done)
+    def _fit_chosen(self, visits: Visits, shares: Floats) -> Floats:
+        """Fit every model that has a share once more, to all rows; the shares of these, shape (s, number of them)."""
+        chosen = np.flatnonzero(shares.any(axis=0))
+        models = [visits.fitter.fitted(visits.cost[k]) for k in chosen]
+        used: Floats = shares[:, chosen]
+        self.estimator_ = AveragedScorer(self.classes_, models, used.mean(axis=0), self._direction())
+        self.n_models_ = len(visits.cost)
+        return used
 
     def _conclude(self, visits: Visits, positive: Sequence[Bools], shares: Sequence[Floats], *, met: bool) -> None:
         """Status and report; refuse where the goal is not met."""
@@ -301,9 +309,9 @@ class GoalReduction(ThresholdedModel):
             self._refuse(f"{text} That is no proof: {name} is a heuristic here. {cure}")
 
     def _share_drawn(self, scores: Floats, group: Ints) -> Floats:
-        """Probability that a row is called positive, shape (n,), from the scores of each model, shape (models, n)."""
-        models, thresholds = np.asarray(self.mixture_models_), np.asarray(self.mixture_thresholds_)
-        share: Floats = np.clip(np.asarray(self.mixture_weights_) @ (scores[models] > thresholds[:, group]), 0.0, 1.0)
+        """Probability that a row is called positive, shape (n,), from the scores of each ticket, shape (s, n)."""
+        above = scores > np.asarray(self.mixture_thresholds_)[:, group]
+        share: Floats = np.clip(np.asarray(self.mixture_weights_) @ above, 0.0, 1.0)
         return share
 
     def decision_function(self, X: Features, populations: Table | None = None) -> Floats:
@@ -327,6 +335,6 @@ class GoalReduction(ThresholdedModel):
         check_is_fitted(self)
         X = X if hasattr(X, "shape") else np.asarray(X)
         group = group_numbers(self.groups_, X, populations, length_of(X))
-        positive = self._share_drawn(self.estimator_.of_each(X), group)
+        positive = self._share_drawn(np.asarray(self.mixture_models_) @ self.estimator_.of_each(X), group)
         columns = (1.0 - positive, positive) if self._direction() > 0 else (positive, 1.0 - positive)
         return np.column_stack(columns)

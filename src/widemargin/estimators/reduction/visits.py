@@ -53,34 +53,26 @@ class ReductionOptions(SolverOptions):
 
 
 @dataclass(frozen=True)
-class Visit:
-    """A model, by the costs it was fitted to, and its cross-fitted scores of each source."""
+class Average:
+    """A model, or a weighted mean of the scores of two.
 
-    cost: list[Floats]
+    Attributes
+    ----------
+    shares : ndarray of shape (number of visits,)
+        They sum to 1.
+    scores : list of ndarray of shape (n_s,)
+        For each source: cross-fitted.
+    """
+
+    shares: Floats
     scores: list[Floats]
 
 
 @dataclass(frozen=True)
-class Blend:
-    """A model, or an average of two, with its best thresholds.
+class Placed:
+    """An average with its best thresholds; on the cross-fitted scores it has this objective and summed excess."""
 
-    Attributes
-    ----------
-    visits : tuple of int
-    shares : tuple of float
-        They sum to 1.
-    scores : list of ndarray
-        For each source.
-    rule : Rule
-    objective : float
-        On the cross-fitted scores.
-    violation : float
-        Sum of the scaled excesses.
-    """
-
-    visits: tuple[int, ...]
-    shares: tuple[float, ...]
-    scores: list[Floats]
+    average: Average
     rule: Rule
     objective: float
     violation: float
@@ -103,8 +95,14 @@ class Visits:
         The group of each row that has thresholds of its own.
     n_groups : int
     options : ReductionOptions
+    cost : list of list of ndarray
+        What each model was fitted to, for each source.
+    scores : list of list of ndarray
+        Of each model, cross-fitted, for each source.
+    averages : list of Average
+        In the order of the models of `mixture`.
     lottery : MixedModels
-        The best lottery over the models visited, once there is one.
+        The best one over all averages.
     """
 
     tied: TiedGoal
@@ -112,18 +110,20 @@ class Visits:
     group: Sequence[Ints]
     n_groups: int
     options: ReductionOptions
-    done: list[Visit] = field(default_factory=list)
+    cost: list[list[Floats]] = field(default_factory=list)
+    scores: list[list[Floats]] = field(default_factory=list)
+    averages: list[Average] = field(default_factory=list)
     mixture: ModelMixture = field(default_factory=ModelMixture)
     lottery: MixedModels = field(init=False)
 
-    def run(self, most: int, budget: Budget) -> None:
-        """Visit up to so many models, as long as prices change and time is left."""
+    def run(self, most: int, budget: Budget) -> Placed:
+        """Visit up to so many models, as long as prices change and time is left; the best average."""
         nobody = [np.zeros(len(cell)) for cell in self.tied.cell]
-        *_, coef, gamma = sweep_problem(self.tied, nobody, np.zeros(self.tied.n_constraints), for_lp=True)
+        *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
         prices, highest = np.zeros(len(gamma)), self.options.price
         visited: list[Floats] = []
         try:
-            while len(self.done) < most:
+            while len(self.cost) < most:
                 visited.append(prices)
                 positive, negative = coef.per_cell(prices)
                 self._visit(positive - negative)
@@ -131,15 +131,28 @@ class Visits:
                 while solved.violation > 0.0 and (solved.multipliers >= highest).any() and highest < HIGHEST_PRICE:
                     highest *= 2.0
                     solved = self.mixture.solve(highest)
-                self.lottery, prices = solved, solved.multipliers
-                budget.tell("visit", len(self.done), solved.objective, np.nan, solved.violation)
+                prices = solved.multipliers
+                budget.tell("visit", len(self.cost), solved.objective, np.nan, solved.violation)
                 nearest = min(np.abs(prices - other).max(initial=0.0) for other in visited)
                 if budget.exhausted or nearest < self.options.same_price:
                     break
         except KeyboardInterrupt:
             budget.interrupted = True
-            if not self.done:
+            if not self.averages:
                 raise
+        placed = [self._placed(average) for average in self.averages]
+        best = sorted(placed, key=lambda one: one.rank)[: self.options.blended]
+        for one, other in combinations(best, 2):
+            for share in self.options.shares:
+                both = (self._shares_of_all(one.average), self._shares_of_all(other.average))
+                self._take(share * both[0] + (1.0 - share) * both[1])
+                placed.append(self._placed(self.averages[-1]))
+        self.lottery = self.mixture.solve(highest)
+        return min(placed, key=lambda one: one.rank)
+
+    @property
+    def _no_margins(self) -> Floats:
+        return np.zeros(self.tied.n_constraints)
 
     def _visit(self, change: Floats) -> None:
         """Fit the learner to the costs by cell, and take its model in."""
@@ -148,34 +161,28 @@ class Visits:
             for cell, weight in zip(self.tied.cell, self.tied.row_weight, strict=True)
         ]
         scores = self.fitter.scores(cost)
-        z, weight, cell, used, coef, gamma = sweep_problem(
-            self.tied, scores, np.zeros(self.tied.n_constraints), for_lp=True
-        )
+        self.cost.append(cost)
+        self.scores.append(scores)
+        self._take(np.eye(len(self.cost))[-1])
+
+    def _take(self, shares: Floats) -> None:
+        """Take an average in."""
+        of_source = zip(*self.scores[: len(shares)], strict=True)
+        scores = [np.tensordot(shares, np.array(of_each), 1) for of_each in of_source]
+        z, weight, cell, used, coef, gamma = sweep_problem(self.tied, scores, self._no_margins, for_lp=True)
         number = np.concatenate(list(self.group))[used]
         self.mixture.add(Candidates(z, weight, cell, number, self.n_groups, coef, gamma, self.tied.cell_weight))
-        self.done.append(Visit(cost, scores))
+        self.averages.append(Average(shares, scores))
 
-    def best(self) -> Blend:
-        """The best single model, or average of two, with one threshold (or one a group)."""
-        alone = [self._blend((k,), (1.0,)) for k in range(len(self.done))]
-        ranked = sorted(alone, key=lambda blend: blend.rank)[: self.options.blended]
-        pairs = [
-            self._blend((*one.visits, *other.visits), (share, 1.0 - share))
-            for one, other in combinations(ranked, 2)
-            for share in self.options.shares
-        ]
-        return min([*ranked, *pairs], key=lambda blend: blend.rank)
+    def _shares_of_all(self, average: Average) -> Floats:
+        return np.pad(average.shares, (0, len(self.cost) - len(average.shares)))
 
-    def _blend(self, visits: tuple[int, ...], shares: tuple[float, ...]) -> Blend:
-        parts = [self.done[k].scores for k in visits]
-        scores = [
-            sum(share * z for share, z in zip(shares, column, strict=True)) for column in zip(*parts, strict=True)
-        ]
+    def _placed(self, average: Average) -> Placed:
+        tied = self.tied
         rule = best_rule(
-            self.tied, scores, self.group, self.n_groups, natural=0.0, margins=np.zeros(self.tied.n_constraints),
-            randomize=False,
-        )  # fmt: skip
-        mass = self.tied.positive_mass([rule.shares(z, g) for z, g in zip(scores, self.group, strict=True)])
-        objective, values = self.tied.coefficients.totals(mass, self.tied.cell_weight - mass, self.tied.n_constraints)
-        excess = np.maximum((values - self.tied.bound) / self.tied.scale, 0.0)
-        return Blend(visits, shares, scores, rule, objective, float(excess.sum()))
+            tied, average.scores, self.group, self.n_groups, natural=0.0, margins=self._no_margins, randomize=False
+        )
+        mass = tied.positive_mass([rule.shares(z, g) for z, g in zip(average.scores, self.group, strict=True)])
+        objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+        excess = np.maximum((values - tied.bound) / tied.scale, 0.0)
+        return Placed(average, rule, objective, float(excess.sum()))

@@ -91,7 +91,7 @@ class ModelMixture:
         m = self.models[0].n_constraints
         for _ in range(self.rounds):
             objective = np.array([value for value, _ in self._values])
-            excess = np.array([values for _, values in self._values]).reshape(-1, m)
+            excess = np.array([values for _, values in self._values]).reshape(len(self._values), m)
             n = len(objective)
             program = linprog(
                 np.concatenate([objective, np.full(m, rho)]),
@@ -117,7 +117,7 @@ class ModelMixture:
     def _missing(self, multipliers: Floats, price: float) -> bool:
         """Take in the cheapest column of each model where it is cheaper than those there are; whether there was one."""
         known = {(number, numbers.tobytes()) for number, numbers in self._columns}
-        before = len(known)
+        before = len(self._columns)
         for number, model in enumerate(self.models):
             prices = model.prices(1.0, multipliers)
             cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(model.first)], np.int64)
