@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from widemargin._threads import limit_threads
 from widemargin._typing import Classifier, Column, Features, Floats, Matrix, Table
 from widemargin.distributed.blocks import BlockMap
-from widemargin.distributed.tables import is_collection, labelled_rows
+from widemargin.distributed.tables import labelled_rows
 from widemargin.distributed.workers import block_map
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, checked_rows, external_rows
@@ -33,7 +33,7 @@ from widemargin.goals.binding.sources import External, Source, make_sources, pos
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.rows import Rows
+from widemargin.rows import Rows, is_collection
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS

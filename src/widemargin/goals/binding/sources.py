@@ -115,6 +115,10 @@ class Source:
         Entries: rows, or with `repeats` groups of alike ones.
     repeats : Repeats or None
         None: an entry is a row.
+    title : str
+        How messages call it.
+    has_labels : bool
+        Whether any label is known.
 
     Raises
     ------
@@ -129,8 +133,12 @@ class Source:
     baselines: Mapping[str, Signs]
     n_rows: int
     repeats: Repeats | None = None
+    title: str = dataclasses.field(init=False)
+    has_labels: bool = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "title", "the data" if self.name is None else f"external {self.name!r}")
+        object.__setattr__(self, "has_labels", self.labels is not None and bool(self.labels.any()))
         if self.n_rows < 1:
             raise DataError(f"{self.title} has no rows.")
         vectors = {f"baseline {name!r}": value for name, value in self.baselines.items()}
@@ -144,24 +152,6 @@ class Source:
         bad = 0 if self.weight is None else np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0)))
         if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
-
-    @property
-    def title(self) -> str:
-        """How messages call it."""
-        return "the data" if self.name is None else f"external {self.name!r}"
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether any label is known."""
-        return self.labels is not None and bool(self.labels.any())
-
-    @property
-    def whole_weight(self) -> Floats | None:
-        """Weight of all rows that each entry stands for; None: all ones."""
-        if self.repeats is None:
-            return self.weight
-        count = self.repeats.count.astype(np.float64)
-        return count if self.weight is None else count * self.weight
 
 
 def make_source(
