@@ -180,7 +180,7 @@ def make_source(
     title = "" if rows.source is None else f" of external {rows.source!r}"
     labels = weight = None
     if rows.y is not None:
-        labels = encode_labels(rows.y, classes, classes[1], what=f"y{title}", allow_missing=rows.source is not None)
+        labels = encode_labels(rows.y, classes, what=f"y{title}", allow_missing=rows.source is not None)
     if rows.sample_weight is not None:
         try:
             weight = np.asarray(rows.sample_weight, dtype=np.float64)
@@ -196,7 +196,7 @@ def make_source(
     signs: dict[str, Signs] = {}
     for name in sorted(baseline_names):
         predictions = _predictions_of_baseline(name, rows, table, title)
-        signs[name] = encode_labels(predictions, classes, classes[1], what=f"baseline {name!r}{title}")
+        signs[name] = encode_labels(predictions, classes, what=f"baseline {name!r}{title}")
     return Source(rows.source, labels, weight, table, signs, n_rows)
 
 
@@ -300,19 +300,15 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
     return answers
 
 
-def encode_labels(
-    y: Column, classes: Sequence[Label], pos_label: Label = None, *, what: str = "y", allow_missing: bool = False
-) -> Signs:
+def encode_labels(y: Column, classes: tuple[Label, Label], *, what: str = "y", allow_missing: bool = False) -> Signs:
     """Labels as +1 (the positive class) and -1.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Values that occur in `classes`.
-    classes : sequence of two labels
-        As in `classes_`.
-    pos_label : label, default=None
-        None means `classes[1]`.
+    classes : (negative, positive)
+        As `positive_class` gives them.
     what : str
         What the vector is called in messages.
     allow_missing : bool, default=False
@@ -327,7 +323,7 @@ def encode_labels(
     DataError
         If a value is neither class; the message names the strange values.
     """
-    negative, positive = positive_class(classes, pos_label, warn_order=False)
+    negative, positive = classes
     column = column_of(what, y)
     codes = np.zeros(len(column.values), np.int8)
     if column.kind == "string":
@@ -390,15 +386,10 @@ def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tupl
     return low, high
 
 
-def positive_class(
-    classes: Sequence[Label], pos_label: Label = None, *, warn_order: bool = True
-) -> tuple[Label, Label]:
+def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[Label, Label]:
     """The pair (negative, positive) of two classes.
 
-    Parameters
-    ----------
-    warn_order : bool, default=True
-        Warn where `pos_label` is None and the classes are strings whose order says nothing about their meaning.
+    Warns where `pos_label` is None and the classes are strings whose order says nothing about their meaning.
 
     Raises
     ------
@@ -414,7 +405,7 @@ def positive_class(
     if len(pair) < 2:
         raise DataError(f"two classes are needed and there is {len(pair)}: {listing(pair)}.")
     if pos_label is None:
-        if warn_order and isinstance(pair[0], str) and not _has_order(pair[0], str(pair[1])):
+        if isinstance(pair[0], str) and not _has_order(pair[0], str(pair[1])):
             warn(
                 f"{pair[1]!r} is taken as the positive class, because it comes last in {listing(pair)}; "
                 "set pos_label to choose.",
