@@ -19,8 +19,8 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, checked_rows, external_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._options import parameters
+from widemargin.estimators.feature_scales import warn_of_tiny_features
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
-from widemargin.estimators.kernel_svm.advice import warn_of_tiny_features
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.blocks import BlockTraining
 from widemargin.estimators.rate_constrained.outcome import find_out, off_zero

@@ -27,9 +27,8 @@ from widemargin.estimators.rate_constrained.outcome import (
 )
 from widemargin.estimators.rate_constrained.proof import Validated
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
-from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.goals.measuring.rates_of_predictions import Measured

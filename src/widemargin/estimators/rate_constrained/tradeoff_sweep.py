@@ -14,9 +14,8 @@ from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
+from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath

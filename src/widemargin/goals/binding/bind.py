@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from widemargin._text import listing
-from widemargin.exceptions import DataError, GoalError, GoalWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source

@@ -13,8 +13,7 @@ import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Floats, Ints, Label, Signs, Table
-from widemargin.exceptions import DataError, GoalWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import DataError, GoalWarning, warn
 from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 from widemargin.rows import Rows, is_asked
 
