@@ -21,8 +21,7 @@ from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import between
 from widemargin.estimators.thresholds.scores import make_splits, row_wise
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
-from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.rows import length_of

@@ -19,8 +19,7 @@ from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
-from widemargin.exceptions import CapabilityError, GoalWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, GoalWarning, warn
 from widemargin.goals.binding.sources import External
 from widemargin.rows import Rows, take
 

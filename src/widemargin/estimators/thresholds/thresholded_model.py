@@ -20,9 +20,8 @@ from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_row
 from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
-from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
 from widemargin.goals import Goal, Population
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import external_data, make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
