@@ -4,6 +4,8 @@ A message states the fact with its number, then the cure. Everything derives fro
 about input also derive from `ValueError`, so code that knows nothing of this library still catches them.
 """
 
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -185,6 +187,19 @@ class ModelFileWarning(UserWarning):
 
 class TableWarning(UserWarning):
     """A table that deviates from the training table in a way that has a documented fallback."""
+
+
+PASSED_OVER = frozenset({"widemargin", "widemargin_papers", "sklearn", "joblib"})
+"""Packages whose frames are never the user's: ours, and those that call it."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the innermost frame outside this package, scikit-learn and joblib."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in PASSED_OVER:
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 if TYPE_CHECKING:

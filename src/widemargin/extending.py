@@ -30,9 +30,9 @@ from widemargin._typing import (
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators._binary import BinaryGoalMixin, checked_rows, refuse_one_class
 from widemargin.estimators._options import CURES, SolverOptions, interrupted, worst
-from widemargin.estimators.kernel_svm.advice import refuse_overflow
+from widemargin.estimators.feature_scales import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
-from widemargin.goals._warn import warn
+from widemargin.exceptions import warn
 from widemargin.plotting._canvas import COLOURS, band, new_figure, require_matplotlib, tidy
 
 __all__ = [

@@ -9,9 +9,10 @@ import numpy as np
 from widemargin._files import replace_file
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import frame_partitions, parquet_rows, rows_of
-from widemargin.distributed.tables import as_frame, is_collection
+from widemargin.distributed.tables import as_frame
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError, DataError
+from widemargin.rows import is_collection
 
 _METHODS = {
     "predict": "prediction", "decision_function": "score", "predict_proba": "predict_proba",

@@ -18,8 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 from sklearn.utils._param_validation import StrOptions, validate_parameter_constraints
 
 from widemargin.estimators import _kinds as kinds
-from widemargin.exceptions import DataError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
 from widemargin.solvers.base import Budget, Callback, Progress, Status
 
 T = TypeVar("T")

@@ -24,9 +24,8 @@ import scipy.sparse as sp
 
 from widemargin.exceptions import DataError
 from widemargin.extending import Floats, Matrix
-from widemargin.solvers.base import Budget, Status
+from widemargin.solvers.base import Budget, Status, end_status
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
-from widemargin.solvers.recorder import end_status
 
 __all__ = ["SimbaResult", "solve"]
 

@@ -1,7 +1,8 @@
-"""What kernel classifiers share: tags, checked rows and weights, the kernel settled on them."""
+"""What kernel classifiers share: tags, checked rows and weights, the kernel settled on them, what they say of it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +15,10 @@ from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
+from widemargin.estimators.feature_scales import refuse_overflow, warn_of_scales
 from widemargin.estimators.feature_space import refuse_space
-from widemargin.estimators.kernel_svm.advice import refuse_overflow, warn_of_scales
-from widemargin.exceptions import DataError
-from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
+from widemargin.exceptions import DataError, KernelError, KernelWarning, warn
+from widemargin.kernels.functions import Kernel, KernelFunction, Spectrum, check_precomputed, resolve_kernel
 from widemargin.linalg.equal_rows import canonical_rows
 
 
@@ -140,3 +141,32 @@ def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:
     if missing.shape[0]:
         label = classes.tolist()[missing[0]]
         raise DataError(f"all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
+
+
+def warn_of_indefiniteness(model: Any, spectrum: Spectrum | None) -> None:
+    """Warn of a kernel that is not positive semi-definite, by its eigenvalues or by what a solver met."""
+    proof = "a solver met a negative squared norm"
+    if spectrum is not None and spectrum.indefinite:
+        proof = str(spectrum)
+    warn(
+        f"the kernel {_shown(model.kernel)} is not positive semi-definite on these rows ({proof}): the model is "
+        "one of several points where LIBSVM's conditions hold, and there is no certificate. Choose other parameters, "
+        "or kernel='rbf'.",
+        KernelWarning,
+    )
+
+
+def _shown(kernel: str | KernelFunction) -> str:
+    """How messages call the parameter `kernel`."""
+    return getattr(kernel, "__name__", None) or repr(kernel)
+
+
+@contextmanager
+def name_the_kernel(kernel: str | KernelFunction, cure: str) -> Iterator[None]:
+    """Put the estimator's kernel, and what else can be done, into the message of a solver that needs another kernel."""
+    try:
+        yield
+    except KernelError as error:
+        if "positive semi-definite" not in str(error):
+            raise
+        raise KernelError(f"kernel={_shown(kernel)}: {error} {cure}") from error

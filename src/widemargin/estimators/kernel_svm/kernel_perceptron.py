@@ -15,8 +15,7 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, KernelParameters, labels_of, refuse_missing
 from widemargin.estimators.kernel_svm.multiclass import score_blocks
-from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm.problem import KernelProblem

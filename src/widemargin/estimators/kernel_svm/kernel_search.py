@@ -31,14 +31,13 @@ from widemargin._typing import Column, Features, Floats, Ints, Matrix, Seed
 from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import bar, budget_of
+from widemargin.estimators.feature_scales import DISTANCES, warn_of_scales
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.advice import DISTANCES, warn_of_scales
 from widemargin.estimators.kernel_svm.binary_problems import kernel_rows, splits
 from widemargin.estimators.kernel_svm.kernel_model import class_weights, positive_numbers
 from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC
 from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
-from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget, Progress
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Duals, NuSearch

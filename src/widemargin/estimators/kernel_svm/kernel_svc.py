@@ -19,18 +19,18 @@ from widemargin._typing import Column, Features, Floats, Ints, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._calibration import calibrates, hold_out
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
+from widemargin.estimators.feature_scales import warn_of_steepness, warn_of_tiny_features
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.advice import (
-    name_the_kernel,
-    warn_of_indefiniteness,
-    warn_of_steepness,
-    warn_of_tiny_features,
-)
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, class_weights, refuse_missing
+from widemargin.estimators.kernel_svm.kernel_model import (
+    KernelModel,
+    class_weights,
+    name_the_kernel,
+    refuse_missing,
+    warn_of_indefiniteness,
+)
 from widemargin.estimators.kernel_svm.options import KernelOptions
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol

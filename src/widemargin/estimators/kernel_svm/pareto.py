@@ -12,11 +12,9 @@ from sklearn.base import clone
 from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats
 from widemargin.estimators._options import budget_of
-from widemargin.estimators.kernel_svm.advice import name_the_kernel
-from widemargin.estimators.kernel_svm.kernel_model import positive_numbers
+from widemargin.estimators.kernel_svm.kernel_model import name_the_kernel, positive_numbers
 from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClassifier, Task
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, warn
 from widemargin.solvers.base import Status
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import c_from_nu, nu_from_c, nu_path

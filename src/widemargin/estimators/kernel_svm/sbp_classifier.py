@@ -17,17 +17,16 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import binary_classes
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import model_scores
-from widemargin.estimators.kernel_svm.advice import name_the_kernel
 from widemargin.estimators.kernel_svm.kernel_model import (
     KernelModel,
     KernelParameters,
     class_weights,
     labels_of,
+    name_the_kernel,
     refuse_missing,
 )
 from widemargin.estimators.kernel_svm.options import SBPOptions
-from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows

@@ -15,13 +15,12 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
+from widemargin.estimators.feature_scales import refuse_overflow
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
-from widemargin.estimators.kernel_svm.advice import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
-from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import LOSSES
 from widemargin.problems.margin_pursuit import MarginPursuitProblem

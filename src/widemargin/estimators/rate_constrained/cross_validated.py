@@ -20,8 +20,7 @@ from widemargin.estimators.rate_constrained.classifier import RateConstrainedCla
 from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting, ValidationRows, choose_setting, validate
 from widemargin.estimators.rate_constrained.ramp_model import RampParameters
 from widemargin.estimators.thresholds.scores import make_splits, row_wise
-from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning, warn
 from widemargin.goals.binding.sources import External
 from widemargin.solvers.base import Budget
 

@@ -14,9 +14,8 @@ from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning
+from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
@@ -50,7 +49,7 @@ class _Measured:
         self, model: RateConstrainedClassifier, tied: TiedGoal, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure a model."""
-        scores = model._positive_scores(self.matrices)
+        scores = [model._direction() * model._scores(X) for X in self.matrices]
         self.log.add(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
 
 

@@ -26,10 +26,8 @@ from widemargin._typing import Floats, Ints, Seed
 from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.structured.training import StructuralEstimator
-from widemargin.exceptions import DataError, MarginConvergenceWarning
-from widemargin.goals._warn import warn
-from widemargin.solvers.base import Budget, Callback
-from widemargin.solvers.recorder import end_status
+from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
+from widemargin.solvers.base import Budget, Callback, end_status
 from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
 from widemargin.structured.model import Examples

@@ -16,8 +16,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
-from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning, warn
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
 from widemargin.structured.learners.dual_point import Blocks

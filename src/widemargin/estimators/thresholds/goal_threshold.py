@@ -24,9 +24,15 @@ from widemargin.estimators.thresholds.groups import find_groups, group_numbers, 
 from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
-from widemargin.exceptions import CapabilityError, DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import (
+    CapabilityError,
+    DataError,
+    DoubtfulModelWarning,
+    GoalWarning,
+    InfeasibleGoalError,
+    warn,
+)
 from widemargin.goals import Goal, Population
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
 from widemargin.goals.measuring.goal_report import GoalReport, make_report

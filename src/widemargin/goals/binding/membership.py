@@ -14,8 +14,7 @@ import numpy as np
 
 from widemargin._text import close_match, listing
 from widemargin._typing import Bools
-from widemargin.exceptions import DataError, GoalError, GoalWarning
-from widemargin.goals._warn import warn
+from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import Scalar, TableColumn
 from widemargin.goals.language import predicates

@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status, exact_penalty
-from widemargin.solvers.recorder import Recorder, relative_gap
+from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Recorder, Status, exact_penalty, relative_gap
 
 __all__ = ["CertifiedRecorder", "ConvexPoint"]
 

@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Recorder
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, significantly_negative
-from widemargin.solvers.recorder import Recorder
 
 __all__ = ["HoldOut", "HoldOutOptions", "Iterate", "KernelRecorder", "Schedule", "choose_rows", "could_gain"]
 

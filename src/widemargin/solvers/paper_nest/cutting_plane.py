@@ -18,14 +18,21 @@ import highspy
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, exact_penalty
+from widemargin.solvers.base import (
+    Budget,
+    ConstrainedHinge,
+    ConvexResult,
+    ConvexState,
+    Status,
+    exact_penalty,
+    relative_gap,
+)
 from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 from widemargin.solvers.paper_nest.bias_search import BiasChooser, BiasSearch, minimisation
 from widemargin.solvers.paper_nest.kernel_ascent import ascent_for
 from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, LevelMethod, NextMultipliers
 from widemargin.solvers.paper_nest.sdca import Ascent
-from widemargin.solvers.recorder import relative_gap
 
 __all__ = ["CutModel", "NestOptions", "solve"]
 

@@ -15,9 +15,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, end_status
 from widemargin.solvers.convex.subsample_start import SampledProblem, sampled, spread_state
-from widemargin.solvers.recorder import end_status
 
 __all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
 

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.recorder import Recorder
+from widemargin.solvers.base import Budget, Recorder, Status
 
 __all__ = ["Certified", "SmoothProblem", "SmoothRecorder", "SmoothResult", "SmoothSolver"]
 

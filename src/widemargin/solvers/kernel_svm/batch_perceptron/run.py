@@ -8,12 +8,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget
+from widemargin.solvers.base import Budget, Recorder
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions, Direction, Sampler
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stopping import HoldOut, HoldOutOptions
-from widemargin.solvers.recorder import Recorder
 
 __all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
 

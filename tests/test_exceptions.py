@@ -5,9 +5,8 @@ import warnings
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_score
 
-from widemargin.exceptions import GoalWarning
+from widemargin.exceptions import GoalWarning, warn
 from widemargin.goals import Goal, precision
-from widemargin.goals._warn import warn
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source, positive_class
 from widemargin.rows import Rows

@@ -1,17 +1,14 @@
-"""What kernel models say about their data and their kernel."""
+"""What estimators say of the scales of features: too large, too small, or drowning the others."""
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from widemargin._typing import Floats, Ints, Matrix
-from widemargin.exceptions import DataError, DoubtfulModelWarning, KernelError, KernelWarning
-from widemargin.goals._warn import warn
-from widemargin.kernels.functions import Kernel, KernelFunction, Spectrum
+from widemargin.exceptions import DataError, DoubtfulModelWarning, KernelWarning, warn
+from widemargin.kernels.functions import Kernel
 
 DISTANCES = "of the squared distances"
 """What tells the warning of scales from others."""
@@ -141,19 +138,6 @@ def warn_of_tiny_features(
         )
 
 
-def warn_of_indefiniteness(model: Any, spectrum: Spectrum | None) -> None:
-    """Warn of a kernel that is not positive semi-definite, by its eigenvalues or by what a solver met."""
-    proof = "a solver met a negative squared norm"
-    if spectrum is not None and spectrum.indefinite:
-        proof = str(spectrum)
-    warn(
-        f"the kernel {_shown(model.kernel)} is not positive semi-definite on these rows ({proof}): the model is "
-        "one of several points where LIBSVM's conditions hold, and there is no certificate. Choose other parameters, "
-        "or kernel='rbf'.",
-        KernelWarning,
-    )
-
-
 def refuse_overflow(X: Matrix) -> None:
     """Refuse rows whose inner products are not finite.
 
@@ -182,19 +166,3 @@ def _named(model: object, columns: Ints) -> str:
     shown = [repr(str(names[c])) if names is not None else str(c) for c in columns[:3].tolist()]
     more = f" and {columns.shape[0] - 3} more" if columns.shape[0] > 3 else ""
     return f"feature{'s' if columns.shape[0] > 1 else ''} {', '.join(shown)}{more}"
-
-
-def _shown(kernel: str | KernelFunction) -> str:
-    """How messages call the parameter `kernel`."""
-    return getattr(kernel, "__name__", None) or repr(kernel)
-
-
-@contextmanager
-def name_the_kernel(kernel: str | KernelFunction, cure: str) -> Iterator[None]:
-    """Put the estimator's kernel, and what else can be done, into the message of a solver that needs another kernel."""
-    try:
-        yield
-    except KernelError as error:
-        if "positive semi-definite" not in str(error):
-            raise
-        raise KernelError(f"kernel={_shown(kernel)}: {error} {cure}") from error
