@@ -16,7 +16,13 @@ from testing.hidden_papers import hide_papers
 from testing.margin_problems import exact, problem, task
 
 import widemargin as wm
-from widemargin.exceptions import CapabilityError, DataError, DoubtfulModelWarning, KernelError, MarginConvergenceWarning
+from widemargin.exceptions import (
+    CapabilityError,
+    DataError,
+    DoubtfulModelWarning,
+    KernelError,
+    MarginConvergenceWarning,
+)
 from widemargin.losses.margin import CatoniLoss, LogCoshLoss
 from widemargin.solvers.smooth import lbfgs
 
