@@ -50,7 +50,7 @@ class _Measured:
         self, model: RateConstrainedClassifier, tied: TiedGoal, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure a model."""
-        scores = model._positive_scores(self.matrices)
+        scores = [model._direction() * model._scores(X) for X in self.matrices]
         self.log.add(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
 
 

@@ -66,16 +66,12 @@ _SETTINGS: dict[str, Callable[[object], object]] = {"min_rows": checked_min_rows
 
 
 class Token(NamedTuple):
-    """A piece of the text: kind (string, number, name, operator), its characters, and where it starts."""
+    """A piece of the text: kind (string, number, name, operator), its characters, where it starts and where it ends."""
 
     kind: str
     text: str
     start: int
-
-    @property
-    def stop(self) -> int:
-        """Position after its last character."""
-        return self.start + len(self.text)
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
     while position < len(text):
         match = _TOKEN.match(text, position)
         assert match is not None  # every character is some token
-        token = Token(match.lastgroup or "", match.group(), position)
+        token = Token(match.lastgroup or "", match.group(), *match.span())
         position = match.end()
         if token.kind in _NO_TOKENS:
             raise refusal(token.start, _NO_TOKENS[token.kind].format(token.text))
@@ -166,7 +162,7 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
                 complete.append(Statement(tuple(tokens), text[first : tokens[-1].stop], line, column))
                 tokens, depth = [], 0
             continue
-        before = tokens[-1] if tokens else Token("operator", "", token.start)
+        before = tokens[-1] if tokens else Token("operator", "", token.start, token.start)
         prefixed = before.kind == "name" and before.stop == token.start
         if token.kind == "string" and (prefixed or before.kind == "string"):
             raise refusal(token.start, "prefixed and joined strings are not part of the goal language.")
@@ -251,8 +247,8 @@ def parse_goal(
         return build(reader.objective, reader.constraints, **reader.settings)
     except GoalParseError:
         raise
-    except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
-        reason = "it is nested too deep." if isinstance(error, (MemoryError, RecursionError)) else str(error)
+    except (GoalError, ValueError, SyntaxError, RecursionError, OverflowError) as error:
+        reason = "it is nested too deep." if isinstance(error, RecursionError) else str(error)
         fault = GoalParseError(f"the text is no goal: {reason}") if statement is None else statement.error(reason)
         raise fault from None
 
@@ -342,6 +338,8 @@ def _body(statement: Statement, skip: int, message: str, *, options: bool = Fals
     rest = statement.after(skip)
     try:
         call = ast.parse(f"_({rest}\n)", mode="eval").body
+    except MemoryError:  # so the parser of Python 3.11 says that its stack is full
+        raise GoalError("it is nested too deep.") from None
     except SyntaxError as error:
         # where Python's parser stumbled, which saw `_(` and the rest
         lines, number = rest.split("\n"), (error.lineno or 1) - 1
