@@ -369,7 +369,7 @@ class Sweep:
         keys = [item.constraint for item in tied.constraints]
         if not self.points:
             self.labels = tuple(item.label for item in tied.constraints)
-            self.floors = tuple(item.sense == ">=" for item in tied.constraints)
+            self.floors = tuple(item.cleared.sense == ">=" for item in tied.constraints)
         swept = []  # the constraints whose level is swept: one, or those of a bundle
         if self.place is not None:
             entry = goal.constraints[self.place]
