@@ -247,8 +247,8 @@ def parse_goal(
         return build(reader.objective, reader.constraints, **reader.settings)
     except GoalParseError:
         raise
-    except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
-        reason = "it is nested too deep." if isinstance(error, (MemoryError, RecursionError)) else str(error)
+    except (GoalError, ValueError, SyntaxError, RecursionError, OverflowError) as error:
+        reason = "it is nested too deep." if isinstance(error, RecursionError) else str(error)
         fault = GoalParseError(f"the text is no goal: {reason}") if statement is None else statement.error(reason)
         raise fault from None
 
@@ -338,6 +338,8 @@ def _body(statement: Statement, skip: int, message: str, *, options: bool = Fals
     rest = statement.after(skip)
     try:
         call = ast.parse(f"_({rest}\n)", mode="eval").body
+    except MemoryError:  # so the parser of Python 3.11 says that its stack is full
+        raise GoalError("it is nested too deep.") from None
     except SyntaxError as error:
         # where Python's parser stumbled, which saw `_(` and the rest
         lines, number = rest.split("\n"), (error.lineno or 1) - 1
