@@ -34,6 +34,8 @@ class _Block:
         Their positions in the whole.
     sparse : bool
         Whether the rows are CSR.
+    whole : bool
+        Whether every row counts: increasing numbers as many as rows are all of them, in order.
     """
 
     X: Matrix
@@ -41,15 +43,12 @@ class _Block:
     start: int
     place: slice = field(init=False)
     sparse: bool = field(init=False)
+    whole: bool = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", slice(self.start, self.start + self.row_of.shape[0]))
         object.__setattr__(self, "sparse", not isinstance(self.X, np.ndarray))
-
-    @property
-    def whole(self) -> bool:
-        """Whether every row counts: increasing numbers as many as rows are all of them, in order."""
-        return bool(self.row_of.shape[0] == self.X.shape[0])
+        object.__setattr__(self, "whole", self.row_of.shape[0] == self.X.shape[0])
 
     @property
     def n_stored(self) -> int:
