@@ -139,7 +139,7 @@ def solve(
 
 def solve_published(
     problem: KernelProblem, *, nu: float, tol: float | None = 0.1, budget: Budget | None = None,
-    max_iter: int = 10_000, power: int = 0, seed: int = 0,
+    max_iter: int = 10_000, seed: int = 0,
 ) -> SBPResult:  # fmt: skip
     """Algorithm 1 as published: one covered row a step, computed afresh, its level by halving, the plain average.
 
@@ -148,7 +148,7 @@ def solve_published(
     """
     form = _PublishedForm(problem, _checked(problem, nu))
     # A step draws one row, so it takes ten times as many of them until some of every kind have been drawn.
-    options = BatchOptions(batch=1, power=power, least_steps=500)
+    options = BatchOptions(batch=1, power=0, least_steps=500)
     return run(problem, form, options, tol=tol, budget=budget, max_iter=max_iter, seed=seed, cache=False)
 
 
