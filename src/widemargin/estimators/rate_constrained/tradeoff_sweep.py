@@ -380,9 +380,6 @@ class Sweep:
             self.held.add(point.model, self.held.tied, keys, swept)
         self.points.append(point)
 
-    def _tell(self, point: _Point) -> None:
-        self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)
-
     def _take(self, piece: "Piece") -> None:
         """The points of a piece; the callbacks are told of them."""
         self._agrees(len(piece.labels))
@@ -394,7 +391,7 @@ class Sweep:
             watched = {name: getattr(self.model, name) for name in ("callbacks", "solver_options", "time_budget")}
             point.model.set_params(**watched)
             self.points.append(point)
-            self._tell(point)
+            self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)
 
 
 def cut_short(path: TradeoffPath) -> bool:
