@@ -31,7 +31,8 @@ class Remembered:
     Parameters
     ----------
     solver : callable
-        As `ramp.majorization.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on resuming.
+        As `ramp.majorization.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on
+        resuming.
     path : path or None
         None: nothing is kept.
     resume : bool, default=False
