@@ -40,7 +40,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.compiled": ("Structure",),
-    "widemargin.structured.learners.dual_point": ("Blocks",),
+    "widemargin.structured.learners.problem": ("Blocks",),
     "widemargin.structured.models.label_graph": ("LabelGraph",),
 }
 """The same for named tuples, which have a loader of their own."""

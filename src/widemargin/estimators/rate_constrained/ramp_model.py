@@ -110,7 +110,8 @@ class RampModel(RampParameters, BinaryGoalMixin):
 
     def _scores(self, X: Matrix) -> Floats:
         """Scores of checked rows, shape (n,)."""
-        return model_scores(self, X, SpaceParameters.of(self, self._options))[:, 0]
+        kernel = SpaceParameters.of(self, self._options) if "dual_coef_" in vars(self) else None
+        return model_scores(self, X, kernel)[:, 0]
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
