@@ -99,6 +99,6 @@ def assert_same_tied(one: TiedGoal, other: TiedGoal, *, exact: bool = True) -> N
         assert np.array_equal(one.cell_count, other.cell_count)
         for cell, match in zip(one.cell, other.cell, strict=True):
             assert np.array_equal(cell, match)
-        assert [(c.text, c.n_missing, c.n_rows) for c in one.constraints] == [
-            (c.text, c.n_missing, c.n_rows) for c in other.constraints
+        assert [(c.constraint.text, c.n_missing, c.n_rows) for c in one.constraints] == [
+            (c.constraint.text, c.n_missing, c.n_rows) for c in other.constraints
         ]

@@ -36,6 +36,8 @@ def made_path(*, held_out: bool = True, **changes: Any) -> TradeoffPath:
         "name": "parity",
         "objective_text": "error_rate()",
         "labels": ("parity", "<floor>"),
+        "is_floor": True,
+        "floors": np.array([True, True]),
         "values": np.array([0.2, 0.4, 0.6, 0.8, 1.0]),
         "n_asked": k,
         "coef": np.zeros((k, 3)),

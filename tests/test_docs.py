@@ -24,6 +24,7 @@ DOCUMENTS = (
     "docs/extending.md",
     "docs/goal-language.md",
     "docs/ecosystem.md",
+    "docs/guide/any-model.md",
     "docs/guide/audit.md",
     "docs/guide/churn.md",
     "docs/guide/embeddings.md",

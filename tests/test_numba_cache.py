@@ -110,3 +110,60 @@ def test_a_kernel_is_cached_between_processes(tmp_path):
         for _ in range(2)
     ]
     assert printed == [["True", "0"], ["True", "1"]]
+
+
+DOUBLING = """
+import sys, warnings
+import numba.core.caching as caching
+{before}
+warnings.simplefilter("always")
+from widemargin._numba import kernel
+@kernel
+def double(x):
+    for i in range(x.shape[0]):
+        x[i] *= 2.0
+@kernel
+def triple(x):
+    for i in range(x.shape[0]):
+        x[i] *= 3.0
+import numpy as np
+x = np.ones(2)
+double(x)
+triple(x)
+print(x.tolist(), sum(double.stats.cache_hits.values()) if double._cache is not None else None)
+"""
+NO_FOLDER = """
+def nowhere(self):
+    raise OSError("no")
+caching._CacheLocator.ensure_cache_path = nowhere
+"""
+FULL_DISK = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+"""
+
+
+def doubled(tmp_path, before=""):
+    """(what was printed, warnings) of a process that compiles two loops, its cache in `tmp_path`."""
+    script = tmp_path / "doubling.py"
+    script.write_text(DOUBLING.format(before=before))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
+    )
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize(("before", "why"), [(NO_FOLDER, "no folder can be written"), (FULL_DISK, "File too large")])
+def test_where_nothing_can_be_kept_the_loops_run_all_the_same(before, why, tmp_path):
+    printed, warned = doubled(tmp_path, before)
+    assert printed.startswith("[6.0, 6.0]")
+    assert warned.count("RuntimeWarning") == 1 and f"not kept on disk ({why})" in warned
+
+
+def test_a_damaged_cache_is_made_anew(tmp_path):
+    doubled(tmp_path)
+    for index in (tmp_path / "cache").rglob("*.nbi"):
+        index.write_bytes(b"")
+    assert doubled(tmp_path) == ("[6.0, 6.0] 0", "")
+    assert doubled(tmp_path) == ("[6.0, 6.0] 1", "")

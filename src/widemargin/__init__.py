@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     )
     from widemargin.estimators.rate_constrained.options import TrainingOptions as TrainingOptions
     from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path as tradeoff_path
+    from widemargin.estimators.reduction.goal_reduction import GoalReduction as GoalReduction
+    from widemargin.estimators.reduction.visits import ReductionOptions as ReductionOptions
     from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
     from widemargin.estimators.structured.label_sets import HierarchicalSVC as HierarchicalSVC
     from widemargin.estimators.structured.label_sets import MultiLabelSVC as MultiLabelSVC
@@ -53,6 +55,7 @@ __all__ = [
     "C_from_nu",
     "ChainSVC",
     "External",
+    "GoalReduction",
     "GoalThresholdClassifier",
     "HierarchicalSVC",
     "KernelOptions",
@@ -64,6 +67,7 @@ __all__ = [
     "PursuitOptions",
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
+    "ReductionOptions",
     "SBPClassifier",
     "SBPOptions",
     "StructuralOptions",
@@ -90,6 +94,7 @@ _HOMES = {
     "C_from_nu": "widemargin.estimators.kernel_svm.pareto",
     "ChainSVC": "widemargin.estimators.structured.chain_svc",
     "External": "widemargin.goals.binding.sources",
+    "GoalReduction": "widemargin.estimators.reduction.goal_reduction",
     "GoalThresholdClassifier": "widemargin.estimators.thresholds.goal_threshold",
     "HierarchicalSVC": "widemargin.estimators.structured.label_sets",
     "KernelOptions": "widemargin.estimators.kernel_svm.options",
@@ -101,6 +106,7 @@ _HOMES = {
     "PursuitOptions": "widemargin.estimators.margins.options",
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
+    "ReductionOptions": "widemargin.estimators.reduction.visits",
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
     "SBPOptions": "widemargin.estimators.kernel_svm.options",
     "StructuralOptions": "widemargin.estimators.structured.training",

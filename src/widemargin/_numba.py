@@ -2,18 +2,23 @@
 
 numba does not notice when a *called* function in another file changes, so a cache shared between versions of the
 sources could run old code. The cache folder is therefore named by a hash of the sources and lies inside the virtual
-environment (mode 0700), unless the user has chosen a folder by `NUMBA_CACHE_DIR`.
+environment (mode 0700), unless the user has chosen a folder by `NUMBA_CACHE_DIR`. Where it cannot be written (read-only
+machines, full disks) or read (files that a power cut left empty) loops are compiled anew, and a warning says so, for
+numba itself would let the fit fail.
 """
 
+import contextlib
 import functools
 import hashlib
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import FunctionCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,8 +76,36 @@ def _compiled(function: F, **options: object) -> F:
     before = numba.config.CACHE_DIR
     if chosen is not None:
         numba.config.CACHE_DIR = chosen
+    compiled = numba.njit(nogil=True, error_model="numpy", **options)(function)
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        compiled._cache = _Cache(function)  # what `njit(cache=True)` does with numba's own
+    except RuntimeError:  # no folder that numba thinks of can be written
+        _warn_not_kept("no folder can be written")
     finally:
         numba.config.CACHE_DIR = before
     return compiled  # type: ignore[no-any-return]
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of one function, without which everything works, only later."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a damaged file makes pickle raise all sorts of things
+            with contextlib.suppress(OSError):  # of a disk that fails `save_overload` tells
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn_not_kept(str(error.strerror))
+
+
+@functools.cache
+def _warn_not_kept(why: str) -> None:
+    """Once in a process, for its loops lie in many folders."""
+    text = f"compiled loops are not kept on disk ({why}), so every process compiles them anew. Make room, or name a "
+    warnings.warn(f"{text}folder that can be written by NUMBA_CACHE_DIR", RuntimeWarning, stacklevel=2)

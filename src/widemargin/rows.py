@@ -19,7 +19,7 @@ from widemargin.exceptions import DataError
 if TYPE_CHECKING:
     from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
-__all__ = ["ONE_TABLE", "Rows", "as_csr", "check_sparse", "is_asked", "length_of", "take"]
+__all__ = ["ONE_TABLE", "Rows", "as_csr", "check_sparse", "is_asked", "is_collection", "length_of", "take"]
 
 P = TypeVar("P")
 
@@ -173,6 +173,11 @@ def as_csr(X: Any, name: str = "X") -> sp.csr_matrix:
 def is_asked(candidate: object) -> "TypeIs[Classifier]":
     """Whether something is a classifier to ask, and not an array of its predictions."""
     return hasattr(candidate, "predict")
+
+
+def is_collection(value: object) -> bool:
+    """Whether a value is a Dask data frame, series or array; Dask is not imported to find out."""
+    return hasattr(value, "__dask_graph__") and hasattr(value, "to_delayed")
 
 
 def length_of(part: Features | Column | Table) -> int:

@@ -55,6 +55,7 @@ CASES = {
         X, TWO,
     ),
     "RateConstrainedClassifierCV": (wm.RateConstrainedClassifierCV(GOAL, Cs=[0.1], cv=2, random_state=0), X, TWO),
+    "GoalReduction": (wm.GoalReduction(LogisticRegression(), GOAL, max_models=1, cv=2, random_state=0), X, TWO),
     "GoalThresholdClassifier": (wm.GoalThresholdClassifier(LogisticRegression(), GOAL, random_state=0), X, TWO),
     "MultiLabelSVC": (wm.MultiLabelSVC(**FEW), X, SETS),
     "MultiLabelSVC, tree": (wm.MultiLabelSVC("tree", warm_start=True, **FEW), X, SETS),

@@ -66,7 +66,11 @@ def test_a_bound_with_slack_has_price_0():
     partly = dataclasses.replace(path.training, reached=np.array([0.45, 0.45, 0.6, 0.8, 1.0]))
     assert [price.price == 0.0 for price in made_path(training=partly).prices()] == [True, False, False]
     ceiling = dataclasses.replace(path.training, reached=np.array([0.1, 0.25, 0.35, 0.4, 0.9]))
-    assert [price.price == 0.0 for price in made_path(training=ceiling).prices()] == [False, True, False]
+    assert [price.price == 0.0 for price in made_path(is_floor=False, training=ceiling).prices()] == [
+        False,
+        True,
+        False,
+    ]
     said = "one point more costs nothing: the bound has slack between 20\u00a0% and 100\u00a0%."
     assert prices_of("recall() >= 0.4", training=far) == [said]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from widemargin._text import printable
-from widemargin.exceptions import TimeBudgetError
+from widemargin.exceptions import DataError, TimeBudgetError
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -39,26 +39,38 @@ CARD_KEYS = {
 def put(text: str, stream: TextIO | None = None) -> None:
     """Print lines to stdout or another stream, as they are."""
     stream = stream or sys.stdout
-    try:
+    with _as_far_as_it_goes(stream):
         print(text, file=stream)
-    except BrokenPipeError:
-        _to_nowhere(stream)
 
 
 def finish() -> None:
-    """Hand everything printed to the readers, as far as they are still there."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            _to_nowhere(stream)
+    """Hand everything printed to the readers, as far as they are still there.
+
+    Raises
+    ------
+    DataError
+        What was printed cannot be written: the disk is full, for instance.
+    """
+    for stream in (sys.stderr, sys.stdout):
+        if stream is not None:  # it is None where it was closed before we began
+            with _as_far_as_it_goes(stream):
+                stream.flush()
 
 
-def _to_nowhere(stream: TextIO) -> None:
-    """The reader, `head` for instance, has seen enough: what is still to be said, and what waits, goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+@contextlib.contextmanager
+def _as_far_as_it_goes(stream: TextIO) -> Iterator[None]:
+    """Where a stream takes no more, what is still to be said, and what waits, goes nowhere."""
+    try:
+        yield
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        # A reader that has gone (`head`) has seen enough; of messages that cannot be written nobody can be told.
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise DataError(
+                f"the output cannot be written ({error.strerror}). Make room, or send it elsewhere"
+            ) from error
 
 
 class Progress:

@@ -39,7 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
     with _ended_like_ctrl_c():
         code = _run(options)
-    finish()
+    try:
+        finish()
+    except WidemarginError as error:
+        code = _failed(options, 2, str(error))
     return code
 
 
@@ -82,6 +85,10 @@ def _run(options: argparse.Namespace) -> int:
         return _failed(options, 1, str(error), facts)
     except WidemarginError as error:
         return _failed(options, 2, str(error))
+    except OSError as error:  # a disk or a device that fails where no step has words for it
+        return _failed(
+            options, 2, f"{error.filename or 'a file'}: {error.strerror or error}. Check the disk and the folder"
+        )
     except MemoryError:
         return _failed(options, 2, "the memory of this machine is used up. Give fewer rows, or use a larger machine")
     except Exception as error:

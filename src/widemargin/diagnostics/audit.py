@@ -25,14 +25,13 @@ from widemargin.diagnostics.streaming import (
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of
-from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, find_classes, plain_value, positive_class
 from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.rows import check_sparse, is_asked
+from widemargin.rows import check_sparse, is_asked, is_collection
 
 _BASELINE = "baseline "
 
@@ -131,7 +130,8 @@ def audit(
             f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
             "predictions themselves."
         )
-    names = [None, *sorted(name for name in baselines_used(goal) if name is not None)]
+    used = baselines_used(goal)
+    names = [None, *sorted(name for name in used if name is not None)]
     model = model_or_predictions if is_asked(model_or_predictions) else None
     given = {} if is_asked(model_or_predictions) else _predictions_by_source(model_or_predictions, names)
     models = {name: value for name, value in (baselines or {}).items() if is_asked(value)}
@@ -157,7 +157,6 @@ def audit(
     for rows in sets:
         rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
     pair = positive_class(_own_classes(model) or find_classes(_label_vectors(sets), pos_label), positive)
-    used = baselines_used(goal)
     return report_of(
         goal, [encode_block(rows.block(rows.parts, pair[1]), used[rows.source], pair) for rows in sets], pair[1],
         confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,

@@ -278,8 +278,8 @@ class ComparisonCounts(GoalCounts):
         source = make_source(rows.replaced(y=None), self._baselines[rows.source], classes=pair, n_rows=n_rows)
         labels = np.zeros(n_rows, np.int8)
         if rows.y is not None:
-            labels = encode_labels(rows.y, pair, pair[1], allow_missing=True)
-        first, second = (encode_labels(values, pair, pair[1], what=what) for what, values in vectors.items())
+            labels = encode_labels(rows.y, pair, allow_missing=True)
+        first, second = (encode_labels(values, pair, what=what) for what, values in vectors.items())
         signs = {**source.baselines, _FIRST: first}
         counted = dataclasses.replace(source, labels=labels, baselines=signs)
         self._parts[rows.source].add(counted, second > 0, None)

@@ -15,9 +15,8 @@ from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_
 from widemargin.diagnostics.streaming import named_parts, opened_blocks
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
-from widemargin.distributed.tables import is_collection
 from widemargin.exceptions import DataError
-from widemargin.rows import is_asked, length_of
+from widemargin.rows import is_asked, is_collection, length_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -165,7 +165,7 @@ def metric_frame(
     forms = _forms(rates)
     vectors = {"y_pred": y_pred, **({} if y_true is None else {"y_true": y_true}), **(baselines or {})}
     pair = positive_class(find_classes(vectors, pos_label), pos_label)
-    coded = {name: encode_labels(values, pair, pair[1], what=name) for name, values in vectors.items()}
+    coded = {name: encode_labels(values, pair, what=name) for name, values in vectors.items()}
     n = len(coded["y_pred"])
     weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     source = Source(None, coded.get("y_true"), weight, None, {name: coded[name] for name in baselines or {}}, n)

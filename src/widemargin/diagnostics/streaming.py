@@ -243,7 +243,7 @@ def encode_block(block: AuditBlock, baselines: Collection[str], classes: tuple[L
     """
     source = make_source(block, baselines, classes=classes)
     what = "predictions" if block.source is None else f"predictions for external {block.source!r}"
-    positive = encode_labels(block.predictions, classes, classes[1], what=what) > 0
+    positive = encode_labels(block.predictions, classes, what=what) > 0
     if block.ramp is None:
         return Counted(source, positive, None)
     ramp = np.asarray(block.ramp, dtype=np.float64)

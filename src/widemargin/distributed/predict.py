@@ -9,9 +9,10 @@ import numpy as np
 from widemargin._files import replace_file
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import frame_partitions, parquet_rows, rows_of
-from widemargin.distributed.tables import as_frame, is_collection
+from widemargin.distributed.tables import as_frame
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError, DataError
+from widemargin.rows import is_collection
 
 _METHODS = {
     "predict": "prediction", "decision_function": "score", "predict_proba": "predict_proba",
@@ -118,7 +119,10 @@ def predict_files(
     features = getattr(model, "feature_names_in_", None)
     columns = None if features is None else [*map(str, features), *(name for name in keep if name not in features)]
     recipes = parquet_rows(data, columns=columns)
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{place}: the folder cannot be made ({error.strerror}). Name another one.") from error
     blocks = block_map(recipes, workers, hold=False)
     try:
         parts = blocks.map(_write_part, (model, place, tuple(methods), tuple(keep)))
@@ -191,5 +195,10 @@ def _write_part(block: Block, message: tuple[Any, Path, tuple[str, ...], tuple[s
     part = folder / f"part-{block.index:06d}.parquet"
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(columns), sink)
-    replace_file(part, sink.getvalue().to_pybytes())
+    try:
+        replace_file(part, sink.getvalue().to_pybytes())
+    except OSError as error:
+        raise DataError(
+            f"{part}: the part cannot be written ({error.strerror}). Make room, or name another folder."
+        ) from error
     return str(part)

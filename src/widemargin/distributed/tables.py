@@ -14,15 +14,10 @@ import numpy as np
 from widemargin._typing import Column, Features, Floats, Table
 from widemargin.distributed.recipes import FramePartition, HeldRows, ParquetRows, Recipe, frame_partitions, parquet_rows
 from widemargin.exceptions import DataError, MissingLibraryError
-from widemargin.rows import Rows, length_of
+from widemargin.rows import Rows, is_collection, length_of
 
 if TYPE_CHECKING:
     import pyarrow
-
-
-def is_collection(value: object) -> bool:
-    """Whether a value is a Dask data frame, series or array; Dask is not imported to find out."""
-    return hasattr(value, "__dask_graph__") and hasattr(value, "to_delayed")
 
 
 def computed(value: Any) -> Any:

@@ -129,10 +129,11 @@ def warn_of_tiny_features(
     single = (moves < min(1e-2, 1e-4 * float(moves.max(initial=0.0)))) & (largest < tiny)
     weak = np.flatnonzero(varying & (every | single))
     if len(weak):
-        size = float(largest[weak].max())
+        size, one = float(largest[weak].max()), len(weak) == 1
+        unused = f"the model cannot use {'it' if one else 'them'} and is nearly constant"
         warn(
-            f"{_named(model, weak)} {'is' if len(weak) == 1 else 'are'} at most {size:.1e} away from the mean: with "
-            f"C={C:g} {'the model cannot use them and is nearly constant' if every else 'they can hardly count'}. "
+            f"{_named(model, weak)} {'is' if one else 'are'} at most {size:.1e} away from the mean: with C={C:g} "
+            f"{unused if every else 'it can hardly count' if one else 'they can hardly count'}. "
             "Scale the features (sklearn.preprocessing.StandardScaler), or raise C.",
             DoubtfulModelWarning,
         )

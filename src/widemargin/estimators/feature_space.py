@@ -284,8 +284,8 @@ def model_scores(model: Any, X: Matrix, wanted: SpaceParameters | None = None) -
 
     Parameters
     ----------
-    model : estimator
-        With the attributes of its space and `intercept_`.
+    model : object
+        With the attributes of its space and `intercept_`: an estimator, say.
     wanted : SpaceParameters, optional
         Where kernel, degree and coef0 stand; None: at the model itself.
     """

@@ -6,7 +6,7 @@ costs one integer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakValueDictionary
 
@@ -26,25 +26,29 @@ _COLUMNS = 1 << 16
 
 @dataclass(frozen=True)
 class _Block:
-    """Rows `row_of` of one matrix, at positions `start : start + len(row_of)` of the whole."""
+    """Rows `row_of` of one matrix, from position `start` of the whole on.
+
+    Attributes
+    ----------
+    place : slice
+        Their positions in the whole.
+    sparse : bool
+        Whether the rows are CSR.
+    whole : bool
+        Whether every row counts: increasing numbers as many as rows are all of them, in order.
+    """
 
     X: Matrix
     row_of: Ints
     start: int
+    place: slice = field(init=False)
+    sparse: bool = field(init=False)
+    whole: bool = field(init=False)
 
-    @property
-    def sparse(self) -> bool:
-        """Whether the rows are CSR."""
-        return not isinstance(self.X, np.ndarray)
-
-    @property
-    def place(self) -> slice:
-        return slice(self.start, self.start + self.row_of.shape[0])
-
-    @property
-    def whole(self) -> bool:
-        """Whether every row counts: increasing numbers as many as rows are all of them, in order."""
-        return bool(self.row_of.shape[0] == self.X.shape[0])
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", slice(self.start, self.start + self.row_of.shape[0]))
+        object.__setattr__(self, "sparse", not isinstance(self.X, np.ndarray))
+        object.__setattr__(self, "whole", self.row_of.shape[0] == self.X.shape[0])
 
     @property
     def n_stored(self) -> int:

@@ -19,12 +19,12 @@ from widemargin._typing import JSON
 # else; one that is public by `widemargin` itself never has to be.
 _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
-        "ChainSVC", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron", "KernelSVC",
-        "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions", "RateConstrainedClassifier",
-        "RateConstrainedClassifierCV", "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM",
-        "ThermometerEncoder",
-        "TrainingOptions",
+        "ChainSVC", "GoalReduction", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron",
+        "KernelSVC", "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions",
+        "RateConstrainedClassifier", "RateConstrainedClassifierCV", "ReductionOptions", "SBPClassifier", "SBPOptions",
+        "StructuralOptions", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
+    "widemargin.estimators.reduction.cost_sensitive": ("AveragedScorer",),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
     "widemargin.preprocessing": ("ColumnSchema", "QuantileBins", "TablePreprocessor", "TableSchema"),
@@ -40,7 +40,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.compiled": ("Structure",),
-    "widemargin.structured.learners.dual_point": ("Blocks",),
+    "widemargin.structured.learners.problem": ("Blocks",),
     "widemargin.structured.models.label_graph": ("LabelGraph",),
 }
 """The same for named tuples, which have a loader of their own."""

@@ -226,6 +226,8 @@ def _built(
         raise
     # Whatever a wrong file makes the reader do ends here; the file is refused, not the program.
     except (Exception, RecursionError, MemoryError) as error:
+        if isinstance(error, MemoryError):
+            remedy = "The memory of this machine is used up, or the file names wrong sizes: see where it comes from"
         raise ModelFileError(
             f"{path}: the model cannot be built ({type(error).__name__}: {str(error)[:200]}). {remedy}"
         ) from error

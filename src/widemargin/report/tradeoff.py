@@ -48,13 +48,10 @@ class SweptRule:
         self.path = path
         self.entry: Constraint | Bundle | None = None
         self.trained: float | None = None
-        self.is_floor = False
+        self.is_floor = bool(path.is_floor)
         for entry in content.asked_entries:
             if path.name in (entry.label, entry.text):
                 self.entry = entry
-                self.is_floor = (
-                    entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
-                )
                 with contextlib.suppress(GoalError):
                     self.trained = entry.level
                 break
@@ -214,13 +211,7 @@ def _rates_of_rules(
     part = path.training if path.held_out is None else path.held_out
     rules: list[tuple[str, Unit, list[float | None], list[float | None], list[bool], list[str]]] = []
     for j, label in enumerate(path.labels):
-        rate, bound, slack = part.rate[:, j], part.bound[:, j], part.slack[:, j]
-        # Which side of its bound a rate has to be on is seen where it is farthest from it.
-        known = np.flatnonzero(np.isfinite(slack))
-        is_floor = True
-        if len(known):
-            far = known[np.argmax(np.abs(slack[known]))]
-            is_floor = bool(abs(rate[far] - bound[far] - slack[far]) <= abs(bound[far] - rate[far] - slack[far]))
+        rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
         if path.held_out is not None:
             rate, bound = _promised(content, path, label, rate, bound)
             slack = np.where(np.isfinite(slack), (rate - bound) if is_floor else (bound - rate), np.nan)

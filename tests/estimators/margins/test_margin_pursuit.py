@@ -16,7 +16,13 @@ from testing.hidden_papers import hide_papers
 from testing.margin_problems import exact, problem, task
 
 import widemargin as wm
-from widemargin.exceptions import CapabilityError, DataError, KernelError, MarginConvergenceWarning
+from widemargin.exceptions import (
+    CapabilityError,
+    DataError,
+    DoubtfulModelWarning,
+    KernelError,
+    MarginConvergenceWarning,
+)
 from widemargin.losses.margin import CatoniLoss, LogCoshLoss
 from widemargin.solvers.smooth import lbfgs
 
@@ -371,3 +377,12 @@ def test_gradient_descent_without_the_papers_is_told(monkeypatch):
         CapabilityError, match=r"solver='gd' lives in widemargin-papers, which is not installed: run .pip"
     ):
         wm.MarginPursuitClassifier(solver="gd").fit(X, y)
+
+
+def test_columns_that_are_too_small_to_count_are_named():
+    X, y = make_classification(200, 4, n_informative=4, n_redundant=0, random_state=0)
+    X[:, 0] *= 1e-4
+    with pytest.warns(DoubtfulModelWarning, match="feature 0 is at most .* it can hardly count. Scale the features"):
+        wm.MarginPursuitClassifier().fit(X, y)
+    # Without a regulariser the weight of a small column is as large as it needs to be: no warning, which would raise.
+    wm.MarginPursuitClassifier(C=np.inf).fit(X, y)

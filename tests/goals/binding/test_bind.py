@@ -338,7 +338,7 @@ def test_small_populations_are_refused_or_dropped():
         GoalWarning, match=r"1 of 2 constraints are dropped\. w: positive_rate\(women\) is measured on \d+ rows"
     ):
         tied = tied_goal_of(Goal(error_rate(), [recall() >= 0.1, constraint]))
-    assert [item.text for item in tied.constraints] == ["recall() >= 0.1"]
+    assert [item.constraint.text for item in tied.constraints] == ["recall() >= 0.1"]
     assert tied.dropped[0].label == "w"
     assert "fewer than min_rows=39" in tied.dropped[0].reason
     assert len(tied.bound) == len(tied.scale) == 1

@@ -25,7 +25,7 @@ def test_every_container_and_type(make, pair):
     codes = encode_labels(y, pair)
     assert codes.dtype == np.int8
     assert codes.tolist() == [1, -1, 1]
-    assert encode_labels(y, pair, pair[0]).tolist() == [-1, 1, -1]
+    assert encode_labels(y, pair[::-1]).tolist() == [-1, 1, -1]
 
 
 def test_equal_numbers_of_another_type_are_the_same_label():
@@ -117,4 +117,4 @@ def test_clear_orders_and_chosen_labels_do_not(pair):
         warnings.simplefilter("error")
         assert positive_class(pair) == pair
         assert positive_class(("A", "B"), "A") == ("B", "A")
-        assert positive_class(("A", "B"), warn_order=False) == ("A", "B")
+        assert positive_class(("A", "B"), "B") == ("A", "B")

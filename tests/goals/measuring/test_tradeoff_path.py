@@ -106,7 +106,7 @@ def test_a_path_without_constraints_survives_json():
     part = made_path().held_out
     empty = {name: np.empty((5, 0)) for name in ("rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error")}
     part = dataclasses.replace(part, **empty)
-    made = made_path(labels=(), training=part, multipliers=np.empty((5, 0)))
+    made = made_path(labels=(), floors=np.empty(0, bool), training=part, multipliers=np.empty((5, 0)))
     path = dataclasses.replace(made, held_out=part)
     again = TradeoffPath.from_dict(json.loads(json.dumps(path.to_dict())))
     assert again.held_out.rate.shape == (5, 0)

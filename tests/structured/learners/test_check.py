@@ -7,9 +7,8 @@ from structured_models import LabelSets
 from widemargin import StructuralSVM
 from widemargin.exceptions import OracleError
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.dual_point import zero_blocks
 from widemargin.structured.learners.passes import PythonPasses, Responses
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import StructuredProblem, zero_blocks
 from widemargin.structured.learners.result import LearnerRecorder
 from widemargin.structured.model import Weights
 from widemargin.structured.oracle import Answer

@@ -16,8 +16,7 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe, sgd
 from widemargin.structured.learners.cutting_planes import one_slack, slack_per_example
-from widemargin.structured.learners.dual_point import dual_value, weights_of
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import StructuredProblem, dual_value, weights_of
 from widemargin.structured.learners.result import next_look
 from widemargin.structured.models import MulticlassModel, MultiLabelModel
 

@@ -7,9 +7,8 @@ import scipy.sparse as sp
 from widemargin._threads import limit_threads
 from widemargin.structured.learners import block_frank_wolfe, example_rows, sgd
 from widemargin.structured.learners.cutting_planes import one_slack, slack_per_example
-from widemargin.structured.learners.dual_point import zero_blocks
 from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, choose_passes
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import StructuredProblem, zero_blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.models import ChainModel, HierarchyModel, MulticlassModel, MultiLabelModel
 

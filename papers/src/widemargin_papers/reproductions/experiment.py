@@ -15,7 +15,7 @@ from widemargin.datasets import Adult, load_a9a, synthetic_a9a
 from widemargin.exceptions import DataError
 from widemargin.extending import replace_file
 
-__all__ = ["QUICK_ROWS", "Data", "Experiment", "Record", "code_hash", "libraries", "load_adult"]
+__all__ = ["QUICK_ROWS", "Data", "Experiment", "Record", "code_hash", "libraries", "load_adult", "write_result"]
 
 Plain = dict[str, Any]
 
@@ -83,6 +83,23 @@ class Experiment(Protocol):
         ...
 
 
+def write_result(path: Path, data: bytes) -> None:
+    """Write a file of a figure whole or not at all.
+
+    Raises
+    ------
+    DataError
+        It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, data)
+    except OSError as error:
+        raise DataError(
+            f"{path}: the result cannot be written ({error.strerror}). Make room, or name another folder by --out."
+        ) from error
+
+
 class Record:
     """The JSON file of a figure: settings, versions, hash of the code and every finished run; written again after each.
 
@@ -132,8 +149,7 @@ class Record:
     def write(self, summary: Plain | None = None) -> None:
         """Replace the file; an interrupt leaves the old or the new one, never half of it."""
         content = self._content | ({} if summary is None else {"summary": summary})
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+        write_result(self.path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
     def _resume(self) -> None:
         cure = "Name another folder by --out, or remove the file."

@@ -4,13 +4,14 @@ import importlib
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from widemargin.exceptions import DataError, TimeBudgetError
 from widemargin.extending import side_by_side
 from widemargin_papers.reproductions.claims import CLAIMS, claims, page_table, verdict
-from widemargin_papers.reproductions.experiment import Data, Experiment, Record
+from widemargin_papers.reproductions.experiment import Data, Experiment, Record, write_result
 from widemargin_papers.reproductions.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -130,8 +131,10 @@ def reproduce(figure: str, asked: Asked, step: Step, check: Check = _unlimited, 
     summary = experiment.summarise(settings, runs)
     record.write(summary)
     table = experiment.table(summary)
-    files["md"].write_text(f"# {entry.title}\n\nData: {data.name}.\n\n{table}")
-    experiment.draw(summary).savefig(files["png"], dpi=DPI)
+    write_result(files["md"], f"# {entry.title}\n\nData: {data.name}.\n\n{table}".encode())
+    drawn = BytesIO()
+    experiment.draw(summary).savefig(drawn, dpi=DPI, format="png")
+    write_result(files["png"], drawn.getvalue())
     return _outcome(figure, "done", asked, runs, summary, files)._replace(data=data.name, table=table)
 
 
@@ -176,8 +179,7 @@ def write_page(outcomes: list[Outcome], asked: Asked) -> Path:
         lines += [f"![{outcome.figure}]({outcome.files['png'].name})", ""]
         lines += [outcome.files["md"].read_text().partition("\n")[2].strip(), ""]
     path = asked.out / "index.md"
-    asked.out.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines))
+    write_result(path, "\n".join(lines).encode())
     return path
 
 

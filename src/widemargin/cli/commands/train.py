@@ -37,7 +37,7 @@ PART_NAMES = {"train": "training rows", "test": "test rows"}
 
 
 class _Result(NamedTuple):
-    """Everything that `train` reports: the model; reports by part (train, test) and classifier name; verdicts by part.
+    """Everything that `train` reports: model, reports by part (train, test) and classifier, verdicts by part, cautions.
 
     On held-out rows always the rates of `predict` decide. With a confidence the rows that prove the goal ("validation")
     stand in the place of the training rows.
@@ -48,6 +48,7 @@ class _Result(NamedTuple):
     model: Pipeline
     reports: Mapping[str, Mapping[str, GoalReport]]
     verdicts: Mapping[str, bool]
+    cautions: list[str]
     saved: Path | None
     interrupted: bool
 
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "C": classifier.C,
         "guarantee": classifier.guarantee_,
         "met": result.verdicts,
-        "cautions": _cautions(result),
+        "cautions": result.cautions,
         "training": classifier.goal_report_.to_dict(),
         "reports": {
             part: {name: report.to_dict() for name, report in reports.items()}
@@ -152,7 +153,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     if confidence is not None:
         del verdicts["train"]
         verdicts = {"validation": classifier.guarantee_ is not None, **verdicts}
-    return _Result(goals, data, model, reports, verdicts, path, interrupted)
+    return _Result(goals, data, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
 
 
 def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> None:
@@ -237,12 +238,12 @@ def _write_junit(path: Path, goals: GoalsFile, result: _Result) -> None:
     write_text(junit_xml(suites, command="train"), path)
 
 
-def _cautions(result: _Result) -> list[str]:
+def _cautions(goals: GoalsFile, reports: Mapping[str, Mapping[str, GoalReport]]) -> list[str]:
     """Why the model may be worth little whatever the verdicts say, by the rows held out where there are some."""
-    seen = {part: reports[MODEL] for part, reports in result.reports.items()}
+    seen = {part: of_part[MODEL] for part, of_part in reports.items()}
     texts = [f"on the {PART_NAMES[part]}, {text}" for part, report in seen.items() for text in report.cautions]
     train, test = (seen[part].objective if part in seen else None for part in ("train", "test"))
-    if train is not None and test is not None and str(result.goals.goal.objective) == "error_rate()":
+    if train is not None and test is not None and str(goals.goal.objective) == "error_rate()":
         # Chance alone moves an error of few rows; four standard errors and five points are more than that.
         spread = math.sqrt(max(test * (1.0 - test), 0.01) / seen["test"].n_rows)
         if test - train > max(0.05, 4.0 * spread):
@@ -295,7 +296,7 @@ def _show(result: _Result) -> None:
             by = f" by {ramp if part == 'train' else 'the rates of predict'}"
         verdicts.append(f"{'met' if met else 'NOT MET'} on the {PART_NAMES[part]}{by}")
     say(f"Goal: {'; '.join(verdicts)}.")
-    say(*(f"Caution: {text}" for text in _cautions(result)))
+    say(*(f"Caution: {text}" for text in result.cautions))
     if result.saved is None:
         say("The model was not saved. Name a file by [output] model or --model.")
     else:

@@ -15,7 +15,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
-from widemargin.estimators.feature_scales import refuse_overflow
+from widemargin.estimators.feature_scales import refuse_overflow, warn_of_tiny_features
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.estimators.margins.options import PursuitOptions
@@ -208,6 +208,8 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         with limit_threads(self.n_jobs):
             if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
                 refuse_overflow(X)
+            if self.kernel in (None, "linear") and np.isfinite(self.C):  # without a regulariser no column is too small
+                warn_of_tiny_features(self, X, float(self.C))
             space = make_space(
                 SpaceParameters.of(self, options), X, weight, random_state=self.random_state, by_factor=True,
                 known_map=fitted.get("feature_map_") if self.warm_start else None,

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Self
 
 import narwhals as nw
@@ -13,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from widemargin._threads import limit_threads
 from widemargin._typing import Classifier, Column, Features, Floats, Matrix, Table
 from widemargin.distributed.blocks import BlockMap
-from widemargin.distributed.tables import is_collection, labelled_rows
+from widemargin.distributed.tables import labelled_rows
 from widemargin.distributed.workers import block_map
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, checked_rows, external_rows
@@ -33,7 +34,7 @@ from widemargin.goals.binding.sources import External, Source, make_sources, pos
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.rows import Rows
+from widemargin.rows import Rows, is_collection
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS
@@ -262,15 +263,15 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             plan = self._plan(rows.whole_weight)
             if proving is None:
                 trained = steps.train(tied, space, plan, budget, start=start)
+                scores_at = partial(self._scores_at, space, tied.matrices)
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
-                    trained, self.goal_report_, self.enforce, lambda w, b: self._at(space, w, b)._measured(tied)
+                    trained, self.goal_report_, self.enforce, lambda w, b: self._measured(tied.tied, scores_at(w, b))
                 )
             else:
-                matrices = proving.matrices
                 validated = train_validated(
                     tied, proving, float(self.confidence or 0.0), space, plan, budget, start=start,
-                    scores_of=lambda w, b: self._at(space, w, b)._positive_scores(matrices),
+                    scores_of=partial(self._scores_at, space, proving.matrices),
                 )  # fmt: skip
                 trained = validated.trained
                 self._adopt(space, trained, proving, validated)

@@ -219,7 +219,7 @@ def fold_measures(
             best = search(problem, convex, measures, plan, hard=hard, budget=budget).best
         if budget.exhausted:
             return
-        scores = plain._at(space, best.w, best.b)._positive_scores(held.matrices)
+        scores = plain._scores_at(space, held.matrices, best.w, best.b)
         is_hard = plain.enforce == "deterministic"
         predictions = [(z > 0.0).astype(np.float64) if is_hard else ramp(z) for z in scores]
         measured = held.tied.measure(held.tied.positive_mass(predictions))

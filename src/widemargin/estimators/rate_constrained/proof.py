@@ -125,7 +125,7 @@ def train_validated(
         one that fewest rows would prove.
     """
     tied, proving = rows.tied, aside.tied
-    ours, theirs = ([item.text for item in part.constraints] for part in (tied, proving))
+    ours, theirs = ([item.constraint.text for item in part.constraints] for part in (tied, proving))
     if ours != theirs:  # what is trained must be what is proved: bundles and tiny populations depend on the rows
         strange = sorted({*ours} ^ {*theirs})
         raise DataError(

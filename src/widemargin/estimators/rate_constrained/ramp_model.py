@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -110,11 +110,8 @@ class RampModel(RampParameters, BinaryGoalMixin):
 
     def _scores(self, X: Matrix) -> Floats:
         """Scores of checked rows, shape (n,)."""
-        return model_scores(self, X, SpaceParameters.of(self, self._options))[:, 0]
-
-    def _positive_scores(self, matrices: Sequence[Matrix]) -> list[Floats]:
-        """Scores of the positive class on checked rows of several sources."""
-        return [self._direction() * self._scores(X) for X in matrices]
+        kernel = SpaceParameters.of(self, self._options) if "dual_coef_" in vars(self) else None
+        return model_scores(self, X, kernel)[:, 0]
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (n,)."""
@@ -160,22 +157,22 @@ class RampModel(RampParameters, BinaryGoalMixin):
         space.adopt(self, sign * w[None, :])
         self.intercept_ = np.array([-sign * b])
 
-    def _at(self, space: ColumnSpace, w: Floats, b: float) -> Self:
-        """The same estimator with another solution."""
-        other = copy.copy(self)
-        other._adopt_point(space, w, b)
-        return other
+    def _scores_at(self, space: ColumnSpace, matrices: Sequence[Matrix], w: Floats, b: float) -> list[Floats]:
+        """Scores of the positive class by any model `f(x) = <w, x> - b`, on checked rows of several sources."""
+        model = SimpleNamespace(**space.attributes(w[None, :]), intercept_=np.array([-b]))
+        wanted = SpaceParameters.of(self, self._options)
+        return [model_scores(model, X, wanted)[:, 0] for X in matrices]
 
-    def _measured(self, rows: TiedRows) -> Measured:
-        """The goal in the rates that are enforced."""
-        scores = self._positive_scores(rows.matrices)
+    def _measured(self, tied: TiedGoal, scores: Sequence[Floats]) -> Measured:
+        """The goal in the rates that are enforced, by scores of the positive class."""
         shares = [ramp(z) for z in scores] if self.enforce == "randomized" else [z > 0.0 for z in scores]
-        return rows.tied.measure(rows.tied.positive_mass(shares))
+        return tied.measure(tied.positive_mass(shares))
 
     def _adopt(self, space: ColumnSpace, trained: Trained, rows: TiedRows, validated: Validated | None = None) -> None:
         """Set all fitted attributes; the report is on the rows given."""
-        self._adopt_point(space, trained.best.w, trained.best.b)
-        scores = self._positive_scores(rows.matrices)
+        w, b = trained.best.w, trained.best.b
+        self._adopt_point(space, w, b)
+        scores = self._scores_at(space, rows.matrices, w, b)
         left_out = None
         if type(space) is ColumnSpace and validated is None and self.enforce == "deterministic":
             left_out = [z > 0.0 for z in left_out_scores(trained, rows, scores)]

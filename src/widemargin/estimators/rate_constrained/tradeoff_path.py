@@ -130,17 +130,7 @@ def tradeoff_path(
     levels = np.asarray(list(values), dtype=np.float64)
     if levels.ndim != 1 or not len(levels) or not np.isfinite(levels).all():
         raise DataError(f"values holds {levels.size} numbers, not all of them finite or none; give at least one level.")
-    goal, place = as_goal(classifier.goal), None
-    if goal_at is None:
-        place = goal.place_of(constraint)
-        goals = [goal.with_level(float(level), constraint) for level in levels]
-    else:
-        if constraint is not None:
-            raise GoalError("both constraint and goal_at are given; give one of the two.")
-        goals = [goal_at(float(level)) for level in levels]
-        for level, goal in zip(levels, goals, strict=True):
-            if not isinstance(goal, Goal):
-                raise GoalError(f"goal_at({level:g}) gave a {type(goal).__name__}; it must give a Goal.")
+    goals, place = _goals_along(as_goal(classifier.goal), levels, constraint, goal_at)
     check_consistent_length(X, y, sample_weight, populations)
     training = Rows(row_wise(X), y, sample_weight, populations, external or {})
     held = None
@@ -167,6 +157,21 @@ def tradeoff_path(
         deadline, parts = Deadline.after(sweep.budget.left), np.array_split(np.arange(len(levels)), pieces)
         train = partial(_train_piece, classifier._unwatched(), training, held, goals, levels, place, deadline)
         return sweep.run(side_by_side(train, parts, workers, n_jobs=classifier.n_jobs))
+
+
+def _goals_along(
+    goal: Goal, levels: Floats, constraint: str | None, goal_at: Callable[[float], Goal] | None
+) -> tuple[list[Goal], int | None]:
+    """The goal of every level, and the number of the swept constraint in each; None where the user gives the goals."""
+    if goal_at is None:
+        return [goal.with_level(float(level), constraint) for level in levels], goal.place_of(constraint)
+    if constraint is not None:
+        raise GoalError("both constraint and goal_at are given; give one of the two.")
+    goals = [goal_at(float(level)) for level in levels]
+    for level, given in zip(levels, goals, strict=True):
+        if not isinstance(given, Goal):
+            raise GoalError(f"goal_at({level:g}) gave a {type(given).__name__}; it must give a Goal.")
+    return goals, None
 
 
 def _train_piece(

@@ -17,6 +17,7 @@ from widemargin.estimators.rate_constrained.classifier import RateConstrainedCla
 from widemargin.exceptions import DataError, GoalError, GoalWarning, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import Source, TiedGoal, baselines_used, bind
+from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
@@ -49,7 +50,7 @@ class _Measured:
         self, model: RateConstrainedClassifier, tied: TiedGoal, keys: Sequence[Constraint], swept: Sequence[Constraint]
     ) -> None:
         """Measure a model."""
-        scores = model._positive_scores(self.matrices)
+        scores = [model._direction() * model._scores(X) for X in self.matrices]
         self.log.add(tied, [z > 0.0 for z in scores], [ramp(z) for z in scores], keys, swept)
 
 
@@ -68,6 +69,7 @@ class Piece(NamedTuple):
 
     points: list[_Point]
     labels: tuple[str, ...]
+    floors: tuple[bool, ...]
     training: MeasureLog
     held: MeasureLog | None
 
@@ -215,6 +217,7 @@ class Sweep:
         self.held = None if held is None else self._checked(held, training.external, uses, is_held=True)[0]
         self.points: list[_Point] = []
         self.labels: tuple[str, ...] = ()
+        self.floors: tuple[bool, ...] = ()  # whether each constraint is one from below
 
     def _checked(
         self,
@@ -295,7 +298,7 @@ class Sweep:
                 best, met = trained.best, trained.met if model.enforce == "randomized" else model._meets()
                 self._keep(goal, tied, _Point(model, met, seconds, best.objective, best.violation))
         held = None if self.held is None else self.held.log
-        return Piece(self.points, self.labels, self.training.log, held)
+        return Piece(self.points, self.labels, self.floors, self.training.log, held)
 
     def run(self, pieces: "Iterable[Piece] | None" = None) -> TradeoffPath:
         """Train all points, or take over those of pieces trained elsewhere, until the user's patience ends."""
@@ -326,13 +329,16 @@ class Sweep:
         models = tuple(point.model for point in self.points)
         training = self.training.log.finish()
         slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
-        met, entry = np.array([point.met for point in self.points]), None
+        met, entry, is_floor = np.array([point.met for point in self.points]), None, None
         if self.place is not None:
             entry = self.goals[0].constraints[self.place]
+            is_floor = entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
         return TradeoffPath(
             name="value" if entry is None else entry.label or entry.text,
             objective_text=str(self.goals[0].objective),
             labels=self.labels,
+            is_floor=is_floor,
+            floors=np.array(self.floors, dtype=bool),
             values=self.levels[: len(models)],
             n_asked=len(self.goals),
             coef=np.concatenate([model.coef_ for model in models]) if hasattr(models[0], "coef_") else None,
@@ -363,6 +369,7 @@ class Sweep:
         keys = [item.constraint for item in tied.constraints]
         if not self.points:
             self.labels = tuple(item.label for item in tied.constraints)
+            self.floors = tuple(item.cleared.sense == ">=" for item in tied.constraints)
         swept = []  # the constraints whose level is swept: one, or those of a bundle
         if self.place is not None:
             entry = goal.constraints[self.place]
@@ -373,13 +380,10 @@ class Sweep:
             self.held.add(point.model, self.held.tied, keys, swept)
         self.points.append(point)
 
-    def _tell(self, point: _Point) -> None:
-        self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)
-
     def _take(self, piece: "Piece") -> None:
         """The points of a piece; the callbacks are told of them."""
         self._agrees(len(piece.labels))
-        self.labels = piece.labels
+        self.labels, self.floors = piece.labels, piece.floors
         self.training.log.join(piece.training)
         if self.held is not None and piece.held is not None:
             self.held.log.join(piece.held)
@@ -387,7 +391,7 @@ class Sweep:
             watched = {name: getattr(self.model, name) for name in ("callbacks", "solver_options", "time_budget")}
             point.model.set_params(**watched)
             self.points.append(point)
-            self._tell(point)
+            self.budget.tell("path", len(self.points), point.objective, point.model.subproblem_gap_, point.violation)
 
 
 def cut_short(path: TradeoffPath) -> bool:

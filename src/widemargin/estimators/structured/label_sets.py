@@ -40,8 +40,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S"}
 
     @abstractmethod
-    def _model(self) -> LabelSetModel:
-        """The model that the parameters describe."""
+    def _model(self, y: Features) -> LabelSetModel:
+        """The model that the parameters describe; refuses labels that do not fit them."""
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Features, y: Features) -> Self:
@@ -68,13 +68,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Y = as_csr(y, "y") if sparse.issparse(y) else np.asarray(y)
         if Y.ndim != 2:
             raise DataError(f"y has {Y.ndim} dimension(s): give a 0/1 matrix, one row per example, a column per label.")
-        self._check_labels(y)
+        model = self._model(y)
         self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
-        self._train(self._model(), with_constant(X) if self.fit_intercept else X, Y)
+        self._train(model, with_constant(X) if self.fit_intercept else X, Y)
         return self
-
-    def _check_labels(self, y: Features) -> None:
-        """Refuse labels that do not fit the parameters."""
 
     def predict(self, X: Features) -> Ints:
         """The label set of largest score of every example.
@@ -274,7 +271,7 @@ class MultiLabelSVC(LabelSetSVM):
     fit_intercept: bool = True
     offset: kinds.AnyNumber = 0.0
 
-    def _model(self) -> MultiLabelModel:
+    def _model(self, y: Features) -> MultiLabelModel:
         return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
 
     @property
@@ -394,7 +391,10 @@ class HierarchicalSVC(LabelSetSVM):
         state: dict[str, Any] = super().__getstate__()
         return state | {"hierarchy": storable(self.hierarchy)}
 
-    def _model(self) -> HierarchyModel:
+    def _model(self, y: Features) -> HierarchyModel:
+        # Columns of y may carry the names of the nodes, and then have to come in their order.
+        graph = read_hierarchy(self.hierarchy, self._options.separator)
+        check_order(graph, getattr(y, "columns", np.arange(len(graph.names))))
         return HierarchyModel(
             self.hierarchy, loss=self.loss, weights=self.weights, oracle=self.oracle, labels=self.labels,
             separator=self._options.separator,
@@ -411,10 +411,4 @@ class HierarchicalSVC(LabelSetSVM):
         -------
         ndarray of shape (n, k)
         """
-        self._check_labels(y)
-        return self._model().closed(y)
-
-    def _check_labels(self, y: Features) -> None:
-        """Refuse columns of y that carry the names of nodes in another order."""
-        graph = read_hierarchy(self.hierarchy, self._options.separator)
-        check_order(graph, getattr(y, "columns", np.arange(len(graph.names))))
+        return self._model(y).closed(y)

@@ -19,8 +19,7 @@ from widemargin.estimators._options import CURES, Checked, SolverOptions, budget
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning, warn
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
-from widemargin.structured.learners.dual_point import Blocks
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import Blocks, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.models.base import StructureModel

@@ -75,7 +75,7 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
             if table is not None and "populations" in inspect.signature(estimator.predict).parameters:
                 arguments = {"populations": table}  # of a classifier that decides by it
             labels = estimator.predict(rows, **arguments)
-            positive.append(encode_labels(labels, pair, pair[1], what="predictions") > 0)
+            positive.append(encode_labels(labels, pair, what="predictions") > 0)
         tied = bind(goal, sources, warn_trivial=False)
         measured = tied.measure(tied.positive_mass(positive))
         slack = measured.slack

@@ -1,53 +1,31 @@
 """Any scorer with the threshold that meets a goal: `GoalThresholdClassifier`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Mapping
 from functools import partial
-from numbers import Integral
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
-from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state, get_tags, validation
-from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state, validation
+from sklearn.utils._param_validation import StrOptions
 
-from widemargin._text import listing
 from widemargin._threads import limit_threads
-from widemargin._typing import Classifier, Floats, Ints
+from widemargin._typing import Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
+from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators.thresholds.groups import find_groups, group_numbers, reach
+from widemargin.estimators.thresholds.groups import find_groups, reach
 from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
-from widemargin.exceptions import (
-    CapabilityError,
-    DataError,
-    DoubtfulModelWarning,
-    GoalWarning,
-    InfeasibleGoalError,
-    warn,
-)
-from widemargin.goals import Goal, Population
-from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import External, external_data, make_sources, positive_class
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
-from widemargin.rows import Rows, length_of, take
-
-
-def _randomizes(estimator: "GoalThresholdClassifier") -> bool:
-    """Whether there are random predictions, and if not, why."""
-    if not estimator.randomize:
-        raise AttributeError("the thresholds are fixed ones; set randomize=True for thresholds drawn at random.")
-    return True
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
+from widemargin.exceptions import CapabilityError, GoalWarning, warn
+from widemargin.goals.binding.sources import External
+from widemargin.rows import Rows, take
 
 
 @parameters
-class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class GoalThresholdClassifier(ThresholdedModel):
     """Any binary scorer, with the threshold (or one per population) that meets a goal at the best objective.
 
     Rates are step functions of the threshold, so every threshold there is gets tried on validation rows: of those that
@@ -164,38 +142,14 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
     True
     """
 
-    estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])] = field(
-        kw_only=False
-    )
-    goal: Goal | str | None = field(default=None, kw_only=False)
     confidence: kinds.Confidence | None = None
-    per_population: Annotated[str | int | Sequence[Population] | None, str, Integral, list, tuple, None] = None
-    randomize: bool = False
     cv: Annotated[Any, "cv_object", StrOptions({"prefit"})] = None
     validation_fraction: kinds.Share = 0.2
-    pos_label: kinds.PosLabel = None
-    baselines: Mapping[str, Classifier] | None = None
-    on_infeasible: kinds.OnInfeasible = "raise"
-    random_state: kinds.Random = None
-    n_jobs: int | None = None
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {
         "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_thresholds_": "any-float g m",
         "mixture_weights_": "float g m",
     }  # fmt: skip
-
-    # most users of one threshold route populations to fit alone
-    __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator).input_tags
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = inner.sparse
-        tags.input_tags.allow_nan = inner.allow_nan
-        tags.input_tags.string = inner.string
-        tags.input_tags.categorical = inner.categorical
-        return tags
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
@@ -242,23 +196,13 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
                 f"confidence={self.confidence}: nothing can be proved from cross-validated scores, because models "
                 'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
             )
-        X = row_wise(X)
-        y = validation._check_y(y, multi_output=False, estimator=self)
-        validation.check_consistent_length(X, y)
-        if y.shape[0] < 1:
-            raise DataError("X and y hold 0 rows; give rows of both classes.")
-        weight = None
-        if sample_weight is not None:
-            weight = validation._check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-            if self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
-                warn(
-                    f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
-                    "goal's rates only.",
-                    GoalWarning,
-                )
-        if populations is not None and length_of(populations) != y.shape[0]:
-            raise DataError(
-                f"populations has {length_of(populations)} rows and y {y.shape[0]}; give one row per example."
+        rows, y, weight = self._checked(X, y, sample_weight, populations, external)
+        X = rows.X
+        if weight is not None and self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
+            warn(
+                f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
+                "goal's rates only.",
+                GoalWarning,
             )
         if self._fits():
             self._set_classes(y)
@@ -270,7 +214,6 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             self.groups_ = find_groups(self.per_population, X, populations, y.shape[0])
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
-            rows = Rows(X, y, weight, populations, external=external or {}, baselines=self.baselines or {})
             # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from
             if not self._fits():
                 self.estimator_, scores = self.estimator, raw_scores(self.estimator, X)
@@ -285,84 +228,6 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
             self._fit_threshold(rows, scores)
         return self
 
-    def decision_function(self, X: Any, populations: Any = None) -> Floats:
-        """The estimator's score minus `threshold_` (of the row's population), shape (n,); positive means `classes_[1]`.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
-        populations : table with n rows, default=None
-            With `per_population`: the columns that say which population a row belongs to; those not found there are
-            looked up in X where it is a data frame.
-
-        Raises
-        ------
-        DataError
-            If a row belongs to no population that has a threshold.
-        """
-        scores, group = self._scores_and_groups(X, populations)
-        return np.asarray(scores - np.atleast_1d(self.threshold_)[group], dtype=np.float64)
-
-    def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
-        """Predicted labels, shape (n,); `populations` as in `decision_function`.
-
-        With `randomize=True`: the class that `predict_randomized` names more often, whose rates are not those that the
-        goal was enforced on.
-        """
-        scores = self.decision_function(X, populations)
-        return self._labels(self._direction() * scores > 0.0)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
-        """Accuracy of `predict`."""
-        return float(accuracy_score(y, self.predict(X, populations), sample_weight=sample_weight))
-
-    @available_if(_randomizes)  # type: ignore[untyped-decorator]
-    def randomized_proba(self, X: Any, populations: Any = None) -> Floats:
-        """Probabilities with which `predict_randomized` names each class, shape (n, 2), columns as `classes_`.
-
-        A rule of decision, a step function of the score; not an estimate of the class probability.
-        """
-        scores, group = self._scores_and_groups(X, populations)
-        direction = self._direction()
-        above = direction * (scores[:, None] - self.mixture_thresholds_[group]) > 0.0
-        positive = np.clip((above * self.mixture_weights_[group]).sum(axis=1), 0.0, 1.0)
-        columns = (1.0 - positive, positive) if direction > 0 else (positive, 1.0 - positive)
-        return np.column_stack(columns)
-
-    @available_if(_randomizes)  # type: ignore[untyped-decorator]
-    def predict_randomized(self, X: Any, random_state: Any = None, populations: Any = None) -> npt.NDArray[Any]:
-        """Labels drawn from `randomized_proba`, shape (n,).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        random_state : int, RandomState or None, default=None
-            None: the estimator's own `random_state`.
-        populations : table with n rows, default=None
-        """
-        return self._drawn(self.randomized_proba(X, populations), random_state)
-
-    def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
-        """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
-        validation.check_is_fitted(self, "threshold_")
-        scores = raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
-        return scores, group_numbers(self.groups_, X, populations, len(scores))
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features seen by the estimator."""
-        return int(self._of_estimator("n_features_in_"))
-
-    @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
-        """Names of the features seen by the estimator."""
-        return np.asarray(self._of_estimator("feature_names_in_"))
-
-    def _of_estimator(self, name: str) -> Any:
-        if not hasattr(vars(self).get("estimator_"), name):
-            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: its estimator has none.")
-        return getattr(self.estimator_, name)
-
     def _fits(self) -> bool:
         """Whether the estimator is to be fitted."""
         return not isinstance(self.cv, str)
@@ -373,28 +238,15 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
 
     def _fit_threshold(self, rows: Rows, own_scores: Floats) -> None:
         """Tie the goal to the validation rows, choose the threshold, set the fitted attributes, say how it ended."""
-        self.goal_, direction = as_goal(self.goal), self._direction()
-        classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        sources = make_sources(baselines_used(self.goal_), rows, classes=classes)
-        tied = bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
-        groups, proofs, sizes = self.groups_ or (), None, np.zeros(tied.n_constraints)
+        tied, direction, groups = self._tie(rows), self._direction(), self.groups_ or ()
+        proofs, sizes = None, np.zeros(tied.n_constraints)
         if self.confidence is not None:
             reached = partial(reach, groups) if groups else None
             proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
             sizes = np.array([proof.size for proof in proofs])
-        scores = [direction * own_scores]
-        group = [group_numbers(self.groups_, rows.X, rows.populations, len(own_scores))]
-        for source in sources[1:]:
-            X = row_wise(external_rows(rows.external, source.name))
-            scores.append(direction * raw_scores(self.estimator_, X))
-            populations = external_data(str(source.name), rows.external).populations
-            group.append(group_numbers(self.groups_, X, populations, len(scores[-1])))
-        empty = [g.reference for i, g in enumerate(groups) if not (group[0] == i).any()]
-        if empty:
-            raise DataError(
-                f"{len(empty)} of {len(groups)} populations have no validation rows to choose a threshold "
-                f"on: {listing(empty, 5)}. Give more rows, or join small populations."
-            )
+        external = [row_wise(external_rows(rows.external, name)) for name in tied.sources[1:]]
+        scores = [direction * z for z in (own_scores, *(raw_scores(self.estimator_, X) for X in external))]
+        group = self._group_numbers(rows, tied)
         natural = 0.0 if hasattr(self.estimator_, "decision_function") else 0.5  # where the scorer changes its mind
         find = partial(
             best_rule, tied, scores, group, len(groups) or 1, natural=direction * natural, margins=sizes,
@@ -415,17 +267,11 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
                 searched=f"{kind} of {len(groups)} populations" if groups else f"{kind} searched",
                 more=" Rows of other populations are refused and not covered." if groups else "",
             )  # fmt: skip
-        note = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
         positive = [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)]
-        self.goal_report_: GoalReport = make_report(
-            tied, positive,
-            positive_class=self.positive_class_, certificate=self.guarantee_, status=self.status_,
-            data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
-            ramp=shares if self.randomize else None, notes=(note,) if self.randomize else (),
-            expect=positive if proofs is None else None,
+        self._report(
+            tied, positive, shares, data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
+            certificate=self.guarantee_, foretell=proofs is None,
         )  # fmt: skip
-        for caution in self.goal_report_.cautions:
-            warn(caution, DoubtfulModelWarning)
         if rule.met:
             return
         listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
@@ -436,7 +282,4 @@ class GoalThresholdClassifier(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMix
         )  # fmt: skip
         would_do = None if proofs is None else rows_that_would_do(find)
         keeping = "these thresholds" if groups or self.randomize else "this threshold"
-        message = f"{text} {cure_text(proved=proofs is not None, rows=would_do, keeping=keeping)}"
-        if self.on_infeasible == "raise":
-            raise InfeasibleGoalError(message)
-        warn(message, GoalWarning)
+        self._refuse(f"{text} {cure_text(proved=proofs is not None, rows=would_do, keeping=keeping)}")

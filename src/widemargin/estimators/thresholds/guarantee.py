@@ -232,7 +232,7 @@ def refusal_text(
         value, slack = float(measured.value[j]), float(measured.slack[j])
         name = "" if item.constraint.label is None else f"{item.label!r}: "
         if np.isnan(slack):
-            lines.append(f"{name}{item.text} is undefined (zero denominator)")
+            lines.append(f"{name}{item.constraint.text} is undefined (zero denominator)")
             continue
         need, sure = 0.0, ""
         if proofs is not None:
@@ -241,7 +241,7 @@ def refusal_text(
             more = f"; at least {proof.n_needed} are needed" if proof.n_needed > proof.n_rows else ""
             sure = f" (to be sure it must pass the bound by {need:.2g}: {proof.method}, {proof.n_rows} rows{more})"
         if slack < need - 1e-9:
-            lines.append(f"{name}{item.text} reaches {value:.4g}, short by {need - slack:.2g}{sure}")
+            lines.append(f"{name}{item.constraint.text} reaches {value:.4g}, short by {need - slack:.2g}{sure}")
     rows = sum(tied.n_rows)
     head = (
         f"{refused} meets the goal on the {rows} validation rows ({tried})"

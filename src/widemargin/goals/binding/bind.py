@@ -116,7 +116,9 @@ def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     names_by_source: dict[str | None, dict[str, None]] = {None: {}}
     for entry in (goal.objective, *goal.constraints):
         if isinstance(entry, Bundle):
-            looked_at: list[tuple[Population, str | None]] = [(_compared_within(entry), None)]
+            looked_at: list[tuple[Population, str | None]] = [
+                (EVERYONE if entry.population is None else entry.population, None)
+            ]
         else:
             looked_at = [(rate.population, rate.baseline) for rate in entry.rates]
         for population, baseline in looked_at:
@@ -125,34 +127,29 @@ def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     return {name: tuple(names) for name, names in names_by_source.items()}
 
 
-def _compared_within(bundle: Bundle) -> Population:
-    return EVERYONE if bundle.population is None else bundle.population
-
-
 def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> list[tuple[Constraint, str | None]]:
-    """The constraints with their rule for tiny populations; bundles over the values that the data have.
+    """The constraints, and those of bundles over the values that the data have.
 
     Beside each constraint stands the bundle that made it.
     """
     constraints: list[tuple[Constraint, str | None]] = []
     for entry in goal.constraints:
-        ruled = entry.inheriting(goal.min_rows, goal.on_small)
-        if isinstance(ruled, Constraint):
-            constraints.append((ruled, None))
+        if isinstance(entry, Constraint):
+            constraints.append((entry, None))
             continue
-        population = _compared_within(ruled)
+        population = EVERYONE if entry.population is None else entry.population
         source = by_name.get(population.source)
         if source is None:
-            raise DataError(ruled.text + _not_given(population.source, by_name))
+            raise DataError(entry.text + _not_given(population.source, by_name))
         if source.table is None:
             raise DataError(
-                f"{ruled.text} needs column {ruled.column!r}, and {source.title} has no table of populations."
+                f"{entry.text} needs column {entry.column!r}, and {source.title} has no table of populations."
             )
         # values that nobody in the population has would only make empty groups; listed ones are looked for everywhere
-        everywhere = population.where is None or ruled.values is not None
+        everywhere = population.where is None or entry.values is not None
         rows = None if everywhere else members(population, source).true
-        expanded = ruled.expand(source.table.column(ruled.column).distinct(rows))
-        constraints += [(constraint, ruled.label or ruled.text) for constraint in expanded]
+        expanded = entry.expand(source.table.column(entry.column).distinct(rows))
+        constraints += [(constraint, entry.label or entry.text) for constraint in expanded]
     return constraints
 
 
@@ -263,10 +260,10 @@ def _check_attainable(tied: TiedGoal) -> None:
         owner = _label_and_text(item.constraint)
         if item.cleared.ratio is not None:
             raise GoalError(
-                f"{owner}: no predictions on these rows bring {item.cleared.ratio} to {item.sense} "
+                f"{owner}: no predictions on these rows bring {item.cleared.ratio} to {item.cleared.sense} "
                 f"{number_text(item.cleared.ratio_bound or 0.0)}. Move the bound."
             )
-        extreme, sign = ("at least", 1.0) if item.sense == "<=" else ("at most", -1.0)
+        extreme, sign = ("at least", 1.0) if item.cleared.sense == "<=" else ("at most", -1.0)
         best = item.cleared.bound - sign * float(tied.bound[j])
         raise GoalError(
             f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "

@@ -43,6 +43,8 @@ class SourceCells:
         Rows of weight > 0 of each cell.
     unknown : mapping of Rows to int
         Rows of which it is not known whether they belong, by population.
+    n_cells : int
+        k.
     """
 
     cell: Cells
@@ -52,13 +54,9 @@ class SourceCells:
     weight: Floats
     weighty: npt.NDArray[np.int32]
     unknown: Mapping[Rows, int]
+    n_cells: int
     _words: tuple[Ints, ...]
     _place: Mapping[Rows, tuple[int, int]]
-
-    @property
-    def n_cells(self) -> int:
-        """k."""
-        return int(self.label.shape[0])
 
     def member(self, rows: Rows, which: slice = slice(None)) -> Bools:
         """Whether each cell (of some) belongs to a population, shape (k,)."""
@@ -196,8 +194,10 @@ def build_cells(
             place[population.rows] = packer.add(truth.true, 1)
     cell, words, k = packer.finish()
     count = np.bincount(cell, rows, k).astype(np.int32)
-    weight = np.bincount(cell, source.whole_weight, k).astype(np.float64)
-    weighty = count
+    whole_weight, weighty = source.weight, count
+    if rows is not None:
+        whole_weight = rows.astype(np.float64) if source.weight is None else rows * source.weight
+    weight = np.bincount(cell, whole_weight, k).astype(np.float64)
     if source.weight is not None:
         some = source.weight > 0
         weighty = np.bincount(cell[some], None if rows is None else rows[some], k).astype(np.int32)
@@ -205,4 +205,4 @@ def build_cells(
     if label_place is not None:
         label = ((words[label_place[0]] >> label_place[1] & 3) - 1).astype(np.int8)
     signs = {name: (2 * (words[word] >> bit & 1) - 1).astype(np.int8) for name, (word, bit) in in_words.items()}
-    return SourceCells(cell, label, signs, count, weight, weighty, unknown, words, place)
+    return SourceCells(cell, label, signs, count, weight, weighty, unknown, k, words, place)

@@ -66,16 +66,6 @@ class TiedConstraint:
         """The user's label, else the text."""
         return self.constraint.label or self.constraint.text
 
-    @property
-    def text(self) -> str:
-        """The constraint as the user wrote it."""
-        return self.constraint.text
-
-    @property
-    def sense(self) -> str:
-        """`>=` or `<=`, between the reported value and its bound."""
-        return self.cleared.sense
-
 
 @dataclasses.dataclass(frozen=True)
 class Dropped:
@@ -160,6 +150,8 @@ class TiedGoal:
         None: all ones.
     repeats : tuple of Repeats or None
         Where the entries of a source are counted rows: how many each stands for.
+    n_rows : tuple of int
+        Rows of each source.
     cell_weight, cell_count : ndarray of shape (k,)
     coefficients : CellCoefficients
     bound : ndarray of shape (m,)
@@ -192,6 +184,7 @@ class TiedGoal:
     table: RateTable
     space: CellSpace
     repeats: tuple[Repeats | None, ...]
+    n_rows: tuple[int, ...]
     has_objective: bool
     defined: "DefinedRatios"
 
@@ -199,14 +192,6 @@ class TiedGoal:
     def n_constraints(self) -> int:
         """m."""
         return len(self.constraints)
-
-    @property
-    def n_rows(self) -> tuple[int, ...]:
-        """Rows of each source."""
-        return tuple(
-            cell.shape[0] if repeats is None else int(repeats.count.sum())
-            for cell, repeats in zip(self.cell, self.repeats, strict=True)
-        )
 
     def positive_mass(self, positive: Predictions) -> Floats:
         """Weight predicted positive in each cell.
@@ -305,8 +290,9 @@ def assemble(
               for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
         coefficients, sign * np.array([item.bound for item in cleared]) - shared, constant,
-        scale, table, space, tuple(source.repeats for source in sources), bool(objective.terms),
-        _defined(cleared, coefficients, table, sources),
+        scale, table, space, tuple(source.repeats for source in sources),
+        tuple(source.n_rows if source.repeats is None else int(source.repeats.count.sum()) for source in sources),
+        bool(objective.terms), _defined(cleared, coefficients, table, sources),
     )  # fmt: skip
 
 

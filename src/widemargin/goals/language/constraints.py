@@ -10,7 +10,7 @@ positive_rate(women) - 0.8 * positive_rate(men)
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, NoReturn, Self, cast
 
 from widemargin.exceptions import GoalError
@@ -255,6 +255,13 @@ class Constraint(Ruled):
     small : {"error", "drop"} or None
         What to do where there are fewer; None: the goal's rule. Read it as `on_small`.
 
+    Attributes
+    ----------
+    rates : tuple of Rate
+        Every rate of either side, in order of first appearance.
+    difference : Linear
+        `lhs - rhs`.
+
     Raises
     ------
     GoalError
@@ -268,6 +275,8 @@ class Constraint(Ruled):
     label: str | None = None
     min_rows: int | None = None
     small: str | None = None
+    rates: tuple[Rate, ...] = field(init=False)
+    difference: Linear = field(init=False)
 
     __array_ufunc__ = None
 
@@ -281,6 +290,8 @@ class Constraint(Ruled):
             object.__setattr__(self, "label", checked_name(self.label, "a constraint's label"))
         object.__setattr__(self, "min_rows", checked_min_rows(self.min_rows))
         object.__setattr__(self, "small", checked_on_small(self.small))
+        object.__setattr__(self, "rates", tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates)))
+        object.__setattr__(self, "difference", self.lhs.plus(self.rhs, -1.0))
         cleared = self.cleared()
         limited: Linear | Ratio = cleared.ratio or cleared.form
         bound = cleared.bound if cleared.ratio_bound is None else cleared.ratio_bound
@@ -299,16 +310,6 @@ class Constraint(Ruled):
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
-
-    @property
-    def rates(self) -> tuple[Rate, ...]:
-        """Every rate of either side, in order of first appearance."""
-        return tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates))
-
-    @property
-    def difference(self) -> Linear:
-        """`lhs - rhs`."""
-        return self.lhs.plus(self.rhs, -1.0)
 
     def cleared(self) -> ClearedConstraint:
         """The constraint as `form sense bound` with a form that holds no ratio.

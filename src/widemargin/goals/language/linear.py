@@ -97,7 +97,7 @@ class Metric:
         """Whether a baseline's predictions are needed."""
         return any(when.baseline is not None for when in (*self.alpha, *self.beta, self.over or When()))
 
-    @property
+    @cached_property
     def is_count(self) -> bool:
         """Whether it is a (weighted) number of rows and not a share."""
         return self.over is None
@@ -241,32 +241,31 @@ class Rate:
     labelled : bool
         Whether only rows whose label is known count, though the metric could do without. A `Ratio` sets it, so that its
         two sides are over the same rows; texts do not show it.
+    definition : Metric
+        Its entry in the registry.
+    needs_label : bool
+        Whether it counts only rows whose label is known.
     """
 
     metric: str
     population: Population
     baseline: str | None = None
     labelled: bool = False
+    definition: Metric = field(init=False, compare=False)
+    needs_label: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise GoalError(f"unknown rate {shown(self.metric)}; known: {', '.join(METRICS)}.")
         if not isinstance(self.population, Population):
             raise GoalError(f"{self.metric} needs a Population, got {shown(self.population)}.")
-        if self.definition.needs_baseline:
+        definition = METRICS[self.metric]
+        if definition.needs_baseline:
             object.__setattr__(self, "baseline", checked_name(self.baseline, f"the baseline of {self.metric}"))
         elif self.baseline is not None:
             raise GoalError(f"{self.metric} compares with no baseline, got {shown(self.baseline)}.")
-
-    @property
-    def definition(self) -> Metric:
-        """Its entry in the registry."""
-        return METRICS[self.metric]
-
-    @property
-    def needs_label(self) -> bool:
-        """Whether it counts only rows whose label is known."""
-        return self.labelled or self.definition.needs_label
+        object.__setattr__(self, "definition", definition)
+        object.__setattr__(self, "needs_label", self.labelled or definition.needs_label)
 
     def __str__(self) -> str:
         return _call_text(self.metric, None if self.baseline is None else quoted(self.baseline), self.population)

@@ -3,7 +3,7 @@
 A population is a description: a source (the training or audited rows, or a named external data set) and a predicate.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from widemargin.exceptions import GoalError
@@ -24,6 +24,11 @@ class Population(Immutable):
     where : Predicate, Column or None, default=None
         Condition on a row; None: every row. Rows on which it is unknown (missing values) do not belong.
 
+    Attributes
+    ----------
+    rows : (str or None, Predicate or None)
+        What decides membership, without the name: `(source, where)`.
+
     Examples
     --------
     >>> from widemargin.goals import Population, col
@@ -35,6 +40,7 @@ class Population(Immutable):
     name: str | None
     source: str | None = None
     where: Predicate | None = None
+    rows: tuple[str | None, Predicate | None] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.name is not None:
@@ -43,6 +49,7 @@ class Population(Immutable):
             object.__setattr__(self, "source", checked_name(self.source, "the name of an external data set"))
         if self.where is not None:
             object.__setattr__(self, "where", as_predicate(self.where))
+        object.__setattr__(self, "rows", (self.source, self.where))
 
     @classmethod
     def everyone(cls) -> "Population":
@@ -72,11 +79,6 @@ class Population(Immutable):
     def uses_label(self) -> bool:
         """Whether the predicate looks at the label."""
         return self.where is not None and self.where.uses_label
-
-    @property
-    def rows(self) -> tuple[str | None, Predicate | None]:
-        """What decides membership, without the name: `(source, where)`."""
-        return self.source, self.where
 
     def named(self, name: str) -> "Population":
         """The same rows under another name."""

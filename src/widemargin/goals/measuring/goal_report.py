@@ -350,40 +350,16 @@ def make_report(
     rule, label = check_decide(decide), plain_value(positive_class)
     if rule == "confident" and confidence is None:
         raise DataError('decide="confident" needs a confidence, such as 0.95.')
-    measured = tied.measure(tied.positive_mass(positive))
+    mass = tied.positive_mass(positive)
+    measured = tied.measure(mass)
     soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
-    intervals: Sequence[Interval | None] = [None] * tied.n_constraints
+    intervals: Sequence[Interval | None] | None = None
     if confidence is not None:
         intervals = slack_intervals(tied, positive, confidence=confidence, random_state=random_state)
-    expected: Sequence[NewRows | None] = [None] * tied.n_constraints
-    if expect is not None:
-        expected = on_new_rows(tied, expect, left_out=left_out)
-    constraints = []
-    for j, (item, interval) in enumerate(zip(tied.constraints, intervals, strict=True)):
-        slack, met = _finite(measured.slack[j]), bool(measured.met[j])
-        constraints.append(
-            ConstraintReport(
-                label=item.constraint.label or f"#{j + 1}",
-                text=item.text,
-                sense=item.sense,
-                rate=_finite(measured.value[j]),
-                bound=_finite(measured.bound[j]),
-                slack=slack,
-                met=met,
-                verdict=verdict_of(slack, met, interval, with_intervals=confidence is not None),
-                n_rows=item.n_rows,
-                n_missing=item.n_missing,
-                ramp_rate=None if soft is None else _finite(soft.value[j]),
-                ramp_slack=None if soft is None else _finite(soft.slack[j]),
-                multiplier=None if multipliers is None else _finite(multipliers[j]),
-                interval=interval,
-                n_populations=item.n_populations,
-                bundle=item.bundle,
-                numerator=_finite(measured.numerator[j]),
-                denominator=_finite(measured.denominator[j]),
-                new_rows=expected[j],
-            )
-        )
+    expected = None if expect is None else on_new_rows(tied, expect, left_out=left_out)
+    constraints = [
+        _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
+    ]
     rows = dict(zip(tied.sources, tied.n_rows, strict=True))
     return GoalReport(
         positive_class=label if isinstance(label, str | int | float | bool) else str(label),  # as JSON can hold it
@@ -399,9 +375,44 @@ def make_report(
         certificate=certificate,
         dropped=tied.dropped,
         notes=tuple(notes),
-        cautions=(*_of_constants(tied, measured, tied.positive_mass(positive), label), *_of_new_rows(constraints)),
+        cautions=(*_of_constants(tied, measured, mass, label), *_of_new_rows(constraints)),
         confidence=confidence,
         decide=rule,
+    )
+
+
+def _constraint_report(
+    j: int,
+    tied: TiedGoal,
+    measured: Measured,
+    soft: Measured | None,
+    multipliers: Floats | None,
+    intervals: Sequence[Interval | None] | None,
+    expected: Sequence[NewRows | None] | None,
+) -> ConstraintReport:
+    """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
+    item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
+    interval = None if intervals is None else intervals[j]
+    return ConstraintReport(
+        label=item.constraint.label or f"#{j + 1}",
+        text=item.constraint.text,
+        sense=item.cleared.sense,
+        rate=_finite(measured.value[j]),
+        bound=_finite(measured.bound[j]),
+        slack=slack,
+        met=met,
+        verdict=verdict_of(slack, met, interval, with_intervals=intervals is not None),
+        n_rows=item.n_rows,
+        n_missing=item.n_missing,
+        ramp_rate=None if soft is None else _finite(soft.value[j]),
+        ramp_slack=None if soft is None else _finite(soft.slack[j]),
+        multiplier=None if multipliers is None else _finite(multipliers[j]),
+        interval=interval,
+        n_populations=item.n_populations,
+        bundle=item.bundle,
+        numerator=_finite(measured.numerator[j]),
+        denominator=_finite(measured.denominator[j]),
+        new_rows=None if expected is None else expected[j],
     )
 
 

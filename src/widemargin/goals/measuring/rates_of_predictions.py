@@ -329,12 +329,12 @@ class Measured:
     numerator: Floats
     denominator: Floats
 
-    @property
+    @functools.cached_property
     def undefined(self) -> Bools:
         """Constraints whose denominator is zero (see `ClearedConstraint`)."""
         return np.isnan(self.slack)
 
-    @property
+    @functools.cached_property
     def met(self) -> Bools:
         """Constraints that hold, up to rounding; an undefined one never does."""
         allowed = -TOLERANCE * np.maximum(1.0, np.abs(self.bound))

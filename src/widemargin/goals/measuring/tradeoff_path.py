@@ -188,6 +188,10 @@ class TradeoffPath:
     objective_text : str
     labels : tuple of str, length m
         The constraints, as they are called at the first value.
+    is_floor : bool or None
+        Whether a higher value asks for more; None where no single constraint is swept.
+    floors : ndarray of bool, shape (m,)
+        Whether the rate of each constraint has to be at least its bound; else it has to be at most that.
     values : ndarray of shape (K,)
         Of the points done; fewer than `n_asked` after an interrupt or at the end of the time.
     n_asked : int
@@ -218,6 +222,8 @@ class TradeoffPath:
     name: str
     objective_text: str
     labels: tuple[str, ...]
+    is_floor: bool | None
+    floors: Bools
     values: Floats
     n_asked: int
     coef: Floats | None
@@ -294,8 +300,11 @@ class TradeoffPath:
                 raise ValueError(f"{k} values (not all finite?) and {len(plain['status'])} of status")
             if type(plain["n_asked"]) is not int or plain["n_asked"] < k:
                 raise ValueError(f"n_asked is {plain['n_asked']!r} and there are {k} points")
+            if plain["is_floor"] not in (True, False, None):
+                raise ValueError(f"is_floor is {plain['is_floor']!r}")
             return cls(
                 name=plain["name"], objective_text=plain["objective_text"], labels=tuple(plain["labels"]),
+                is_floor=plain["is_floor"], floors=_array(plain["floors"], (m,), "floors", bool),
                 status=tuple(plain["status"]), values=values, n_asked=plain["n_asked"],
                 coef=None, intercept=np.full(k, np.nan), models=(),
                 training=_measures(plain["training"], k, m),
@@ -355,14 +364,12 @@ class TradeoffPath:
     def _has_slack(self, i: int, j: int) -> bool:
         """Whether the model at the laxer of two values reaches the stricter one on the training rows."""
         reached, rounding = self.training.reached, 1e-9
-        known = np.flatnonzero(self.met & np.isfinite(reached))
-        # The side of the bounds on which the models lie says whether it is a floor or a ceiling.
-        over = reached[known] - self.values[known]
-        if not {i, j} <= set(known.tolist()) or not np.any(np.abs(over) > rounding):
+        if not (self.met[i] and self.met[j]):
             return False
-        if (over >= -rounding).all():
+        # What is reached is NaN where no single constraint is swept; then neither comparison holds.
+        if self.is_floor:
             return bool(reached[i] >= self.values[j] - rounding)
-        return bool((over <= rounding).all() and reached[j] <= self.values[i] + rounding)
+        return bool(reached[j] <= self.values[i] + rounding)
 
     def to_frame(self) -> Any:
         """One row per point as a pandas DataFrame, indexed by the value.

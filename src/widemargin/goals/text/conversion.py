@@ -29,18 +29,21 @@ from widemargin.goals.language.values import (
 
 T = TypeVar("T")
 
-_OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
 }
+_SIGNS: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Eq: ("==", "=="),
+    ast.NotEq: ("!=", "!="),
+    ast.Lt: ("<", ">"),
+    ast.LtE: ("<=", ">="),
+    ast.Gt: (">", "<"),
+    ast.GtE: (">=", "<="),
+}
+"""Each comparison where the column stands on its left, and where it stands on its right."""
 _PREDICATES: dict[str, Callable[..., predicates.Predicate]] = {
     name: getattr(predicates, name)
     for name in ("positive_label", "negative_label", "predicted_positive", "predicted_negative")
@@ -114,7 +117,7 @@ class Converter:
         left, right = self.expression(node.left), self.expression(node.comparators[0])
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             raise GoalError("there is no rate in this constraint.")
-        constraint = _OPERATORS[type(sign)](left, right)
+        constraint = left <= right if isinstance(sign, ast.LtE) else left >= right
         assert isinstance(constraint, Constraint)
         return constraint
 
@@ -263,20 +266,18 @@ class Converter:
         if isinstance(sign, (ast.In, ast.NotIn)):
             member = predicates.IsIn(self.column(left), self.literals(right))
             return member if isinstance(sign, ast.In) else predicates.Not(member)
-        compare = _OPERATORS.get(type(sign))
-        if compare is None:
+        if type(sign) not in _SIGNS:
             raise GoalError("conditions compare by == != < <= > >= in.")
         if isinstance(left, ast.BinOp) or isinstance(right, ast.BinOp):
             raise GoalError("& and | bind tighter than comparisons: put each comparison in brackets, or use and, or.")
-        condition: predicates.Predicate
+        column_left, column_right = _SIGNS[type(sign)]
         if not self._is_column(right):
-            condition = compare(predicates.Column(self.column(left)), self.literal(right))
-        elif not self._is_column(left):
-            condition = compare(self.literal(left), predicates.Column(self.column(right)))
-        else:
-            value = right.id if isinstance(right, ast.Name) else _source(right)
-            raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{value}".')
-        return condition
+            return predicates.Compare(self.column(left), column_left, self.literal(right))
+        if not self._is_column(left):
+            value = self.literal(left)
+            return predicates.Compare(self.column(right), column_right, value)
+        name = right.id if isinstance(right, ast.Name) else _source(right)
+        raise GoalError(f'a column is compared with a value, not with a column. Quote a text: "{name}".')
 
     @staticmethod
     def _is_column(node: ast.expr) -> bool:

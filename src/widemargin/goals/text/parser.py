@@ -20,7 +20,7 @@ import ast
 import keyword
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -66,16 +66,12 @@ _SETTINGS: dict[str, Callable[[object], object]] = {"min_rows": checked_min_rows
 
 
 class Token(NamedTuple):
-    """A piece of the text: kind (string, number, name, operator), its characters, and where it starts."""
+    """A piece of the text: kind (string, number, name, operator), its characters, where it starts and where it ends."""
 
     kind: str
     text: str
     start: int
-
-    @property
-    def stop(self) -> int:
-        """Position after its last character."""
-        return self.start + len(self.text)
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -132,44 +128,25 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
     if len(text) > max_characters:
         raise GoalParseError(f"the text has {len(text)} characters, at most {max_characters} are read.")
     text = text.replace("\r\n", "\n").replace("\r", "\n") + "\n"
-
-    def refusal(position: int, message: str) -> GoalParseError:
-        start, stop = text.rfind("\n", 0, position) + 1, text.find("\n", position)
-        line = text.count("\n", 0, position) + 1
-        message_with_line = f"line {line}: {excerpt(text[start:stop])}: {message}"
-        return GoalParseError(message_with_line, line=line, column=position - start + 1, reason=message)
-
     complete: list[Statement] = []
     tokens: list[Token] = []  # of the statement that is being read
     opened: list[Token] = []  # brackets that are not closed yet
     depths = [0]  # brackets and prefix operators around what stands in each of them, and outside
-    depth, position = 0, 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        assert match is not None  # every character is some token
-        token = Token(match.lastgroup or "", match.group(), position)
-        position = match.end()
-        if token.kind in _NO_TOKENS:
-            raise refusal(token.start, _NO_TOKENS[token.kind].format(token.text))
-        if token.kind in ("comment", "string") and not token.text.replace("\t", " ").isprintable():
-            raise refusal(token.start, "there is a character that cannot be seen; in a string write \\xhh or \\uhhhh.")
-        if token.kind == "number" and len(token.text) > LIMITS.digits:
-            raise refusal(token.start, f"a number of {len(token.text)} characters (at most {LIMITS.digits}).")
-        if token.kind in ("space", "comment"):
-            continue
+    depth = 0
+    for token in _tokens(text):
         if token.kind == "newline" or token.text == ";":
             if opened and token.text == ";":
-                raise refusal(opened[-1].start, f"';' inside brackets; {opened[-1].text!r} is not closed.")
+                raise _refusal(text, opened[-1].start, f"';' inside brackets; {opened[-1].text!r} is not closed.")
             if tokens and not opened:
                 first = tokens[0].start
                 line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
                 complete.append(Statement(tuple(tokens), text[first : tokens[-1].stop], line, column))
                 tokens, depth = [], 0
             continue
-        before = tokens[-1] if tokens else Token("operator", "", token.start)
+        before = tokens[-1] if tokens else Token("operator", "", token.start, token.start)
         prefixed = before.kind == "name" and before.stop == token.start
         if token.kind == "string" and (prefixed or before.kind == "string"):
-            raise refusal(token.start, "prefixed and joined strings are not part of the goal language.")
+            raise _refusal(text, token.start, "prefixed and joined strings are not part of the goal language.")
         if token.text in ("(", "["):
             depth += 1
             opened.append(token)
@@ -180,7 +157,7 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
                 if opened:
                     line = text.count("\n", 0, opened[-1].start) + 1
                     fault += f" The bracket {opened[-1].text!r} of line {line} is open."
-                raise refusal(token.start, fault)
+                raise _refusal(text, token.start, fault)
             opened.pop()
             depths.pop()
             depth = depths[-1]
@@ -191,11 +168,35 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
         elif token.kind == "operator" or token.text in ("and", "or", "in"):
             depth = depths[-1]  # a binary operator ends the run of prefix operators
         if depth > LIMITS.depth:
-            raise refusal(token.start, f"nested more than {LIMITS.depth} deep.")
+            raise _refusal(text, token.start, f"nested more than {LIMITS.depth} deep.")
         tokens.append(token)
     if opened:
-        raise refusal(opened[-1].start, f"the bracket {opened[-1].text!r} is never closed.")
+        raise _refusal(text, opened[-1].start, f"the bracket {opened[-1].text!r} is never closed.")
     return complete
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    """The tokens of a text but spaces and comments; a token that is not part of the language is refused."""
+    for match in _TOKEN.finditer(text):  # every character is some token, so none is passed over
+        token = Token(match.lastgroup or "", match.group(), *match.span())
+        if token.kind in _NO_TOKENS:
+            raise _refusal(text, token.start, _NO_TOKENS[token.kind].format(token.text))
+        if token.kind in ("comment", "string") and not token.text.replace("\t", " ").isprintable():
+            message = "there is a character that cannot be seen; in a string write \\xhh or \\uhhhh."
+            raise _refusal(text, token.start, message)
+        if token.kind == "number" and len(token.text) > LIMITS.digits:
+            message = f"a number of {len(token.text)} characters (at most {LIMITS.digits})."
+            raise _refusal(text, token.start, message)
+        if token.kind not in ("space", "comment"):
+            yield token
+
+
+def _refusal(text: str, position: int, message: str) -> GoalParseError:
+    """The documented error, with the line of a text that a position lies in."""
+    start, stop = text.rfind("\n", 0, position) + 1, text.find("\n", position)
+    line = text.count("\n", 0, position) + 1
+    message_with_line = f"line {line}: {excerpt(text[start:stop])}: {message}"
+    return GoalParseError(message_with_line, line=line, column=position - start + 1, reason=message)
 
 
 def too_deep(tree: ast.expr, limit: int) -> bool:
@@ -251,8 +252,8 @@ def parse_goal(
         return build(reader.objective, reader.constraints, **reader.settings)
     except GoalParseError:
         raise
-    except (GoalError, ValueError, SyntaxError, MemoryError, RecursionError, OverflowError) as error:
-        reason = "it is nested too deep." if isinstance(error, (MemoryError, RecursionError)) else str(error)
+    except (GoalError, ValueError, SyntaxError, RecursionError, OverflowError) as error:
+        reason = "it is nested too deep." if isinstance(error, RecursionError) else str(error)
         fault = GoalParseError(f"the text is no goal: {reason}") if statement is None else statement.error(reason)
         raise fault from None
 
@@ -342,6 +343,8 @@ def _body(statement: Statement, skip: int, message: str, *, options: bool = Fals
     rest = statement.after(skip)
     try:
         call = ast.parse(f"_({rest}\n)", mode="eval").body
+    except MemoryError:  # so the parser of Python 3.11 says that its stack is full
+        raise GoalError("it is nested too deep.") from None
     except SyntaxError as error:
         # where Python's parser stumbled, which saw `_(` and the rest
         lines, number = rest.split("\n"), (error.lineno or 1) - 1

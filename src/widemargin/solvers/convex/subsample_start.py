@@ -79,8 +79,8 @@ class SampledProblem(Protocol):
 P = TypeVar("P")
 
 
-def sampled(problem: P, seed: int = 0) -> P | None:
-    """The problem on a sample of its rows; None where there are too few of them for that to save time."""
+def sampled(problem: P) -> P | None:
+    """The problem on a sample of its rows, always the same; None where there are too few for that to save time."""
     if not isinstance(problem, SampledProblem):
         return None
     rows, options = problem.rows, DEFAULTS
@@ -93,8 +93,8 @@ def sampled(problem: P, seed: int = 0) -> P | None:
         return None
     if isinstance(rows, BlockedRows):
         share = max(min(share, options.most_numbers / rows.n_stored), least)
-        return problem.drawn(_chance(problem.cell_count, share), seed)
-    positions = draw(problem.cell, problem.coef.n_cells, share, np.random.default_rng(seed))
+        return problem.drawn(_chance(problem.cell_count, share), 0)
+    positions = draw(problem.cell, problem.coef.n_cells, share, np.random.default_rng(0))
     if positions.shape[0] > options.worth * rows.n_rows:
         return None
     cell, weight = problem.cell[positions], problem.weight[positions]

@@ -279,9 +279,10 @@ KernelSolver = Callable[..., KernelResult]
 
 def responses(rows: KernelMatrix, coef: Floats) -> Floats:
     """`K coef` in double precision, shape (n,), by blocks of the rows whose coefficient is not 0."""
-    # Only support vectors cost kernel rows.
+    # Only support vectors cost kernel rows; most runs begin without any.
     scores, support = np.zeros(rows.n_rows), np.flatnonzero(coef)
-    rows.add(support, coef[support], scores)
+    if support.shape[0]:
+        rows.add(support, coef[support], scores)
     return scores
 
 

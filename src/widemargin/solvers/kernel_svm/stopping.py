@@ -169,10 +169,10 @@ def _gain(missed: Bools, reference: Bools, weights: Floats) -> tuple[float, floa
     return float(change.sum()), float(np.linalg.norm(change))
 
 
-def could_gain(missed: Bools, reference: Bools, y: Floats, options: HoldOutOptions = HoldOutOptions()) -> bool:
+def could_gain(missed: Bools, reference: Bools, y: Floats) -> bool:
     """Whether the step from `reference` may have gained more than is `worth` work, so another such step could pay."""
     gain, noise = _gain(missed, reference, _weights(y))
-    return gain + options.plausible * noise > options.worth
+    return gain + HoldOutOptions.plausible * noise > HoldOutOptions.worth
 
 
 def choose_rows(y: npt.NDArray[np.generic], share: float, rng: np.random.Generator, *, judged: int = 0) -> Ints:

@@ -35,6 +35,8 @@ class GroupSearchOptions:
         Searches with bounds tightened by what a solution of HiGHS missed beyond its tolerance.
     most_paired, most_mixed : int
         Most candidates: of two groups, of which all pairs are tried (a second), and of more.
+    most_nodes : int
+        Of the branch and bound for more than two groups: a guard, so that no search runs without end.
     """
 
     first: int = 60
@@ -42,6 +44,7 @@ class GroupSearchOptions:
     repairs: int = 3
     most_paired: int = 30_000
     most_mixed: int = 2_000
+    most_nodes: int = 5_000
 
 
 OPTIONS = GroupSearchOptions()
@@ -76,19 +79,15 @@ class GroupThresholds:
     n_candidates: int
 
 
-def best_per_group(
-    candidates: Candidates, *, max_candidates: int | None = None, max_nodes: int = 5_000
-) -> GroupThresholds:
+def best_per_group(candidates: Candidates, *, max_candidates: int | None = None) -> GroupThresholds:
     """The thresholds of lowest objective that meet all constraints.
 
     Parameters
     ----------
     candidates : Candidates
     max_candidates : int, default=None
-        Candidates that are searched at most; None: 30,000 of two groups (a second), 2,000 of more.
-    max_nodes : int, default=5000
-        Of the branch and bound for more than two groups. Where a limit is hit, the best thresholds found are returned,
-        with `lower` as certificate.
+        Candidates that are searched at most; None: 30,000 of two groups (a second), 2,000 of more. Where this or
+        another limit is hit, the best thresholds found are returned, with `lower` as certificate.
 
     Returns
     -------
@@ -116,7 +115,7 @@ def best_per_group(
         if candidates.n_groups == 2:
             chosen, bound = _pairs(candidates, allowed, above, mixture.lower)
         else:
-            chosen, bound = _search(candidates, allowed, spread, max_nodes)
+            chosen, bound = _search(candidates, allowed, spread)
         everything = len(allowed) == len(above)
         outside = np.inf if everything else mixture.lower + width  # of thresholds with a candidate left out
         if chosen is not None:
@@ -150,12 +149,12 @@ def _pairs(candidates: Candidates, allowed: Ints, above: Floats, lower: float) -
     return chosen, candidates.totals(chosen)[0]
 
 
-def _search(candidates: Candidates, allowed: Ints, spread: float, max_nodes: int) -> tuple[Ints | None, float]:
+def _search(candidates: Candidates, allowed: Ints, spread: float) -> tuple[Ints | None, float]:
     """The best choice among some candidates, or None; and a lower bound (inf: proved that there is none)."""
     gain, change = candidates.columns(allowed)
     room = -candidates.excess
     for _ in range(OPTIONS.repairs):
-        picked, bound = _mixed_integer(candidates, allowed, gain / spread, change, room, max_nodes)
+        picked, bound = _mixed_integer(candidates, allowed, gain / spread, change, room)
         if picked is None:
             return None, bound
         excess = candidates.totals(picked)[1]
@@ -166,11 +165,11 @@ def _search(candidates: Candidates, allowed: Ints, spread: float, max_nodes: int
 
 
 def _mixed_integer(
-    candidates: Candidates, allowed: Ints, cost: Floats, change: Floats, room: Floats, max_nodes: int
+    candidates: Candidates, allowed: Ints, cost: Floats, change: Floats, room: Floats
 ) -> tuple[Ints | None, float]:
     m, groups = candidates.n_constraints, candidates.n_groups
     # One whole number, 0 or 1, for each candidate; the constraints, and one candidate in every group.
-    model = quiet_highs(mip_rel_gap=0.0, mip_abs_gap=1e-10, mip_max_nodes=max_nodes)
+    model = quiet_highs(mip_rel_gap=0.0, mip_abs_gap=1e-10, mip_max_nodes=OPTIONS.most_nodes)
     for j in range(m):
         model.addRow(-np.inf, float(room[j]), 0, [], [])
     for _ in range(groups):

@@ -1,7 +1,7 @@
 """Block-coordinate Frank-Wolfe (Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013, Algorithm 4), the default learner.
 
 A step asks for the most violating label of one example, and moves the block of that example towards it as far as the
-dual grows most. A block is small (see `dual_point`), so a step costs no more than the argmax and the example's
+dual grows most. A block is small (see `problem`), so a step costs no more than the argmax and the example's
 features. The certificate needs a pass at fixed weights; it is made when the gaps summed over the last pass promise
 success, and now and then.
 """
@@ -14,7 +14,6 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
-from widemargin.structured.learners.dual_point import Blocks, begin, dual_value, weights_of, zero_blocks
 from widemargin.structured.learners.example_rows import ExampleRows, add_rows, scores
 from widemargin.structured.learners.passes import (
     BatchedPasses,
@@ -25,7 +24,7 @@ from widemargin.structured.learners.passes import (
     choose_passes,
     respond,
 )
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, weights_of, zero_blocks
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 
@@ -104,6 +103,7 @@ def update_block(
     gamma = 0.0
     if gap > 0.0:
         gamma = 1.0 if gap >= curvature else gap / curvature
+    # At a length of 0 nothing changes, and the loop over the features is spared.
     if gamma > 0.0:
         for r in range(p.shape[0]):
             for s in range(p.shape[1]):

@@ -13,10 +13,9 @@ import scipy.sparse as sp
 from widemargin._numba import kernel
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.dual_point import Blocks, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.example_rows import add_rows, scores
 from widemargin.structured.learners.passes import Responses, choose_passes
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 

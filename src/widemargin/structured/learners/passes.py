@@ -22,9 +22,8 @@ from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
 from widemargin.structured.compiled import GREEDY, CompiledModel, Structure, Work, workspace
-from widemargin.structured.learners.dual_point import Blocks, zero_blocks
 from widemargin.structured.learners.example_rows import ExampleRows, scores
-from widemargin.structured.learners.problem import StructuredProblem, Violation
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.oracles.argmax import argmax, difference
 
@@ -278,6 +277,7 @@ class CompiledPasses:
             compiled_responses(first, last, self.training, work, weights, value, keep, labels, self.buffers())
 
         in_threads(problem.n, EXAMPLES_PER_THREAD, part)
+        # A compiled argmax answers at once: one question an example.
         self.queries += problem.n
         return Responses(value, value, labels if keep else None)
 

@@ -5,12 +5,17 @@
 with `psi_i(y) = phi(x_i, y_i) - phi(x_i, y)` and, of a label of loss L, `(p, l) = (psi, L)` for margin rescaling and
 `(L psi, L)` for slack rescaling (Tsochantaridis et al. 2005; spec 5.8). The rest of a learner is the same for both.
 C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
+
+A dual point is a convex combination of labels per example, of which only `C sum_y alpha(y) p_i(y)`, factored, and
+`C sum_y alpha(y) l_i(y)` matter: a small block (a_i, b_i, l_i) per example, n (rows S + P) numbers in all, whatever the
+number of features. Its weights are `W = X' a`, `theta = sum_i b_i`; its value is `sum_i l_i - 1/2 |w|^2`.
 """
 
 import itertools
 import math
 import operator
 import zlib
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,14 +23,17 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.learners.check import CheckedOracle
-from widemargin.structured.learners.example_rows import count, grams, model_rows, scores
-from widemargin.structured.model import Examples, Features, StructuredModel
+from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
+from widemargin.structured.model import Examples, Features, StructuredModel, Weights
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
 from widemargin.structured.search.by_loss import all_losses, direct
 from widemargin.structured.search.hull import Mixture
 
-__all__ = ["StructuredProblem", "Violation", "check_oracle"]
+__all__ = [
+    "Blocks", "StructuredProblem", "Violation", "begin", "check_oracle", "dual_value", "norm2", "weights_of",
+    "zero_blocks",
+]  # fmt: skip
 
 
 class Violation(NamedTuple):
@@ -79,6 +87,80 @@ def check_oracle(oracle: Oracle) -> None:
         )
 
 
+def check_model(model: StructuredModel) -> None:
+    """Refuse an object that lacks a method of models.
+
+    Raises
+    ------
+    DataError
+    """
+    methods = ("prepare", "rows", "features", "loss", "oracle", "decode")
+    lacking = [name for name in methods if not callable(getattr(model, name, None))]
+    if lacking:
+        raise DataError(
+            f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
+            "or an object with the methods of widemargin.structured.model.StructuredModel."
+        )
+
+
+def count_labelled(X: Examples, Y: Examples) -> int:
+    """How many examples there are, each with a label.
+
+    Raises
+    ------
+    DataError
+    """
+    n = count(X)
+    if n != count(Y):
+        raise DataError(f"there are {n} examples and {count(Y)} labels; each example needs one.")
+    if n == 0:
+        raise DataError("there are no examples to learn from.")
+    return n
+
+
+def prepared_sizes(model: StructuredModel, X: Examples, Y: Examples) -> tuple[int, int, int]:
+    """The sizes (d, S, P) of the weights, which the model finds out by looking at the examples.
+
+    Raises
+    ------
+    DataError
+        If it returns something else, or refuses the examples.
+    """
+    sizes = model.prepare(X, Y)
+    try:
+        d, S, P = (operator.index(size) for size in sizes)
+    except (TypeError, ValueError):
+        d = S = P = -1
+    if min(d, S, P) < 0:
+        raise DataError(
+            f"{type(model).__name__}.prepare returned {sizes!r}; give the sizes of the weights, three whole "
+            "numbers (d, S, P) >= 0: W has the shape (d, S), theta (P,)."
+        )
+    return d, S, P
+
+
+@dataclass
+class _Met:
+    """What the searches of one example have met so far, which helps the next ones.
+
+    Attributes
+    ----------
+    truth : Features or None
+        Those of y_i, once they were needed.
+    labels : list
+        The last labels found, as (y, psi, g), the latest first.
+    hint : float or None
+        h / g of the latest: the factor of g at which its line would be the best one.
+    answers : list
+        In debug mode: what the oracles answered, as (psi, g).
+    """
+
+    truth: Features | None = None
+    labels: list[tuple[object, Features, float]] = field(default_factory=list)
+    hint: float | None = None
+    answers: list[tuple[Features, float]] = field(default_factory=list)
+
+
 class StructuredProblem:
     """Training examples of a model, with the loss, the search and C.
 
@@ -96,8 +178,8 @@ class StructuredProblem:
     check : bool, default=False
         Compare every answer of the oracle with the model's own features and loss, and with its earlier answers.
     prove : bool, default=True
-        End a run whose oracle is not exact with an upper bound by its relaxation, where there is one: it costs a search
-        of the relaxation per example.
+        Whether a run whose oracle is not exact ends with an upper bound from its relaxation, where there is one. It
+        costs a search of the relaxation for each example.
 
     Attributes
     ----------
@@ -147,30 +229,11 @@ class StructuredProblem:
         check: bool = False,
         prove: bool = True,
     ) -> None:
-        self.n = count(X)
-        if self.n != count(Y):
-            raise DataError(f"there are {self.n} examples and {count(Y)} labels; each example needs one.")
-        if self.n == 0:
-            raise DataError("there are no examples to learn from.")
-        methods = ("prepare", "rows", "features", "loss", "oracle", "decode")
-        lacking = [name for name in methods if not callable(getattr(model, name, None))]
-        if lacking:
-            raise DataError(
-                f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
-                "or an object with the methods of widemargin.structured.model.StructuredModel."
-            )
+        check_model(model)
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
-        sizes = model.prepare(X, Y)
-        try:
-            self.d, self.S, self.P = (operator.index(size) for size in sizes)
-        except (TypeError, ValueError):
-            self.d = -1
-        if self.d < 0 or min(self.S, self.P) < 0:
-            raise DataError(
-                f"{type(model).__name__}.prepare returned {sizes!r}; give the sizes of the weights, three whole "
-                "numbers (d, S, P) >= 0: W has the shape (d, S), theta (P,)."
-            )
+        self.n = count_labelled(X, Y)
+        self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         lengths = np.diff(self.start)
         self.longest = int(lengths.max())
@@ -179,34 +242,32 @@ class StructuredProblem:
         self.gram_start = np.concatenate([[0], np.cumsum(lengths * lengths)]).astype(np.int64)
         self.gram = np.empty(self.gram_start[-1])
         grams(self.rows, self.start, self.gram_start, self.gram)
-        self._truth: list[Features | None] = [None] * self.n
-        self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
-        # Of every example the last labels found as (y, psi, g), and the last winner's h / g; in debug mode also the
-        # last answers, as (psi, g).
-        self._met_labels: list[list[tuple[object, Features, float]]] = [[] for _ in range(self.n)]
-        self._hints: list[float | None] = [None] * self.n
-        self._met: list[list[tuple[Features, float]]] = [[] for _ in range(self.n)]
-        self._truth[0] = self._features(0, Y[0])  # before an oracle uses the same features
+        self._met = [_Met() for _ in range(self.n)]
+        self._met[0].truth = self._features(0, Y[0])  # before an oracle uses the same features
         # What the first oracle says of itself decides for all: capabilities, exactness and tolerance belong to a
         # model.
         oracle = model.oracle(X[0], Y[0], np.zeros((int(self.start[1]), self.S)), np.zeros(self.P))
         check_oracle(oracle)
-        self._options["eps"] = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self.certain = bool(getattr(oracle, "exact", True))
-        self.search_name: str = "margin"
-        self.search: Search | None = None
+        self.search_name, self.search = self._resolved(search, oracle)
+        self.asks_once = self.search in (None, direct, all_losses)
+        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
+        eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
+        self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
+        # The library's own models are tested; what a user's oracle answers is not believed unseen.
+        if not type(model).__module__.startswith("widemargin."):
+            self._spot_check()
+
+    def _resolved(self, search: str | Search, oracle: Oracle) -> tuple[str, Search | None]:
+        """The search for this oracle, with its name."""
         if self.slack:
-            self.search_name, self.search = named(search, frozenset(oracle.capabilities))
-        elif FREE not in oracle.capabilities:
+            return named(search, frozenset(oracle.capabilities))
+        if FREE not in oracle.capabilities:
             raise CapabilityError(
                 f"margin rescaling asks for the label with the largest h + g, and {type(oracle).__name__} has no "
                 "'free' questions; use rescaling='slack'."
             )
-        self.asks_once = self.search in (None, direct, all_losses)
-        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
-        # The library's own models are tested; what a user's oracle answers is not believed unseen.
-        if not type(model).__module__.startswith("widemargin."):
-            self._spot_check()
+        return "margin", None
 
     def _spot_check(self, spots: int = 8) -> None:
         """Compare answers of some examples with the model, at random weights and at these with the sign turned.
@@ -222,7 +283,7 @@ class StructuredProblem:
                 # Not what a subclass makes of it, which is not complete yet.
                 StructuredProblem.violation(self, i, sign * u, sign * theta, 0.0)
             # What these weights have found is of no use to training.
-            self._met_labels[i], self._hints[i], self._met[i] = [], None, []
+            self._met[i] = _Met(self._met[i].truth)
         self.check = asked
 
     def _features(self, i: int, y: object) -> Features:
@@ -251,9 +312,9 @@ class StructuredProblem:
                 *((1.0 - y.share) * left + y.share * right for left, right in zip(first, second, strict=True))
             )
         # The features of y_i are computed once and kept.
-        label, truth = self._features(i, y), self._truth[i]
+        label, truth = self._features(i, y), self._met[i].truth
         if truth is None:
-            truth = self._truth[i] = self._features(i, self.Y[i])
+            truth = self._met[i].truth = self._features(i, self.Y[i])
         return Features(truth.A - label.A, truth.b - label.b)
 
     def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
@@ -261,7 +322,7 @@ class StructuredProblem:
         oracle = self.model.oracle(self.X[i], self.Y[i], u, theta)
         if not self.check:
             return oracle
-        return CheckedOracle(i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i])
+        return CheckedOracle(i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i].answers)
 
     def potentials(self, i: int, W: Floats) -> Floats:
         """`rows(x_i) W`."""
@@ -325,10 +386,10 @@ class StructuredProblem:
                 )
             options = options | {"slack": slack}
         # A good label of an earlier visit is often still good; the search may then leave out everything worse.
-        labels = self._met_labels[i]
-        answers = [Answer(y, 1.0 - float((psi.A * u).sum() + psi.b @ theta), g) for y, psi, g in labels]
+        met = self._met[i]
+        answers = [Answer(y, 1.0 - float((psi.A * u).sum() + psi.b @ theta), g) for y, psi, g in met.labels]
         best = max(answers, key=lambda answer: answer.h * answer.g, default=None)
-        winner = self.search(oracle, best=best, hint=self._hints[i], **options)
+        winner = self.search(oracle, best=best, hint=met.hint, **options)
         if self.search_name not in SEARCHES:
             check_found(self.search_name, winner, best)
         if winner.y is None:
@@ -337,11 +398,78 @@ class StructuredProblem:
         if not self.asks_once:
             # The label, and the lam at which its line would be best, help the next search of this example. A label met
             # again goes to the front: the least recently found ones drop out.
-            self._hints[i] = winner.h / winner.g
+            met.hint = winner.h / winner.g
             again = [
-                place for place, (_, other, _) in enumerate(labels)
+                place for place, (_, other, _) in enumerate(met.labels)
                 if np.array_equal(other.A, psi.A) and np.array_equal(other.b, psi.b)
             ]  # fmt: skip
-            labels.insert(0, labels.pop(again[0]) if again else (winner.y, psi, winner.g))
-            del labels[4:]  # more of them are rarely the best one, and each costs a score at every search
+            met.labels.insert(0, met.labels.pop(again[0]) if again else (winner.y, psi, winner.g))
+            del met.labels[4:]  # more of them are rarely the best one, and each costs a score at every search
         return Violation(winner.g * psi.A, winner.g * psi.b, winner.g, winner.value, winner.upper, winner.queries)
+
+
+class Blocks(NamedTuple):
+    """A dual point.
+
+    Attributes
+    ----------
+    a : ndarray of shape (all rows, S)
+    b : ndarray of shape (n, P)
+    loss : ndarray of shape (n,)
+    """
+
+    a: Floats
+    b: Floats
+    loss: Floats
+
+    @staticmethod
+    def _stored_arrays() -> dict[str, str]:
+        return {"a": "float * *", "b": "float n *", "loss": "float n"}
+
+    def scaled(self, factor: float) -> "Blocks":
+        """A copy, times a number in [0, 1]: still feasible; or times C' / C: feasible for C'."""
+        return Blocks(factor * self.a, factor * self.b, factor * self.loss)
+
+
+def zero_blocks(problem: StructuredProblem) -> Blocks:
+    """The dual point 0."""
+    return Blocks(np.zeros((int(problem.start[-1]), problem.S)), np.zeros((problem.n, problem.P)), np.zeros(problem.n))
+
+
+def weights_of(problem: StructuredProblem, blocks: Blocks) -> Weights:
+    """The weights that the blocks add up to."""
+    # Blocks hold multiples of rows: only here are features looked at.
+    W = np.zeros((problem.d, problem.S))
+    add_blocks(problem.rows, problem.start, blocks.a, W)
+    return Weights(W, blocks.b.sum(axis=0))
+
+
+def norm2(weights: Weights) -> float:
+    """`|w|^2`."""
+    return float(np.vdot(weights.W, weights.W) + weights.theta @ weights.theta)
+
+
+def dual_value(blocks: Blocks, weights: Weights) -> float:
+    """Lower bound of the optimum."""
+    # At the weights that the blocks add up to, the Lagrangian is this.
+    return float(blocks.loss.sum()) - 0.5 * norm2(weights)
+
+
+def begin(problem: StructuredProblem, start: Blocks | None) -> tuple[Blocks, Weights]:
+    """A copy of a point to start from, or 0, and its weights.
+
+    Raises
+    ------
+    DataError
+        If the blocks are those of other examples or another model.
+    """
+    if start is None:
+        blocks = zero_blocks(problem)
+        return blocks, Weights(np.zeros((problem.d, problem.S)), np.zeros(problem.P))
+    # Blocks of another problem would be added up without complaint, and prove nothing.
+    wanted = [part.shape for part in zero_blocks(problem)]
+    if [part.shape for part in start] != wanted:
+        raise DataError(f"the blocks to start from have shapes {[part.shape for part in start]}, not {wanted}.")
+    # A copy, as the learner changes its blocks in place.
+    blocks = start.scaled(1.0)
+    return blocks, weights_of(problem, blocks)

@@ -16,9 +16,8 @@ from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import OracleError
 from widemargin.solvers.base import Budget, Recorder, Status, relative_gap
-from widemargin.structured.learners.dual_point import Blocks, norm2
 from widemargin.structured.learners.passes import EXAMPLES_PER_THREAD, Passes, Responses
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, norm2
 from widemargin.structured.model import Weights
 from widemargin.structured.search.hull import edge
 
@@ -230,6 +229,7 @@ class LearnerRecorder(Recorder[Weights]):
         if responses is None:
             responses = self.passes.responses(weights)
             self.checks += self.problem.n
+        # Only what the best weights leave open is told, so it is kept together with them.
         if self.offer(primal_value(self.problem, weights, responses), weights):
             self.averaged = averaged
             self.left_by_search = self.problem.C * float((responses.upper - responses.value).sum())

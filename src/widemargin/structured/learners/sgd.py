@@ -11,10 +11,9 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
-from widemargin.structured.learners.dual_point import Blocks, begin, dual_value
 from widemargin.structured.learners.example_rows import add_rows, scores
 from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
-from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 
@@ -139,6 +138,7 @@ def solve(
 
     def last_iterate() -> tuple[Blocks, Weights]:
         """The sums over the passes begun, times C: no example was visited more often, so it is a dual point."""
+        # Rounded up: within a pass some examples have had one visit more than others.
         scale = problem.C / max(-(-recorder.steps // problem.n), 1)
         return total.scaled(scale), Weights(scale * sums.W, scale * sums.theta)
 

@@ -83,28 +83,26 @@ class ParetoPoint:
     result: SBPResult
 
 
-def nu_from_c(problem: KernelProblem, *, tol: float = NuSearch.tol) -> float:
+def nu_from_c(problem: KernelProblem) -> float:
     """The nu whose slack-constrained problem has the solution of this SVM.
 
     Parameters
     ----------
     problem : KernelProblem
         `upper` is C times the weights.
-    tol : float, default=1e-4
-        As in `working_set.solve`.
 
     Raises
     ------
     DataError
         If w = 0 is optimal, where no direction is defined.
     """
-    nu = Duals(problem, NuSearch(tol=tol)).at(1.0).nu
+    nu = Duals(problem).at(1.0).nu
     if math.isinf(nu):
         raise DataError(f"w = 0 is optimal at C={problem.upper.max():g}, so there is no nu; raise C.")
     return nu
 
 
-def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = NuSearch.tol) -> float:
+def c_from_nu(problem: KernelProblem, nu: float) -> float:
     """The least C whose SVM has the solution of the slack-constrained problem at nu; rows keep their relative weights.
 
     Parameters
@@ -113,7 +111,6 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = NuSearch.tol) -
         Only the ratios of `upper` matter.
     nu : float
         Positive.
-    tol : float, default=1e-4
 
     Returns
     -------
@@ -127,7 +124,7 @@ def c_from_nu(problem: KernelProblem, nu: float, *, tol: float = NuSearch.tol) -
         If no C from 1e-12 to 1e12 has this nu: it is too large, or (where the rows cannot be separated) too small. The
         search ends where C has grown a thousandfold without a smaller nu.
     """
-    return Duals(replace(problem, upper=relative_weight(problem)), NuSearch(tol=tol)).of(nu).factor
+    return Duals(replace(problem, upper=relative_weight(problem))).of(nu).factor
 
 
 class Dual(NamedTuple):
@@ -162,6 +159,7 @@ class Duals:
             # The last solution is feasible for a larger C; for a smaller one it is shrunk into its bounds.
             start = None if self._last is None else self._last.coef * min(1.0, factor / self._last.factor)
             result = working_set.solve(problem, tol=self._search.tol, start=start, budget=self._budget)
+            # Half a solution has another nu, which would lead the search astray.
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
@@ -201,6 +199,7 @@ class Duals:
                     f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
                     "kernel that separates them."
                 )
+        # Towards smaller C nu grows without limit, so only the range of C ends this search.
         while excess(low) < 0.0:
             low, high = low - search.step, low
             if first - low > widest:
@@ -210,6 +209,7 @@ class Duals:
 
 def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> tuple[float, float]:
     """|w| and the mean hinge loss of a classifier, by weight."""
+    # Along a path the support vectors change little, so most of their kernel rows are in the cache.
     scores = cached_responses(problem.rows, coef)
     hinge = np.maximum(0.0, 1.0 - problem.y * (scores + intercept))
     return math.sqrt(max(float(coef @ scores), 0.0)), float(problem.upper @ hinge / problem.upper.sum())

@@ -1,0 +1,1 @@
+"""Any classifier that takes weights, trained to a goal."""

@@ -1,0 +1,339 @@
+"""Any classifier that takes weights, trained to a goal: `GoalReduction`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._typing import Bools, Column, Features, Floats, Ints, Table
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import external_rows
+from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
+from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
+from widemargin.estimators.reduction.visits import Placed, ReductionOptions, Visits
+from widemargin.estimators.thresholds.groups import find_groups, group_numbers
+from widemargin.estimators.thresholds.guarantee import refusal_text
+from widemargin.estimators.thresholds.rule import between
+from widemargin.estimators.thresholds.scores import make_splits, row_wise
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
+from widemargin.goals.binding.sources import External
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.rows import length_of
+
+
+@parameters
+class GoalReduction(ThresholdedModel):
+    """Any binary classifier whose `fit` takes weights, trained to a goal.
+
+    Prices on the constraints turn a goal into the cost of each row, and so into a weighted classification that any
+    learner solves: its label is the cheaper one, its weight what the other would cost more. A few such fits, with every
+    threshold of each, show where the prices must be (Algorithm 2 of Goh et al. 2016 with an off-the-shelf learner as
+    in its Appendix F.3). Rates are measured on cross-fitted scores: flexible models look far better on rows that they
+    learned from.
+
+    Parameters
+    ----------
+    estimator : classifier
+        With `decision_function` or `predict_proba`, and with `sample_weight` in `fit`; also a pipeline or a search
+        around one. Clones of it are fitted.
+    goal : Goal or str, default=None
+        What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
+    max_models : int, default=4
+        Most prices to try. Each costs as many fits as there are folds; more than four rarely gain anything.
+    cv : int, splitter or iterable of (train, test), default=3
+        Folds of the rows; with a number they are stratified by label and population. External data sets are split in as
+        many parts.
+    per_population : str, int or list of Population, default=None
+        None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
+        `GoalThresholdClassifier`; `predict` then needs `populations`.
+    randomize : bool, default=False
+        Draw model and threshold for each row by fixed probabilities. The best such lottery over the models visited is
+        found exactly, and nothing that they can do alone is better. Constraints then hold for the expected rates of
+        `predict_randomized`.
+    pos_label : label, default=None
+        The class that rates call positive; None means `classes_[1]`.
+    baselines : dict of str to fitted classifier, default=None
+        Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
+    on_infeasible : {"raise", "warn"}, default="raise"
+        Where no model is found that meets the goal: raise `InfeasibleGoalError`, or warn and keep the nearest.
+    time_budget : float, default=None
+        Seconds after which no further prices are tried.
+    callbacks : sequence of callable, default=None
+        Called with a `Progress` after every price; one that returns True ends the search.
+    random_state : int, RandomState or None, default=None
+        Of the folds, and the default of `predict_randomized`. The estimator's own is its own.
+    n_jobs : int, default=None
+        Folds that are fitted at a time, in processes; None: as `joblib.parallel_config` says, else one.
+    solver_options : ReductionOptions or dict, default=None
+        What few users change.
+
+    Attributes
+    ----------
+    estimator_ : AveragedScorer
+        The fitted models (on all rows) and their shares: one or two, with `randomize=True` all that may be drawn.
+    threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
+        Of the averaged scores.
+    groups_ : tuple of Population or None
+    mixture_weights_ : ndarray of shape (s,) or None
+        With `randomize=True`: the probability of each ticket of the lottery.
+    mixture_models_ : ndarray of shape (s, number of models) or None
+        The shares of the models in the score of each ticket.
+    mixture_thresholds_ : ndarray of shape (s, n_groups) or None
+        The thresholds of each ticket.
+    lagrangian_gap_ : float
+        At most so far is the objective on the cross-fitted rows from that of the best lottery over all models visited
+        and all their thresholds. It says nothing of models that the learner was not asked for: no certificate.
+    n_models_ : int
+        Prices tried.
+    classes_ : ndarray of shape (2,)
+    positive_class_ : label
+    goal_ : Goal
+    goal_report_ : GoalReport
+        The goal on the cross-fitted rows.
+    status_ : str
+        "converged", "infeasible" or "interrupted".
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Both only where the estimator has them.
+
+    See Also
+    --------
+    RateConstrainedClassifier : Linear and kernel models, with a certificate of every convex step.
+    GoalThresholdClassifier : Moves the threshold of a model that you have.
+
+    Notes
+    -----
+    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by
+    the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
+    threshold is carried over, so rates of the final model differ a little from the report's.
+
+    "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
+    the noise of the rates.
+
+    References
+    ----------
+    G. Goh, A. Cotter, M. Gupta, M. Friedlander, "Satisfying Real-world Goals with Dataset Constraints", NIPS 2016.
+    A. Agarwal, A. Beygelzimer, M. Dudik, J. Langford, H. Wallach, "A Reductions Approach to Fair Classification",
+    ICML 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from widemargin import GoalReduction
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=2000) > 0.5).astype(int)
+    >>> goal = "minimize error_rate()\\nsubject to recall() >= 0.8"
+    >>> clf = GoalReduction(DecisionTreeClassifier(max_depth=5, random_state=0), goal, random_state=0).fit(X, y)
+    >>> clf.goal_report_.passed
+    True
+    """
+
+    max_models: kinds.Count = 4
+    cv: Annotated[Any, "cv_object"] = 3
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    solver_options: ReductionOptions | Mapping[str, object] | None = None
+
+    _options = Checked(ReductionOptions)
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_models_": "float s m",
+        "mixture_thresholds_": "any-float s g", "mixture_weights_": "float s",
+    }  # fmt: skip
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(
+        self,
+        X: Features,
+        y: Column,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        external: Mapping[str, External] | None = None,
+    ) -> Self:
+        """Train to the goal.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+            Handed to the estimator as it is; rows are only taken out of it.
+        y : array-like of shape (n,)
+            Two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights >= 0; a row of weight 2 counts as two rows.
+        populations : table with n rows, default=None
+            The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
+            there are looked up in X where it is a data frame.
+        external : dict of str to External, default=None
+            Rows beside these that the goal names by `Population.external(name)`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        GoalError
+            If the goal does not fit the data.
+        DataError
+            If data are missing or of the wrong shape.
+        CapabilityError
+            If the estimator's `fit` takes no weights.
+        InfeasibleGoalError
+            If no model that meets the goal was found, unless `on_infeasible="warn"`.
+        """
+        weight_parameter(self.estimator)
+        budget = budget_of(self.time_budget, self.callbacks)
+        rows, y, _ = self._checked(X, y, sample_weight, populations, external)
+        self._set_classes(y)
+        self.groups_ = None
+        if self.per_population is not None:
+            self.groups_ = find_groups(self.per_population, rows.X, populations, rows.n_rows)
+        tied = self._tie(rows)
+        mass = [np.ones(len(c)) if w is None else w for c, w in zip(tied.cell, tied.row_weight, strict=True)]
+        matrices = [rows.X, *(row_wise(external_rows(rows.external, name)) for name in tied.sources[1:])]
+        fold, n_folds = self._folds(tied, y)
+        learner = CostLearner(self.estimator, self.classes_, self._direction())
+        fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
+        group = self._group_numbers(rows, tied)
+        visits = Visits(tied, fitter, group, len(self.groups_ or ()) or 1, self._options)
+        best = visits.run(int(self.max_models), budget)
+        if self.randomize:
+            self._adopt_lottery(visits)
+        else:
+            self._adopt_average(visits, best)
+        if budget.interrupted:
+            self.status_ = "interrupted"
+        elif budget.exhausted:
+            warn(f"{cause_of(budget)}; the best of {self.n_models_} models is kept.", MarginConvergenceWarning)
+        interrupted(self._options, budget)
+        return self
+
+    def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
+        """The part of each row of each source that holds it out."""
+        rng, cell = check_random_state(self.random_state), tied.cell[0].astype(np.int64)
+
+        def strata(n_folds: int) -> Ints:
+            # Label and populations together; rare combinations are left to their label.
+            _, label = np.unique(y, return_inverse=True)
+            common = np.bincount(cell)[cell] >= n_folds
+            together: Ints = np.where(common, cell + 2, label)
+            rare = np.bincount(together)[together] < n_folds
+            return np.where(rare, label, together) if rare.any() else together
+
+        fold = [np.full(len(y), -1)]
+        splits = make_splits(self.cv, y, rng, strata)
+        for number, (_, held) in enumerate(splits):
+            fold[0][held] = number
+        if (fold[0] < 0).any() or sum(len(held) for _, held in splits) != len(y):
+            raise CapabilityError("cv must hold every row out exactly once, because each row is scored by one model.")
+        fold += [rng.permutation(len(part)) % len(splits) for part in tied.cell[1:]]
+        return fold, len(splits)
+
+    def _adopt_average(self, visits: Visits, best: Placed) -> None:
+        """The best model, or average of two, with its threshold."""
+        medians, met = best.rule.medians, best.rule.met
+        self._fit_chosen(visits, best.average.shares[None])
+        self.threshold_ = self._direction() * (medians if self.groups_ else float(medians[0]))
+        self.mixture_models_: Floats | None = None
+        self.mixture_thresholds_: Floats | None = None
+        self.mixture_weights_: Floats | None = None
+        self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
+        positive = [z > medians[g] for z, g in zip(best.average.scores, visits.group, strict=True)]
+        self._conclude(visits, positive, [row.astype(np.float64) for row in positive], met=met)
+
+    def _adopt_lottery(self, visits: Visits) -> None:
+        """The best lottery over averages and thresholds."""
+        lottery = visits.lottery
+        averages = [visits.averages[k] for k in lottery.model]
+        shares = np.zeros((len(averages), len(visits.cost)))
+        for row, average in zip(shares, averages, strict=True):
+            row[: len(average.shares)] = average.shares
+        self.mixture_models_ = self._fit_chosen(visits, shares)
+        self.threshold_, self.mixture_weights_ = 0.0, lottery.probability
+        candidates = [visits.mixture.models[k] for k in lottery.model]
+        self.mixture_thresholds_ = np.array(
+            [
+                [between(of.scores_of(g), int(of.count[number]), 0.0) for g, number in enumerate(numbers)]
+                for of, numbers in zip(candidates, lottery.numbers, strict=True)
+            ]
+        )
+        met = lottery.violation == 0.0
+        self.lagrangian_gap_ = 0.0 if met else np.nan
+        positive = [
+            self._share_drawn(np.array([average.scores[source] for average in averages]), group)
+            for source, group in enumerate(visits.group)
+        ]
+        self._conclude(visits, [share > 0.5 for share in positive], positive, met=met)
+
+    def _fit_chosen(self, visits: Visits, shares: Floats) -> Floats:
+        """Fit every model that has a share once more, to all rows; the shares of these, shape (s, number of them)."""
+        chosen = np.flatnonzero(shares.any(axis=0))
+        models = [visits.fitter.fitted(visits.cost[k]) for k in chosen]
+        used: Floats = shares[:, chosen]
+        self.estimator_ = AveragedScorer(self.classes_, models, used.mean(axis=0), self._direction())
+        self.n_models_ = len(visits.cost)
+        return used
+
+    def _conclude(self, visits: Visits, positive: Sequence[Bools], shares: Sequence[Floats], *, met: bool) -> None:
+        """Status and report; refuse where the goal is not met."""
+        tied, name = visits.tied, type(self.estimator).__name__
+        self.status_ = "converged" if met else "infeasible"
+        certificate = f"heuristic inner solver ({name}), so nothing is proved of other models"
+        if met:
+            certificate += (
+                f"; at most {self.lagrangian_gap_:.2g} above the best lottery over the {self.n_models_} models visited"
+            )
+        self._report(
+            tied,
+            positive,
+            shares,
+            data_name="training rows (cross-validated)",
+            certificate=certificate,
+            foretell=not self.randomize,
+        )
+        if not met:
+            text = refusal_text(
+                tied, tied.measure(tied.positive_mass(shares)), None, refused="no model found", nearest="the nearest",
+                tried=f"{self.n_models_} models of {name} with every threshold, and averages of two",
+            )  # fmt: skip
+            cure = 'Loosen one of them, use a better estimator, or keep the nearest with on_infeasible="warn".'
+            self._refuse(f"{text} That is no proof: {name} is a heuristic here. {cure}")
+
+    def _share_drawn(self, scores: Floats, group: Ints) -> Floats:
+        """Probability that a row is called positive, shape (n,), from the scores of each ticket, shape (s, n)."""
+        above = scores > np.asarray(self.mixture_thresholds_)[:, group]
+        share: Floats = np.clip(np.asarray(self.mixture_weights_) @ above, 0.0, 1.0)
+        return share
+
+    def decision_function(self, X: Features, populations: Table | None = None) -> Floats:
+        """The averaged score minus `threshold_`, shape (n,); positive means `classes_[1]`.
+
+        With `randomize=True`: by how much the probability of drawing `classes_[1]` exceeds one half.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        populations : table with n rows, default=None
+            With `per_population`: the columns that say which population a row belongs to.
+        """
+        if self.randomize:
+            return np.asarray(self.randomized_proba(X, populations)[:, 1] - 0.5)
+        return super().decision_function(X, populations)
+
+    @available_if(randomizes)  # type: ignore[untyped-decorator]
+    def randomized_proba(self, X: Features, populations: Table | None = None) -> Floats:
+        """Probabilities with which `predict_randomized` names each class, shape (n, 2), columns as `classes_`."""
+        check_is_fitted(self)
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        group = group_numbers(self.groups_, X, populations, length_of(X))
+        positive = self._share_drawn(np.asarray(self.mixture_models_) @ self.estimator_.of_each(X), group)
+        columns = (1.0 - positive, positive) if self._direction() > 0 else (positive, 1.0 - positive)
+        return np.column_stack(columns)

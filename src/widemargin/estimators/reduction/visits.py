@@ -1,0 +1,188 @@
+"""The visits of a reduction: costs at prices, cross-fitted scores of a model, and what all models can do together.
+
+Prices of the constraints turn a goal into the cost of each row; a learner fitted to these costs is one visit; the
+models visited so far say at which prices the next one is worth most (`solvers/thresholds/model_mixture.py`). A few
+visits are enough, because every threshold of every model counts, and so do averages of two models' scores.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from widemargin._typing import Floats, Ints
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import SolverOptions
+from widemargin.estimators.reduction.cost_sensitive import CrossFitter
+from widemargin.estimators.thresholds.rule import Rule, best_rule, sweep_problem
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.solvers.base import Budget
+from widemargin.solvers.thresholds.groups import Candidates
+from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixture
+
+HIGHEST_PRICE = 1e3
+"""Objective per unit of a rate, at which nothing but the constraint counts any more."""
+
+
+@dataclass(frozen=True)
+class ReductionOptions(SolverOptions):
+    """The search of `GoalReduction`.
+
+    Attributes
+    ----------
+    price : float
+        Largest price of a constraint at first: objective per unit of a rate. A higher one wastes the second visit at
+        the end of its range; it is doubled where the goal is not met at it. On Adult .5 came as far with three visits
+        as 2 with four.
+    same_price : float
+        Prices nearer than this to visited ones end the search: the learner would give the same model again.
+    blended : int
+        So many of the best models are averaged in pairs. More cost a sweep a pair and gained nothing on Adult.
+    shares : tuple of float
+        Of the first model in an average of two.
+    on_interrupt : {"raise", "return"}
+        After Ctrl-C, when the best of the models so far is fitted: raise KeyboardInterrupt again, or return.
+    """
+
+    price: float = 0.5
+    same_price: float = 1e-4
+    blended: int = 4
+    shares: tuple[float, ...] = (0.25, 0.5, 0.75)
+    on_interrupt: kinds.OnInterrupt = "raise"
+
+
+@dataclass(frozen=True)
+class Average:
+    """A model, or a weighted mean of the scores of two.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (number of visits,)
+        They sum to 1.
+    scores : list of ndarray of shape (n_s,)
+        For each source: cross-fitted.
+    """
+
+    shares: Floats
+    scores: list[Floats]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An average with its best thresholds; on the cross-fitted scores it has this objective and summed excess."""
+
+    average: Average
+    rule: Rule
+    objective: float
+    violation: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Less violation first, then a lower objective; excesses of rounding count as none."""
+        return (0.0 if self.rule.met else self.violation, self.objective)
+
+
+@dataclass
+class Visits:
+    """A goal on rows, the learner, and every model so far.
+
+    Attributes
+    ----------
+    tied : TiedGoal
+    fitter : CrossFitter
+    group : sequence of ndarray of int64, shape (n_s,)
+        The group of each row that has thresholds of its own.
+    n_groups : int
+    options : ReductionOptions
+    cost : list of list of ndarray
+        What each model was fitted to, for each source.
+    scores : list of list of ndarray
+        Of each model, cross-fitted, for each source.
+    averages : list of Average
+        In the order of the models of `mixture`.
+    lottery : MixedModels
+        The best one over all averages.
+    """
+
+    tied: TiedGoal
+    fitter: CrossFitter
+    group: Sequence[Ints]
+    n_groups: int
+    options: ReductionOptions
+    cost: list[list[Floats]] = field(default_factory=list)
+    scores: list[list[Floats]] = field(default_factory=list)
+    averages: list[Average] = field(default_factory=list)
+    mixture: ModelMixture = field(default_factory=ModelMixture)
+    lottery: MixedModels = field(init=False)
+
+    def run(self, most: int, budget: Budget) -> Placed:
+        """Visit up to so many models, as long as prices change and time is left; the best average."""
+        nobody = [np.zeros(len(cell)) for cell in self.tied.cell]
+        *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
+        prices, highest = np.zeros(len(gamma)), self.options.price
+        visited: list[Floats] = []
+        try:
+            while len(self.cost) < most:
+                visited.append(prices)
+                positive, negative = coef.per_cell(prices)
+                self._visit(positive - negative)
+                solved = self.mixture.solve(highest)
+                while solved.violation > 0.0 and (solved.multipliers >= highest).any() and highest < HIGHEST_PRICE:
+                    highest *= 2.0
+                    solved = self.mixture.solve(highest)
+                prices = solved.multipliers
+                budget.tell("visit", len(self.cost), solved.objective, np.nan, solved.violation)
+                nearest = min(np.abs(prices - other).max(initial=0.0) for other in visited)
+                if budget.exhausted or nearest < self.options.same_price:
+                    break
+        except KeyboardInterrupt:
+            budget.interrupted = True
+            if not self.averages:
+                raise
+        placed = [self._placed(average) for average in self.averages]
+        best = sorted(placed, key=lambda one: one.rank)[: self.options.blended]
+        for one, other in combinations(best, 2):
+            for share in self.options.shares:
+                both = (self._shares_of_all(one.average), self._shares_of_all(other.average))
+                self._take(share * both[0] + (1.0 - share) * both[1])
+                placed.append(self._placed(self.averages[-1]))
+        self.lottery = self.mixture.solve(highest)
+        return min(placed, key=lambda one: one.rank)
+
+    @property
+    def _no_margins(self) -> Floats:
+        return np.zeros(self.tied.n_constraints)
+
+    def _visit(self, change: Floats) -> None:
+        """Fit the learner to the costs by cell, and take its model in."""
+        cost = [
+            change[cell] if weight is None else weight * change[cell]
+            for cell, weight in zip(self.tied.cell, self.tied.row_weight, strict=True)
+        ]
+        scores = self.fitter.scores(cost)
+        self.cost.append(cost)
+        self.scores.append(scores)
+        self._take(np.eye(len(self.cost))[-1])
+
+    def _take(self, shares: Floats) -> None:
+        """Take an average in."""
+        of_source = zip(*self.scores[: len(shares)], strict=True)
+        scores = [np.tensordot(shares, np.array(of_each), 1) for of_each in of_source]
+        z, weight, cell, used, coef, gamma = sweep_problem(self.tied, scores, self._no_margins, for_lp=True)
+        number = np.concatenate(list(self.group))[used]
+        self.mixture.add(Candidates(z, weight, cell, number, self.n_groups, coef, gamma, self.tied.cell_weight))
+        self.averages.append(Average(shares, scores))
+
+    def _shares_of_all(self, average: Average) -> Floats:
+        return np.pad(average.shares, (0, len(self.cost) - len(average.shares)))
+
+    def _placed(self, average: Average) -> Placed:
+        tied = self.tied
+        rule = best_rule(
+            tied, average.scores, self.group, self.n_groups, natural=0.0, margins=self._no_margins, randomize=False
+        )
+        mass = tied.positive_mass([rule.shares(z, g) for z, g in zip(average.scores, self.group, strict=True)])
+        objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+        excess = np.maximum((values - tied.bound) / tied.scale, 0.0)
+        return Placed(average, rule, objective, float(excess.sum()))

@@ -1,0 +1,204 @@
+"""What models with thresholds share: the parameters, the fitted attributes and their report, and predictions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from numbers import Integral
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import get_tags, validation
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metaestimators import available_if
+
+from widemargin._text import listing
+from widemargin._typing import Bools, Classifier, Floats, Ints
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
+from widemargin.estimators._options import parameters
+from widemargin.estimators.thresholds.groups import group_numbers
+from widemargin.estimators.thresholds.scores import raw_scores, row_wise
+from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
+from widemargin.goals import Goal, Population
+from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.sources import external_data, make_sources, positive_class
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.rows import Rows, length_of
+
+
+def randomizes(estimator: "ThresholdedModel") -> bool:
+    """Whether there are random predictions, and if not, why."""
+    if not estimator.randomize:
+        raise AttributeError("the thresholds are fixed ones; set randomize=True for thresholds drawn at random.")
+    return True
+
+
+@parameters
+class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """An inner scorer and the threshold (or one a group of rows) at which a goal is met."""
+
+    estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])] = field(
+        kw_only=False
+    )
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    per_population: Annotated[str | int | Sequence[Population] | None, str, Integral, list, tuple, None] = None
+    randomize: bool = False
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Classifier] | None = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    random_state: kinds.Random = None
+    n_jobs: int | None = None
+
+    # most users of one threshold route populations to fit alone
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator).input_tags
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
+        tags.input_tags.string = inner.string
+        tags.input_tags.categorical = inner.categorical
+        return tags
+
+    def _checked(
+        self, X: Any, y: Any, sample_weight: Any, populations: Any, external: Mapping[str, Rows] | None
+    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:
+        """The rows as they are handed to the estimator, and their labels and weights, which are checked."""
+        X = row_wise(X)
+        y = validation._check_y(y, multi_output=False, estimator=self)
+        validation.check_consistent_length(X, y)
+        if y.shape[0] < 1:
+            raise DataError("X and y hold 0 rows; give rows of both classes.")
+        weight = None
+        if sample_weight is not None:
+            weight = validation._check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        if populations is not None and length_of(populations) != y.shape[0]:
+            raise DataError(
+                f"populations has {length_of(populations)} rows and y {y.shape[0]}; give one row per example."
+            )
+        return Rows(X, y, weight, populations, external=external or {}, baselines=self.baselines or {}), y, weight
+
+    def _tie(self, rows: Rows) -> TiedGoal:
+        """The goal on the rows that thresholds are chosen on."""
+        self.goal_ = as_goal(self.goal)
+        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        sources = make_sources(baselines_used(self.goal_), rows, classes=classes)
+        return bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
+
+    def _group_numbers(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
+        """The group of each row of each source."""
+        numbers = [group_numbers(self.groups_, rows.X, rows.populations, rows.n_rows)]
+        for name in tied.sources[1:]:
+            X, populations = external_rows(rows.external, name), external_data(str(name), rows.external).populations
+            numbers.append(group_numbers(self.groups_, X, populations, length_of(X)))
+        groups = self.groups_ or ()
+        empty = [g.reference for i, g in enumerate(groups) if not (numbers[0] == i).any()]
+        if empty:
+            raise DataError(
+                f"{len(empty)} of {len(groups)} populations have no validation rows to choose a threshold "
+                f"on: {listing(empty, 5)}. Give more rows, or join small populations."
+            )
+        return numbers
+
+    def _report(
+        self, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats], *, data_name: str,
+        certificate: str | None, foretell: bool, notes: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """Measure the decisions on the rows that the thresholds were chosen on; cautions are warned of."""
+        drawn = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
+        self.goal_report_: GoalReport = make_report(
+            tied, positive, positive_class=self.positive_class_, certificate=certificate, status=self.status_,
+            data_name=data_name, ramp=shares if self.randomize else None,
+            notes=(*notes, drawn) if self.randomize else notes, expect=positive if foretell else None,
+        )  # fmt: skip
+        for caution in self.goal_report_.cautions:
+            warn(caution, DoubtfulModelWarning)
+
+    def _refuse(self, message: str) -> None:
+        """Raise or warn where the goal is not met, as `on_infeasible` says."""
+        if self.on_infeasible == "raise":
+            raise InfeasibleGoalError(message)
+        warn(message, GoalWarning)
+
+    def decision_function(self, X: Any, populations: Any = None) -> Floats:
+        """The estimator's score minus `threshold_` (of the row's population), shape (n,); positive means `classes_[1]`.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        populations : table with n rows, default=None
+            With `per_population`: the columns that say which population a row belongs to; those not found there are
+            looked up in X where it is a data frame.
+
+        Raises
+        ------
+        DataError
+            If a row belongs to no population that has a threshold.
+        """
+        scores, group = self._scores_and_groups(X, populations)
+        return np.asarray(scores - np.atleast_1d(self.threshold_)[group], dtype=np.float64)
+
+    def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,); `populations` as in `decision_function`.
+
+        With `randomize=True`: the class that `predict_randomized` names more often, whose rates are not those that the
+        goal was enforced on.
+        """
+        scores = self.decision_function(X, populations)
+        return self._labels(self._direction() * scores > 0.0)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
+        """Accuracy of `predict`."""
+        return float(accuracy_score(y, self.predict(X, populations), sample_weight=sample_weight))
+
+    @available_if(randomizes)  # type: ignore[untyped-decorator]
+    def randomized_proba(self, X: Any, populations: Any = None) -> Floats:
+        """Probabilities with which `predict_randomized` names each class, shape (n, 2), columns as `classes_`.
+
+        A rule of decision, a step function of the score; not an estimate of the class probability.
+        """
+        scores, group = self._scores_and_groups(X, populations)
+        direction = self._direction()
+        above = direction * (scores[:, None] - self.mixture_thresholds_[group]) > 0.0
+        positive = np.clip((above * self.mixture_weights_[group]).sum(axis=1), 0.0, 1.0)
+        columns = (1.0 - positive, positive) if direction > 0 else (positive, 1.0 - positive)
+        return np.column_stack(columns)
+
+    @available_if(randomizes)  # type: ignore[untyped-decorator]
+    def predict_randomized(self, X: Any, random_state: Any = None, populations: Any = None) -> npt.NDArray[Any]:
+        """Labels drawn from `randomized_proba`, shape (n,).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        random_state : int, RandomState or None, default=None
+            None: the estimator's own `random_state`.
+        populations : table with n rows, default=None
+        """
+        return self._drawn(self.randomized_proba(X, populations), random_state)
+
+    def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
+        """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
+        validation.check_is_fitted(self, "threshold_")
+        scores = raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
+        return scores, group_numbers(self.groups_, X, populations, len(scores))
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen by the estimator."""
+        return int(self._of_estimator("n_features_in_"))
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features seen by the estimator."""
+        return np.asarray(self._of_estimator("feature_names_in_"))
+
+    def _of_estimator(self, name: str) -> Any:
+        if not hasattr(vars(self).get("estimator_"), name):
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: its estimator has none.")
+        return getattr(self.estimator_, name)

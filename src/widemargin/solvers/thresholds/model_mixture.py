@@ -1,0 +1,127 @@
+"""Several models of the same rows, each with all its thresholds: their best mixture, and the prices of the constraints.
+
+The reduction of a goal to cost-sensitive learning (Algorithm 2 of Goh et al. with any learner inside; Agarwal et al.
+2018) asks two things of the models visited so far. At which prices of the constraints should the next one be trained?
+And which lottery over them is best? Both are answered by one linear programme,
+
+    min sum_s p_s f_s + rho sum_j x_j   s.t.   sum_s p_s g_sj <= x_j,   sum_s p_s = 1,   p, x >= 0,
+
+in which a column s is a model with a threshold for each group of rows, f_s its objective and g_s the excesses of its
+constraints. Its dual variables are the prices. A model adds as many columns as it has thresholds, so they are
+generated: at given prices one pass over the sorted scores of a model finds its cheapest column.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from scipy.optimize import linprog
+
+from widemargin._typing import Floats, Ints
+from widemargin.solvers.thresholds.groups import Candidates
+from widemargin.solvers.thresholds.mixture import ROUNDING
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
+
+
+@dataclass(frozen=True)
+class MixedModels:
+    """A lottery over models and thresholds.
+
+    Attributes
+    ----------
+    model : ndarray of int64, shape (s,)
+        Number of the model of each ticket.
+    numbers : ndarray of int64, shape (s, n_groups)
+        Its candidate (see `Candidates`) in each group.
+    probability : ndarray of shape (s,)
+        They sum to 1.
+    objective : float
+        Of the lottery.
+    violation : float
+        Sum of the excesses.
+    value : float
+        `objective + rho * violation`; no lottery over the models visited, and so none of them alone, has a smaller one.
+    multipliers : ndarray of shape (m,)
+        Objective per unit of each constraint, at most `rho`.
+    """
+
+    model: Ints
+    numbers: Ints
+    probability: Floats
+    objective: float
+    violation: float
+    value: float
+    multipliers: Floats
+
+
+@dataclass
+class ModelMixture:
+    """The linear programme over the models visited so far.
+
+    Attributes
+    ----------
+    first : int
+        Thresholds of a model to begin with, evenly spaced; others come as they are missed.
+    gap : float
+        By how much a missing column must lower the value to be taken in.
+    rounds : int
+        Most programmes: a guard against cycling by rounding.
+    """
+
+    first: int = 9
+    gap: float = 1e-9
+    rounds: int = 500
+    models: list[Candidates] = field(default_factory=list)
+    _columns: list[tuple[int, Ints]] = field(default_factory=list)
+    _values: list[tuple[float, Floats]] = field(default_factory=list)
+
+    def add(self, model: Candidates) -> None:
+        """Take in a model, at first with a few thresholds from calling nobody positive to calling everybody so."""
+        self.models.append(model)
+        for share in np.linspace(0.0, 1.0, self.first):
+            numbers = [start + round(share * (stop - 1 - start)) for start, stop in pairwise(model.first)]
+            self._take(len(self.models) - 1, np.array(numbers, np.int64))
+
+    def _take(self, number: int, numbers: Ints) -> None:
+        self._columns.append((number, numbers))
+        self._values.append(self.models[number].totals(numbers))
+
+    def solve(self, rho: float) -> MixedModels:
+        """The best lottery where a unit of excess costs `rho`."""
+        m = self.models[0].n_constraints
+        for _ in range(self.rounds):
+            objective = np.array([value for value, _ in self._values])
+            excess = np.array([values for _, values in self._values]).reshape(len(self._values), m)
+            n = len(objective)
+            program = linprog(
+                np.concatenate([objective, np.full(m, rho)]),
+                A_ub=np.hstack([excess.T, -np.eye(m)]) if m else None,
+                b_ub=np.zeros(m) if m else None,
+                A_eq=np.concatenate([np.ones(n), np.zeros(m)])[None],
+                b_eq=[1.0],
+                method="highs",
+            )
+            multipliers = np.clip(-program.ineqlin.marginals, 0.0, rho) if m else np.zeros(0)
+            if not self._missing(multipliers, float(program.eqlin.marginals[0])):
+                break
+        drawn = np.flatnonzero(program.x[:n] > FEASIBLE)
+        share = program.x[drawn] / program.x[drawn].sum()
+        together = share @ excess[drawn]
+        together = np.where(together > ROUNDING, together, 0.0)
+        return MixedModels(
+            np.array([self._columns[k][0] for k in drawn], np.int64),
+            np.array([self._columns[k][1] for k in drawn], np.int64),
+            share, float(share @ objective[drawn]), float(together.sum()), float(program.fun), multipliers,
+        )  # fmt: skip
+
+    def _missing(self, multipliers: Floats, price: float) -> bool:
+        """Take in the cheapest column of each model where it is cheaper than those there are; whether there was one."""
+        known = {(number, numbers.tobytes()) for number, numbers in self._columns}
+        before = len(self._columns)
+        for number, model in enumerate(self.models):
+            prices = model.prices(1.0, multipliers)
+            cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(model.first)], np.int64)
+            cost = model.objective + float(prices[cheapest].sum() + multipliers @ model.excess)
+            if cost < price - self.gap and (number, cheapest.tobytes()) not in known:
+                self._take(number, cheapest)
+        return len(self._columns) > before

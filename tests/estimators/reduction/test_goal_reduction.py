@@ -1,0 +1,284 @@
+"""GoalReduction: any learner with weights to a goal; the lottery over models against all of their thresholds."""
+
+import pickle
+import warnings
+from itertools import product
+
+import joblib
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from widemargin import External, GoalReduction, GoalThresholdClassifier, audit, load_model, save_model
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.linalg.cells import CellCoefficients
+from widemargin.solvers.thresholds.groups import Candidates
+from widemargin.solvers.thresholds.model_mixture import ModelMixture
+
+PARITY = """
+women = population(sex == "F")
+men = population(sex == "M")
+minimize error_rate()
+subject to positive_rate(women) >= 0.8 * positive_rate(men)
+subject to recall() >= 0.5
+"""
+
+
+def make_rows(n=1200, seed=0):
+    """A product of two features decides, which no linear model sees; women score lower on the first."""
+    rng = np.random.default_rng(seed)
+    woman = rng.random(n) < 0.4
+    X = rng.normal(size=(n, 4))
+    X[:, 0] -= 0.7 * woman
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=n) > 0.3).astype(int)
+    return X, y, pa.table({"sex": np.where(woman, "F", "M"), "deployed": (X[:, 0] > 0.5).astype(int)})
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_rows()
+
+
+TREE = DecisionTreeClassifier(max_depth=6, min_samples_leaf=10, random_state=0)
+FAST = RandomForestClassifier(n_estimators=8, max_depth=6, min_samples_leaf=5, random_state=0)
+
+
+@parametrize_with_checks([GoalReduction(LogisticRegression(), max_models=1, cv=2, random_state=0)])
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+# --- what it is for -------------------------------------------------------------------------------------------------
+
+
+def test_trees_are_trained_to_parity_without_knowing_the_group(rows):
+    X, y, table = rows
+    blind = GoalReduction(FAST, PARITY, random_state=0).fit(X, y, populations=table)
+    assert blind.goal_report_.passed
+    assert blind.n_models_ <= 4
+    assert "heuristic inner solver (RandomForestClassifier)" in str(blind.goal_report_)
+    assert 0.0 <= blind.lagrangian_gap_ < 0.03
+    moved = GoalThresholdClassifier(FAST, PARITY, cv=3, random_state=0).fit(X, y, populations=table)
+    assert blind.goal_report_.objective < moved.goal_report_.objective - 0.02  # one threshold of one model is worse
+    Xn, yn, new = make_rows(8000, seed=1)
+    report = audit(blind, PARITY, Xn, yn, populations=new, confidence=None)
+    assert all(item.slack > -0.05 for item in report.constraints)  # the folds' rates are those of new rows, nearly
+    assert report.objective == pytest.approx(blind.goal_report_.objective, abs=0.03)
+
+
+def test_a_threshold_for_each_group_needs_the_group(rows):
+    X, y, table = rows
+    clf = GoalReduction(FAST, PARITY, per_population="sex", random_state=0).fit(X, y, populations=table)
+    assert clf.goal_report_.passed and clf.threshold_.shape == (2,)
+    assert np.isin(clf.predict(X, table), [0, 1]).all()
+    with pytest.raises(DataError, match=r"belong to|no table"):
+        clf.predict(X)
+
+
+def test_the_lottery_is_never_worse_and_meets_the_goal_in_expectation(rows):
+    X, y, table = rows
+    one, drawn = (
+        GoalReduction(TREE, PARITY, randomize=randomize, random_state=0).fit(X, y, populations=table)
+        for randomize in (False, True)
+    )
+    assert drawn.goal_report_.ramp_objective <= one.goal_report_.objective + 1e-9
+    for item in drawn.goal_report_.constraints:
+        assert item.ramp_rate >= item.bound - 1e-6
+    assert drawn.mixture_weights_.sum() == pytest.approx(1.0)
+    share = drawn.randomized_proba(X)
+    assert share.shape == (len(y), 2) and np.allclose(share.sum(axis=1), 1.0)
+    assert (drawn.predict(X) == (share[:, 1] > 0.5)).all()
+    often = np.mean([drawn.predict_randomized(X, seed).mean() for seed in range(20)])
+    assert often == pytest.approx(share[:, 1].mean(), abs=0.01)
+    with pytest.raises(AttributeError):
+        one.randomized_proba(X)
+
+
+def test_churn_on_traffic_without_labels(rows):
+    X, y, _ = rows
+    goal = 'traffic = external()\nminimize error_rate()\nsubject to churn("deployed", traffic) <= 0.05'
+    Xt, _, seen = make_rows(600, seed=2)
+    traffic = External(Xt, deployed=np.asarray(seen["deployed"]))
+    clf = GoalReduction(FAST, goal, random_state=0).fit(X, y, external={"traffic": traffic})
+    assert clf.goal_report_.passed
+    assert (clf.predict(Xt) != np.asarray(seen["deployed"])).mean() < 0.08
+    plain = GoalReduction(FAST, random_state=0).fit(X, y)
+    assert (plain.predict(Xt) != np.asarray(seen["deployed"])).mean() > 0.1
+
+
+def test_without_a_goal_it_is_the_learner_itself(rows):
+    X, y, _ = rows
+    clf = GoalReduction(TREE, max_models=1, random_state=0).fit(X, y)
+    own = clone(TREE).fit(X, y)
+    assert (clf.estimator_.models[0].tree_.threshold == own.tree_.threshold).all()
+
+
+# --- what goes in ---------------------------------------------------------------------------------------------------
+
+LINEAR = 'minimize false_positive_rate()\nsubject to recall() >= 0.7'  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), TREE)),
+        GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+        HistGradientBoostingClassifier(max_iter=5, random_state=0),
+    ],
+)
+def test_estimators_around_estimators(estimator, rows):
+    X, y, _ = rows
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    clf = GoalReduction(estimator, LINEAR, max_models=2, cv=2, random_state=0).fit(frame, y)
+    assert clf.goal_report_.passed
+    assert list(clf.feature_names_in_) == list("abcd") and clf.n_features_in_ == 4
+
+
+def test_a_learner_without_weights_is_refused(rows):
+    X, y, _ = rows
+    for learner in (KNeighborsClassifier(), make_pipeline(StandardScaler(), KNeighborsClassifier())):
+        with pytest.raises(CapabilityError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight"):
+            GoalReduction(learner).fit(X, y)
+
+
+def test_dense_as_sparse_and_words_as_numbers(rows):
+    X, y, _ = rows
+    learner = LogisticRegression(tol=1e-10, max_iter=1000)
+    clf = GoalReduction(learner, LINEAR, random_state=0).fit(X, y)
+    thin = GoalReduction(learner, LINEAR, random_state=0).fit(sp.csr_matrix(X), y)
+    assert thin.decision_function(sp.csr_matrix(X)) == pytest.approx(clf.decision_function(X), abs=1e-4)
+    # the positive class is the first in the alphabet, so every score turns
+    words = GoalReduction(learner, LINEAR, random_state=0, pos_label="a").fit(X, np.where(y == 1, "a", "b"))
+    assert words.goal_report_.passed
+    assert ((words.predict(X) == "a") == (clf.predict(X) == 1)).mean() > 0.99
+
+
+def test_a_weight_of_two_is_two_rows(rows):
+    X, y, _ = (part[:300] for part in rows)
+    rng = np.random.default_rng(0)
+    weight, part = rng.integers(1, 3, 300), rng.integers(0, 2, 300)
+    learner = LogisticRegression(tol=1e-12, max_iter=1000)
+    weighted = GoalReduction(learner, LINEAR, cv=PredefinedSplit(part)).fit(X, y, sample_weight=weight)
+    again = np.repeat(np.arange(300), weight)
+    repeated = GoalReduction(learner, LINEAR, cv=PredefinedSplit(part[again])).fit(X[again], y[again])
+    assert weighted.goal_report_.objective == pytest.approx(repeated.goal_report_.objective, abs=1e-9)
+    assert weighted.decision_function(X) == pytest.approx(repeated.decision_function(X), abs=1e-5)
+
+
+def test_folds_side_by_side_give_the_same_model(rows):
+    X, y, table = rows
+    one = GoalReduction(TREE, PARITY, max_models=2, random_state=0).fit(X, y, populations=table)
+    with joblib.parallel_config("threading", n_jobs=2):
+        two = GoalReduction(TREE, PARITY, max_models=2, random_state=0).fit(X, y, populations=table)
+    assert (one.decision_function(X) == two.decision_function(X)).all()
+
+
+# --- how it ends ----------------------------------------------------------------------------------------------------
+
+
+def test_a_goal_out_of_reach_is_refused_as_unproved(rows):
+    X, y, _ = rows
+    goal = "subject to recall() >= 0.97\nsubject to precision() >= 0.97"
+    with pytest.raises(InfeasibleGoalError, match=r"no model found meets the goal.*That is no proof"):
+        GoalReduction(TREE, goal, random_state=0).fit(X, y)
+    with pytest.warns(GoalWarning, match="no model found"):
+        kept = GoalReduction(TREE, goal, random_state=0, on_infeasible="warn").fit(X, y)
+    assert kept.status_ == "infeasible" and np.isnan(kept.lagrangian_gap_)
+    assert not kept.goal_report_.passed
+
+
+def test_costs_that_leave_nothing_to_learn(rows):
+    """Everybody is to be called positive: no learner can be asked, and none is needed."""
+    X, y, _ = rows
+    clf = GoalReduction(TREE, "minimize false_negative_rate()", random_state=0).fit(X, y)
+    assert clf.predict(X).all() and clf.goal_report_.objective == 0.0
+
+
+def test_callbacks_and_interrupts_keep_the_best_so_far(rows):
+    X, y, table = rows
+    told = []
+    clf = GoalReduction(TREE, PARITY, random_state=0, callbacks=[lambda p: told.append(p.stage) or True])
+    with pytest.warns(MarginConvergenceWarning, match="stopped by a callback; the best of 1 models"):
+        clf.set_params(on_infeasible="warn").fit(X, y, populations=table)
+    assert told == ["visit"] and clf.n_models_ == 1
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    options = {"on_interrupt": "return"}
+    clf = GoalReduction(TREE, LINEAR, random_state=0, callbacks=[interrupt], solver_options=options)
+    with pytest.warns(MarginConvergenceWarning, match="interrupted"):
+        clf.fit(X, y)
+    assert clf.status_ == "interrupted" and clf.predict(X).any()
+
+
+def test_saved_and_read_again(rows, tmp_path):
+    X, y, table = rows
+    for randomize, groups in product((False, True), (None, "sex")):
+        learner = make_pipeline(StandardScaler(), LogisticRegression())
+        clf = GoalReduction(learner, PARITY, per_population=groups, randomize=randomize, max_models=3, cv=2,
+                            on_infeasible="warn", random_state=0)  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf.fit(X, y, populations=table)
+        save_model(clf, tmp_path / "model.skops")
+        asked = (X, table) if groups else (X,)
+        for back in (load_model(tmp_path / "model.skops"), pickle.loads(pickle.dumps(clf))):
+            assert (back.decision_function(*asked) == clf.decision_function(*asked)).all()
+            assert str(back.goal_report_) == str(clf.goal_report_)
+
+
+# --- the linear programme over models -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_lottery_is_the_best_over_all_thresholds_of_all_models(seed):
+    """Every combination of thresholds of every model as a column of one linear programme."""
+    rng = np.random.default_rng(seed)
+    n, k, m, n_groups, n_models, rho = 12, 4, 2, 1 + seed % 2, 3, [0.2, 1.0, 20.0][seed % 3]
+    weight, cell, group = (
+        rng.integers(1, 4, n) / 2.0,
+        rng.integers(0, k, n).astype(np.int32),
+        rng.integers(0, n_groups, n),
+    )
+    alpha0, beta0 = rng.random(k), rng.random(k)
+    value = rng.normal(size=(k, m))
+    coef = CellCoefficients(
+        alpha0,
+        beta0,
+        np.arange(0, k * m + 1, m, dtype=np.int32),
+        np.tile(np.arange(m, dtype=np.int32), k),
+        value.ravel(),
+    )
+    cell_weight = np.bincount(cell, weight, k)
+    gamma = rng.normal(size=m)
+    mixture, columns = ModelMixture(), []
+    for _ in range(n_models):
+        model = Candidates(rng.integers(-3, 4, n) / 2.0, weight, cell, group, n_groups, coef, gamma, cell_weight)
+        mixture.add(model)
+        ranges = [range(model.first[g], model.first[g + 1]) for g in range(n_groups)]
+        columns += [model.totals(np.array(numbers)) for numbers in product(*ranges)]
+    objective, excess = np.array([c[0] for c in columns]), np.array([c[1] for c in columns])
+    whole = linprog(
+        np.concatenate([objective, np.full(m, rho)]), A_ub=np.hstack([excess.T, -np.eye(m)]), b_ub=np.zeros(m),
+        A_eq=np.concatenate([np.ones(len(columns)), np.zeros(m)])[None], b_eq=[1.0],
+    )  # fmt: skip
+    best = mixture.solve(rho)
+    assert best.value == pytest.approx(whole.fun, abs=1e-7)
+    assert best.probability.sum() == pytest.approx(1.0)
+    assert best.objective + rho * best.violation == pytest.approx(whole.fun, abs=1e-6)
+    # weak duality at the prices: no column costs less than the value
+    assert (objective + excess @ best.multipliers).min() == pytest.approx(best.value, abs=1e-6)
