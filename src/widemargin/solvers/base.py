@@ -85,14 +85,17 @@ class Budget:
     @contextmanager
     def part(self, remaining: int) -> Iterator["Budget"]:
         """What one of the parts that remain may take: an equal share of the time left. To stop it stops the whole."""
+        # What a part leaves unused is shared among those that follow it.
         seconds = None if self.seconds is None else max(0.0, self.seconds - self.elapsed) / remaining
         share = replace(self, seconds=seconds, started=time.perf_counter())
         yield share
+        # The end of a part's own time is not the end of the whole, so its clock stays behind.
         self.stopped, self.interrupted = share.stopped, share.interrupted
 
     def tell(self, stage: str, iteration: int, objective: float, gap: float, violation: float) -> None:
         """Call every callback."""
         for callback in self.callbacks:
+            # Only True stops: callbacks that return something by accident, such as None or a number, do not.
             if callback(Progress(stage, iteration, objective, gap, violation, self.elapsed)) is True:
                 self.stopped = True
 
@@ -153,6 +156,7 @@ class Recorder(Generic[Point]):
 
     def offer(self, primal: float, point: Point) -> bool:
         """Keep a copy of a point if its objective is the least so far; whether it was."""
+        # Asked this way round, a NaN is never the best; of equals the later one has converged further.
         if not primal <= self.primal:
             return False
         self.primal, self.point = primal, self._copy(point)

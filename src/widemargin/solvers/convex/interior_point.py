@@ -96,7 +96,7 @@ def solve(
     ----------
     sub : ConstrainedHinge
     tol : float, default=1e-4
-        Relative duality gap to reach (see `recorder.relative_gap`).
+        Relative duality gap to reach (see `solvers.base.relative_gap`).
     start : ConvexState, optional
         Warm start; only `w`, `b` and `v` are used, the rows are centred anew around them.
     rho : float, default=inf

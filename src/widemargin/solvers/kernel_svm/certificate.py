@@ -62,6 +62,7 @@ def certified(
             primal = result.primal + doubt * _leverage(problem, coef, scores + result.intercept, doubt)
             return replace(result, primal=primal, violation=violation)
     scores = responses(exact(np.arange(n)), coef)
+    # Other scores have another best bias; with the old one the primal value would be larger than it need be.
     intercept = problem.optimal_bias(scores)
     primal, dual, violation = problem.values(coef, scores, intercept)
     return replace(result, intercept=intercept, primal=primal, dual=dual, violation=violation, scores=scores)
@@ -73,10 +74,12 @@ def _largest_error(
     """The largest error of the scores of `count` rows, as far as it can matter."""
     coef, n, gradient = result.coef, problem.n_rows, problem.y - scores
     lower, upper = problem.bounds()
+    # Half of the rows speak for all, the other half are those whose gradients decide the violation on either side.
     some = np.random.default_rng(0).choice(n, count // 2, replace=False)
     up = np.argpartition(np.where(coef < upper, -gradient, np.inf), count // 4)[: count // 4]
     down = np.argpartition(np.where(coef > lower, gradient, np.inf), count // 4)[: count // 4]
     rows, support = np.unique(np.concatenate((some, up, down))), np.flatnonzero(coef)
+    # The matrix in double precision holds the compared rows and the support vectors, and nothing of the rest.
     both, right = np.union1d(rows, support), np.zeros(rows.shape[0])
     matrix = exact(both)
     matrix.add(np.searchsorted(both, support), coef[support], right, np.searchsorted(both, rows))
@@ -94,6 +97,7 @@ def _leverage(problem: KernelProblem, coef: Floats, responses: Floats, doubt: fl
     """
     excess = 1.0 - problem.y * responses
     a = np.abs(coef)
+    # Beyond its margin a row has no loss, and only its coefficient weighs its score.
     derivative = np.where(excess > 0.0, problem.upper - a, a)
     at_kink = np.abs(excess) <= doubt
     return float(np.where(at_kink, np.maximum(problem.upper - a, a), derivative).sum())
