@@ -197,7 +197,8 @@ def _too_few_rows(rate: Rate, table: RateTable, least: int) -> tuple[str, str] |
         return None
     name = "everyone" if population == EVERYONE else population.reference
     short_name = "everyone" if population == EVERYONE else population.name or name
-    where, cells = table.space.titles[population.source], table.space.parts[population.source]
+    cells = table.space.parts[population.source]
+    where = cells.title
     part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
     if in_population == 0:
         unknown = cells.unknown[population.rows]

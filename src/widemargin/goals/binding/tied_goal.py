@@ -216,7 +216,9 @@ class TiedGoal:
         parts = zip(self.sources, self.cell, self.row_weight, self.repeats, positive, strict=True)
         for name, cell, weight, repeats, share in parts:
             if share.shape != cell.shape:
-                raise DataError(f"{self.space.titles[name]}: {len(cell)} rows and predictions of shape {share.shape}.")
+                raise DataError(
+                    f"{self.space.parts[name].title}: {len(cell)} rows and predictions of shape {share.shape}."
+                )
             positive_weight = share if weight is None else weight * share
             if repeats is not None:
                 positive_weight = repeats.count * positive_weight
@@ -306,8 +308,8 @@ def _defined(
         if item.denominator is not None and item.denominator not in owner:
             alpha, beta = table.weighted(item.denominator)
             least, most = (bound(alpha, beta) @ table.space.weight for bound in (np.minimum, np.maximum))
-            # That of f_beta holds all positive rows, whatever is predicted.
-            if least + item.denominator.constant <= TOLERANCE * most:
+            # That of f_beta holds all positive rows, whatever is predicted, and one that is always zero keeps no bound.
+            if most > 0.0 and least + item.denominator.constant <= TOLERANCE * most:
                 owner[item.denominator] = j
     if not owner:
         return DefinedRatios((), coefficients, np.zeros(0), np.zeros(0))
