@@ -163,7 +163,7 @@ class TiedGoal:
     table : RateTable
     space : CellSpace
     has_objective : bool
-        False where the objective needs labels that are not there (`bind(..., need_objective=False)`); its coefficients
+        False where the objective needs labels that are not there (`bind(..., for_training=False)`); its coefficients
         are then 0 and it measures as NaN.
     defined : DefinedRatios
         What keeps constraints from being undefined.
@@ -255,6 +255,8 @@ def assemble(
     table: RateTable,
     sources: Sequence[Source],
     objective: Linear,
+    *,
+    for_training: bool,
 ) -> TiedGoal:
     """Coefficients >= 0 with one zero in every pair, the constants in the bounds.
 
@@ -294,7 +296,7 @@ def assemble(
         coefficients, sign * np.array([item.bound for item in cleared]) - shared, constant,
         scale, table, space, tuple(source.repeats for source in sources),
         tuple(source.n_rows if source.repeats is None else int(source.repeats.count.sum()) for source in sources),
-        bool(objective.terms), _defined(cleared, coefficients, table, sources),
+        bool(objective.terms), _defined(cleared if for_training else (), coefficients, table, sources),
     )  # fmt: skip
 
 
