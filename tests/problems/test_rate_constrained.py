@@ -103,7 +103,13 @@ def test_ramp_and_hard_values_follow_the_definition(seed: int) -> None:
         weight = np.concatenate([data.weight])
         positive = float(weight @ p[None])  # the denominator of precision
         units = np.where(IS_RATIO, positive, 1.0)
-        np.testing.assert_allclose(-excess * problem.constraint_scale, slack * units, rtol=0, atol=1e-9)
+        excess *= problem.constraint_scale
+        np.testing.assert_allclose(-excess[: problem.n_asked], slack * units, rtol=0, atol=1e-9)
+        # After the goal's own: half a row of the least weight in the denominators of the 80% rule and of precision.
+        of_men = np.where(data.sex == "M", weight, 0.0) / weight[data.sex == "M"].sum()
+        denominators = float(of_men @ p[None]), positive
+        least = 0.5 * of_men[of_men > 0.0].min(), 0.5 * weight.min()
+        np.testing.assert_allclose(excess[problem.n_asked :], np.subtract(least, denominators), rtol=0, atol=1e-9)
 
 
 def test_scales_make_the_objective_sum_to_one_and_constraints_rates() -> None:
@@ -113,7 +119,10 @@ def test_scales_make_the_objective_sum_to_one_and_constraints_rates() -> None:
     spread = np.zeros(problem.n_constraints)
     sizes = np.abs(coef.alpha - coef.beta) * np.repeat(problem.cell_weight, np.diff(coef.indptr))
     np.add.at(spread, coef.column, sizes)
-    assert np.all((spread > 0.2) & (spread < 5.0))
+    assert np.all((spread > 0.2)[: problem.n_asked] & (spread < 5.0)[: problem.n_asked])
+    # An empty denominator counts as 5%.
+    none_positive = problem.values(np.zeros_like(problem.cell_weight))[1]
+    np.testing.assert_allclose(none_positive[problem.n_asked :], [0.05, 0.05], rtol=1e-9)
 
 
 @given(seed=st.integers(0, 500))
@@ -198,7 +207,7 @@ def test_cells_that_no_constraint_touches_are_merged_by_their_objective() -> Non
 
 def test_tightened_lowers_the_bounds_only() -> None:
     problem = build(Data(1))
-    by = np.arange(5) / 100.0
+    by = np.arange(problem.n_constraints) / 100.0
     z = problem.scores(np.ones(3), 0.0)
     before, after = problem.values(problem.ramp_mass(z)), problem.tightened(by).values(problem.ramp_mass(z))
     assert before[0] == after[0]
@@ -243,10 +252,8 @@ def test_constant_start_is_the_best_constant(rho: float, seed: int) -> None:
 
 def test_multipliers_in_the_units_of_the_goal() -> None:
     problem = build(Data(0))
-    v = np.arange(1.0, 6.0)
-    np.testing.assert_allclose(
-        problem.multipliers_to_goal(v) * problem.constraint_scale / problem.objective_scale, v, rtol=1e-14
-    )
+    v, scale = np.arange(1.0, 8.0), problem.constraint_scale[:5]
+    np.testing.assert_allclose(problem.multipliers_to_goal(v) * scale / problem.objective_scale, v[:5], rtol=1e-14)
 
 
 def test_a_problem_with_some_constraints_and_one_of_them_as_objective() -> None:

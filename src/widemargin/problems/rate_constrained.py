@@ -113,6 +113,9 @@ class RateConstrainedProblem(_Weighted):
         Whole weight of each cell.
     objective_scale : float
     constraint_scale : ndarray of shape (m,)
+    owner : tuple of int
+        The last constraints, as many as there are numbers here, keep those of these numbers from being undefined; the
+        others are the goal's own.
     cell_count : ndarray of int64, shape (k,)
         Rows of each cell where they are in blocks; else empty.
     variant : tuple of (method, arguments)
@@ -122,8 +125,14 @@ class RateConstrainedProblem(_Weighted):
     cell_weight: Floats
     objective_scale: float
     constraint_scale: Floats
+    owner: tuple[int, ...] = ()
     cell_count: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     variant: Variant = ()
+
+    @property
+    def n_asked(self) -> int:
+        """Number of the goal's own constraints."""
+        return self.n_constraints - len(self.owner)
 
     def over(self, rows: BlockedRows, cell_count: Ints) -> "RateConstrainedProblem":
         """The same problem over rows in blocks, `cell_count[c]` of them in cell c."""
@@ -210,8 +219,8 @@ class RateConstrainedProblem(_Weighted):
 
         None where the two goals look at the cells in different ways, so that the rows have to be merged anew.
         """
-        kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
-        other = _kinds(before.coefficients, before.cell_weight)[0]
+        kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
+        other = _kinds(before.defined.coefficients, before.cell_weight)[0]
         alike = kind is other if kind is None or other is None else np.array_equal(kind, other)
         if not alike:
             return None
@@ -220,7 +229,7 @@ class RateConstrainedProblem(_Weighted):
     def unconstrained(self) -> "RateConstrainedProblem":
         """The same problem without constraints."""
         return replace(
-            self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0),
+            self, coef=self.coef.without_constraints(), gamma=np.zeros(0), constraint_scale=np.zeros(0), owner=(),
             variant=(*self.variant, ("unconstrained", ())),
         )  # fmt: skip
 
@@ -237,7 +246,7 @@ class RateConstrainedProblem(_Weighted):
             coef, scale = coef._replace(alpha0=alpha / size, beta0=beta / size), size
         return replace(
             self, coef=coef, gamma=self.gamma[chosen], constraint_scale=self.constraint_scale[chosen],
-            objective_scale=scale, variant=(*self.variant, ("restricted", (tuple(kept), objective))),
+            objective_scale=scale, owner=(), variant=(*self.variant, ("restricted", (tuple(kept), objective))),
         )  # fmt: skip
 
     def constant_start(self, rho: float) -> float:
@@ -263,14 +272,15 @@ class RateConstrainedProblem(_Weighted):
         return 0.5 - float(shares[chosen])
 
     def multipliers_to_goal(self, multipliers: Floats) -> Floats:
-        """Multipliers in the tied goal's units: objective per unit of its bounds."""
-        return multipliers * self.objective_scale / self.constraint_scale
+        """Multipliers of the goal's own constraints in its units: objective per unit of its bounds."""
+        asked = slice(self.n_asked)
+        return multipliers[asked] * self.objective_scale / self.constraint_scale[asked]
 
 
 def build_problem(
     tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True, merge: bool = True
 ) -> RateConstrainedProblem:
-    """Marry a tied goal to its rows.
+    """Marry a tied goal to its rows, with the bounds that keep its ratios from being undefined after its own.
 
     Parameters
     ----------
@@ -287,7 +297,7 @@ def build_problem(
     -------
     RateConstrainedProblem
     """
-    kind, coef, cell_weight = _kinds(tied.coefficients, tied.cell_weight)
+    kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
     for X, cell, weight in zip(matrices, tied.cell, tied.row_weight, strict=True):
         seen = cell if kind is None else kind[cell]
@@ -316,14 +326,16 @@ def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
     objective_scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight)
     if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
         objective_scale = 1.0
-    scale = np.asarray(tied.scale, dtype=np.float64)
+    scale = np.concatenate([tied.scale, tied.defined.scale])
     scaled = coef._replace(
         alpha0=coef.alpha0 if objective_scale == 1.0 else coef.alpha0 / objective_scale,
         beta0=coef.beta0 if objective_scale == 1.0 else coef.beta0 / objective_scale,
         value=coef.value if (scale == 1.0).all() else coef.value / scale[coef.column],
     )
-    gamma = np.asarray(tied.bound, dtype=np.float64) / scale
-    return {"coef": scaled, "gamma": gamma, "objective_scale": objective_scale, "constraint_scale": scale}
+    return {
+        "coef": scaled, "gamma": np.concatenate([tied.bound, tied.defined.bound]) / scale,
+        "objective_scale": objective_scale, "constraint_scale": scale, "owner": tied.defined.owner,
+    }  # fmt: skip
 
 
 def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCoefficients, Floats]:

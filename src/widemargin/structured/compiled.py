@@ -1,7 +1,7 @@
 """What a compiled argmax knows of a model, and the arrays it works in.
 
 A model that the compiled loops serve describes itself by one `Structure`; labels are int64 arrays: 0/1 per label, the
-state of every step, or one class. `structured._loops.argmax.argmax` answers from these alone, so a whole pass of a
+state of every step, or one class. `structured.oracles.argmax.argmax` answers from these alone, so a whole pass of a
 learner can be compiled, once for all models.
 """
 
@@ -305,7 +305,7 @@ class Desk:
         self.owner: object = None
 
     def work(self, n_rows: int) -> Work:
-        """Arrays for an example of that many rows; whoever changes them calls himself the owner."""
+        """Arrays for an example of that many rows. Who writes to them sets `owner`: to None where nobody reads on."""
         # Twice as much as before at least, so that examples of growing length seldom need new arrays.
         if self._work is None or n_rows > self._rows:
             self._rows = max(n_rows, 2 * self._rows)

@@ -33,7 +33,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """SVM with a Gaussian kernel, approximated by random Fourier features, for two classes and without a bias.
 
     Minimises `1/2 |w|^2 + C sum_i s_i max(0, 1 - y_i <w, P(x_i)>)` over the features P of
-    `kernels.feature_maps.FourierPairs`, by dual coordinate ascent (`solvers.sdca`).
+    `kernels.feature_maps.FourierPairs`, by dual coordinate ascent (`solvers.paper_nest.sdca`).
 
     Parameters
     ----------

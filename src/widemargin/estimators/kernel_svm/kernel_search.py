@@ -5,8 +5,8 @@
         for each fold: for C in increasing order:
             solve on the other folds, from the solution of the last C
 
-Every solution has its nu, the mean hinge loss divided by |w| (`solvers.nu_path`). With nus in the place of Cs a fold
-goes up in C to each of them, and takes the SVM that has this nu.
+Every solution has its nu, the mean hinge loss divided by |w| (`batch_perceptron.nu_path`). With nus in the place of Cs
+a fold goes up in C to each of them, and takes the SVM that has this nu.
 """
 
 import copy

@@ -24,7 +24,7 @@ from widemargin.estimators.feature_scales import warn_of_tiny_features
 from widemargin.estimators.feature_space import ColumnSpace, MappedSpace, SpaceParameters, make_space
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.blocks import BlockTraining
-from widemargin.estimators.rate_constrained.outcome import find_out, off_zero
+from widemargin.estimators.rate_constrained.outcome import find_out
 from widemargin.estimators.rate_constrained.proof import keep_rows, refuse_unprovable, train_validated
 from widemargin.estimators.rate_constrained.ramp_model import RampModel
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
@@ -264,8 +264,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             if proving is None:
                 trained = steps.train(tied, space, plan, budget, start=start)
                 scores_at = partial(self._scores_at, space, tied.matrices)
-                if self.enforce == "deterministic" and plan.fit_intercept and trained.met:
-                    trained = off_zero(trained, tied.tied, lambda model: scores_at(model.w, model.b))
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
                     trained, self.goal_report_, self.enforce, lambda w, b: self._measured(tied.tied, scores_at(w, b))

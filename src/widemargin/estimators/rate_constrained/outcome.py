@@ -1,7 +1,7 @@
 """What is said of how training ended: certificate, a bound on new rows without any held out, why a goal is missed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,11 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.distributed.blocks import BlockedRows
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
-from widemargin.estimators.thresholds.rule import choose_threshold
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.problems.generalization import capacity, datasets_of, violation_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
-from widemargin.solvers.ramp.pool import Candidate
 from widemargin.solvers.ramp.tightening import at_limit
 
 
@@ -42,25 +40,6 @@ def certificate_text(trained: Trained) -> str:
         if changes:
             step += f", whose bounds were {' and '.join(changes)} so that the enforced rates meet yours"
     return f"gap {solution.subproblem.gap:.1e} of {step} ({point}); the ramp problem is solved locally"
-
-
-def off_zero(trained: Trained, tied: TiedGoal, scores_of: Callable[[Candidate], Sequence[Floats]]) -> Trained:
-    """The best model of the pool at a threshold without zero denominators, where the model found has one.
-
-    The descent sees cleared forms, which "nobody is selected" satisfies; the report calls it undefined and not met.
-    """
-    if not tied.measure(tied.positive_mass([z > 0.0 for z in scores_of(trained.best)])).undefined.any():
-        return trained
-    moved: list[Candidate] = []
-    for model in trained.search.pool.members:
-        scores = scores_of(model)
-        nearest = choose_threshold(tied, scores, 0.0, np.zeros(tied.n_constraints))
-        if nearest.met:
-            mass = tied.positive_mass([z > nearest.threshold for z in scores]).astype(np.float64)
-            how = "the bias was moved afterwards, so that no denominator is zero"
-            moved.append(model.moved_to(model.w, model.b + nearest.threshold, trained.problem.values(mass), how))
-    best = min(moved, key=lambda model: model.objective, default=trained.best)
-    return replace(trained, search=replace(trained.search, best=best))
 
 
 def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) -> list[Floats]:
@@ -175,7 +154,8 @@ class Infeasibility:
     ramp_violations : dict of str to float or None
         The same for `predict_randomized`, in expectation.
     conflict : tuple of str
-        Constraints that cannot all be met: by proof where `proved`, else as far as the searches found.
+        Constraints that cannot all be met: by proof where `proved`, else as far as the searches found. That a ratio has
+        to be defined may be one of them, "denominator of ... > 0".
     irreducible : bool
         Whether for each of them the others can be met together: by a model that was found, or, where `proved`, by some
         classifier, which need not be linear.
@@ -229,17 +209,22 @@ def find_out(
         item.label: None if item.ramp_slack is None else -item.ramp_slack for item in items if not item.ramp_met
     }
     if diagnosis is None:
-        limit = at_limit(trained.solution)
+        limit = at_limit(trained.solution)[: len(items)]
         pulling = [item.label for item, end, miss in zip(items, limit, missed, strict=True) if end or miss]
         return Infeasibility(hard_ones, soft_ones, tuple(pulling))
-    values, bounds = {}, {}
+    values, bounds, owner = {}, {}, trained.problem.owner
     for j, models in diagnosis.nearest.items():
+        if j >= len(items):  # of a denominator there is no value to tell, it is zero
+            continue
         # The best by the constraint's own units: of ratios the cleared form, which is searched by, ranks otherwise.
         reached = [at for at in (measured(w, b) for w, b in models) if not at.undefined[j]]
         if reached:
             at = max(reached, key=lambda at: float(at.slack[j]))
             values[items[j].label], bounds[items[j].label] = float(at.value[j]), float(at.bound[j])
-    conflict = tuple(items[j].label for j in diagnosis.conflict)
+    conflict = tuple(
+        items[j].label if j < len(items) else f"denominator of {items[owner[j - len(items)]].label} > 0"
+        for j in diagnosis.conflict
+    )
     return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, bounds)
 
 

@@ -145,7 +145,7 @@ class GoalSeries:
         convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
         found: Enforced | None = None
-        if before is not None and before.n_constraints == problem.n_constraints:
+        if before is not None and before.n_constraints == problem.n_asked:
             # The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias
             # hides it. The penalty does not: a neighbour will need it too.
             state = self._state
@@ -163,7 +163,7 @@ class GoalSeries:
             found = cold if found is None or cold.best.beats(found.best) else found
         trained = steps.Trained(found, problem, steps.result_status(found.best, self.budget), tuple(solver.used))
         last = trained.solution
-        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_constraints)
+        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked)
         self._tied, self._state = tied, convex.last
         return trained
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,13 @@ from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.language.constraints import ClearedConstraint, Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear
-from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable, constraint_standing, form_value
+from widemargin.goals.measuring.rates_of_predictions import (
+    TOLERANCE,
+    Measured,
+    RateTable,
+    constraint_standing,
+    form_value,
+)
 from widemargin.linalg.cells import CellCoefficients
 
 __all__ = ["Dropped", "Predictions", "TiedConstraint", "TiedGoal", "assemble", "dropped_texts"]
@@ -91,6 +97,35 @@ def dropped_texts(dropped: Sequence[Dropped]) -> list[str]:
     ]
 
 
+MISSING_DENOMINATOR = 0.05
+"""Excess, in rates, that an empty denominator counts as: far above what a search takes for met, so that it is repaired,
+and small beside what a model may miss other bounds by."""
+
+LIGHT = 0.1
+"""Rows of less than this share of the mean weight in a denominator do not keep it from being empty by themselves."""
+
+
+class DefinedRatios(NamedTuple):
+    """A bound for each denominator that can be zero: `-denominator <= -least`, beside the constraints of the user.
+
+    The cleared form of a ratio holds where its denominator is zero, and the ratio is undefined there, which is not met.
+    So whoever trains asks for half a row of the smallest weight in every denominator, too. Who measures asks nothing.
+
+    Attributes
+    ----------
+    owner : tuple of int
+        Number of the first constraint with each of the h denominators.
+    coefficients : CellCoefficients
+        Of the m constraints, and of these as numbers m to m + h - 1.
+    bound, scale : ndarray of shape (h,)
+    """
+
+    owner: tuple[int, ...]
+    coefficients: CellCoefficients
+    bound: Floats
+    scale: Floats
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class TiedGoal:
     """A goal on data: n rows in k cells, m constraints.
@@ -130,6 +165,8 @@ class TiedGoal:
     has_objective : bool
         False where the objective needs labels that are not there (`bind(..., need_objective=False)`); its coefficients
         are then 0 and it measures as NaN.
+    defined : DefinedRatios
+        What keeps constraints from being undefined.
     """
 
     goal: Goal
@@ -149,6 +186,7 @@ class TiedGoal:
     repeats: tuple[Repeats | None, ...]
     n_rows: tuple[int, ...]
     has_objective: bool
+    defined: "DefinedRatios"
 
     @property
     def n_constraints(self) -> int:
@@ -232,6 +270,7 @@ def assemble(
     # A constraint `>=` is the constraint `<=` of its negative.
     sign = np.array([1.0 if item.sense == "<=" else -1.0 for item in cleared])
     entries, shared, spread = _entries(table, sign, table.factors([item.form for item in cleared]))
+    coefficients = CellCoefficients(alpha0, beta0, *entries)
     scale = np.ones(len(cleared))
     for j, item in enumerate(cleared):
         if item.ratio is not None:
@@ -250,11 +289,52 @@ def assemble(
         tuple(part.cell + np.int32(start) if (start := space.start[name]) else part.cell
               for name, part in space.parts.items()),
         tuple(source.weight for source in sources), space.weight, space.count,
-        CellCoefficients(alpha0, beta0, *entries), sign * np.array([item.bound for item in cleared]) - shared, constant,
+        coefficients, sign * np.array([item.bound for item in cleared]) - shared, constant,
         scale, table, space, tuple(source.repeats for source in sources),
         tuple(source.n_rows if source.repeats is None else int(source.repeats.count.sum()) for source in sources),
-        bool(objective.terms),
+        bool(objective.terms), _defined(cleared, coefficients, table, sources),
     )  # fmt: skip
+
+
+def _defined(
+    cleared: Sequence[ClearedConstraint], coefficients: CellCoefficients, table: RateTable, sources: Sequence[Source]
+) -> DefinedRatios:
+    """A bound for each denominator that some predictions make zero, beside the coefficients of the constraints."""
+    # Constraints may share a denominator: in a bundle one rate stands below many others.
+    owner: dict[Linear, int] = {}
+    for j, item in enumerate(cleared):
+        if item.denominator is not None and item.denominator not in owner:
+            alpha, beta = table.weighted(item.denominator)
+            least, most = (bound(alpha, beta) @ table.space.weight for bound in (np.minimum, np.maximum))
+            # That of f_beta holds all positive rows, whatever is predicted.
+            if least + item.denominator.constant <= TOLERANCE * most:
+                owner[item.denominator] = j
+    if not owner:
+        return DefinedRatios((), coefficients, np.zeros(0), np.zeros(0))
+    space, forms = table.space, list(owner)
+    lightest = np.full(space.n_cells, np.inf)
+    for source, part in zip(sources, space.parts.values(), strict=True):
+        weight = np.ones(part.cell.shape[0]) if source.weight is None else source.weight
+        some = np.flatnonzero(weight > 0.0)
+        np.minimum.at(lightest, part.cell[some] + space.start[source.name], weight[some])
+    (starts, number, value), shared, spread = _entries(table, -np.ones(len(forms)), table.factors(forms))
+    one_row = np.full(len(forms), np.inf)
+    np.minimum.at(one_row, number, np.abs(value) * np.repeat(lightest, np.diff(starts)))
+    # Rows far lighter than others would make this bound, whose violation is measured in rows, the only one that counts.
+    counted = np.bincount(number, np.repeat(space.weighty, np.diff(starts)), len(forms))
+    one_row = np.maximum(one_row, LIGHT * spread / counted)
+    # Half of it, so that the rounding of a sum is no missing row.
+    least = 0.5 * one_row
+    both = sp.hstack([
+        sp.csr_array((part[2], part[1], part[0]), shape=(space.n_cells, width))
+        for part, width in ((coefficients.entries, len(cleared)), ((starts, number, value), len(forms)))
+    ], format="csr")  # fmt: skip
+    return DefinedRatios(
+        tuple(owner.values()),
+        coefficients._replace(indptr=both.indptr, column=both.indices, value=both.data),
+        np.array([form.constant for form in forms]) - shared - least,
+        least / MISSING_DENOMINATOR,
+    )
 
 
 def _entries(

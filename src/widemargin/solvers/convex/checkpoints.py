@@ -31,7 +31,8 @@ class Remembered:
     Parameters
     ----------
     solver : callable
-        As `majorize.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on resuming.
+        As `ramp.majorization.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on
+        resuming.
     path : path or None
         None: nothing is kept.
     resume : bool, default=False
@@ -136,12 +137,14 @@ def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: 
     parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
     # A warm start changes the result, within the tolerance.
     parts += [] if start is None else [start.w, np.array([start.b]), start.v]
+    # In double precision, whatever the type: the same numbers have the same digest.
     for part in parts:
         digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
     return digest.hexdigest()
 
 
 def _result(entry: dict[str, Any]) -> ConvexResult:
+    # JSON knows lists only, so arrays are made anew.
     w, b, *_, v = entry["state"]
     nothing = np.zeros(0, np.float32)  # Shares stay with the blocks, who make them anew.
     arrays = {name: np.array(entry[name], dtype=float) for name in ("w", "multipliers", "violation")}
@@ -155,6 +158,7 @@ def _write(path: Path, steps: list[dict[str, Any]], rows: list[float]) -> None:
     # The digest tells a file that was cut off from one that is whole.
     data = {"format": _FORMAT, "sha256": hashlib.sha256(body.encode()).hexdigest(), "run": body}
     try:
+        # Replaced as a whole, so that an end in the middle of writing leaves the earlier checkpoint.
         replace_file(path, json.dumps(data).encode())
     except OSError as error:
         raise CheckpointError(f"{path}: the file cannot be written ({error.strerror}). Check the folder") from error

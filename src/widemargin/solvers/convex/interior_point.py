@@ -96,7 +96,7 @@ def solve(
     ----------
     sub : ConstrainedHinge
     tol : float, default=1e-4
-        Relative duality gap to reach (see `recorder.relative_gap`).
+        Relative duality gap to reach (see `solvers.base.relative_gap`).
     start : ConvexState, optional
         Warm start; only `w`, `b` and `v` are used, the rows are centred anew around them.
     rho : float, default=inf
@@ -149,7 +149,7 @@ def solve(
             status = Status.INFEASIBLE
             break
         if budget.exhausted:
-            status = Status.INTERRUPTED if budget.stopped else recorder.status(converged=False)
+            status = Status.INTERRUPTED if budget.stopped else budget.status(converged=False)
             break
         status = Status.MAX_ITER
         if iteration == max_iter:

@@ -70,7 +70,7 @@ class AutomaticOptions:
 
 
 class Chosen(NamedTuple):
-    """A solver, its name, and why it."""
+    """A solver by its name, and why it was chosen."""
 
     name: str
     reason: str
@@ -130,6 +130,7 @@ def choose(
     CapabilityError
         If the name is unknown, or the solver cannot work on such rows.
     """
+    # Who names a solver gets it, even where another would be quicker.
     if name != "auto":
         if name not in SOLVERS:
             raise CapabilityError(f"solver={name!r} is unknown; use 'auto', {', '.join(map(repr, SOLVERS))}.")
@@ -154,6 +155,7 @@ def choose(
     # A subsample may end the whole run, so it pays from fewer rows on.
     if hold_out and n_rows >= options.judged_rows:
         return Chosen("nested-dual", f"{n_rows} rows: those held out tell when a subsample is enough")
+    # With a tolerance all rows have to be solved in the end; subsamples only save the way there.
     if n_rows >= options.nested_rows:
         return Chosen("nested-dual", f"{n_rows} rows: subsamples find the support vectors on short kernel rows")
     return Chosen("dual", f"{n_rows} rows: few enough to work on all of them from the start")

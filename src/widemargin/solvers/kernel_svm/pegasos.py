@@ -109,6 +109,7 @@ def pegasos(
         i = draws[k]
         score = now[Now.SCALE] * V[i]
         violated = y[i] * score < 1.0
+        # Its kernel row is not at hand: the caller fetches it and goes on from here.
         if violated and place[i] < 0:
             return k
         now[Now.STEPS] += 1.0
@@ -125,6 +126,7 @@ def pegasos(
             add_row(buffer[place[i]], i, delta / now[Now.SCALE], v, V, u, U, now[Now.TOTAL])
         project(radius, now)
         fold(v, V, u, U, now)
+        # Weights t, so that the long first steps are soon forgotten.
         if averaged:
             now[Now.TOTAL] += t * now[Now.SCALE]
             now[Now.WEIGHT] += t

@@ -105,6 +105,7 @@ class _Drawn:
     def keep(self) -> None:
         """Take the iterate of this step, t; step m > t is the next one taken with probability `t/(m - 1) - t/m`."""
         self.point = self._iterates.last()
+        # The step of the next draw is drawn at once, by its law, so that no step in between needs a random number.
         self.due = int(self.due / max(self._rng.random(), 1e-9)) + 1
 
 
@@ -120,11 +121,13 @@ def perceptron(
     for k in range(first, last):
         i = draws[k]
         mistaken = y[i] * V[i] <= 0.0
+        # Its kernel row is not at hand: the caller fetches it and goes on from here.
         if mistaken and place[i] < 0:
             return k
         now[Now.STEPS] += 1.0
         if mistaken:
             add_row(buffer[place[i]], i, size[i] * y[i], v, V, u, U, now[Now.TOTAL])
+        # The sums of the average are kept lazily: only the total weight grows with every step, correct or not.
         if averaged:
             now[Now.TOTAL] += 1.0
             now[Now.WEIGHT] += 1.0

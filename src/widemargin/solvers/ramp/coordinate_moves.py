@@ -124,37 +124,11 @@ def best_step(
         Violation is the sum of the excesses above rounding; t lies in the middle between two turns.
     """
     objective, excess = problem.values(problem.hard_mass(z)) if here is None else here
-    # Rows that the direction does not move never turn.
-    moving = x != 0.0
-    if not moving.all():
-        row, x = row[moving], x[moving]
-    coef = problem.coef
-    scores = z[row]
-    # a score of exactly 0 counts as negative, so its row turns at once where the direction raises it
-    turn = np.where(scores == 0.0, np.copysign(np.finfo(float).tiny, x), -scores / x)
-    if nearest is not None and nearest < turn.shape[0]:
-        distances = np.abs(turn)
-        within = float(np.partition(distances, nearest)[nearest])
-        close = distances < within
-        row, x, turn, limits = row[close], x[close], turn[close], (max(limits[0], -within), min(limits[1], within))
-    best = np.array([_violation(excess), objective, 0.0])
-    work = np.empty_like(excess)
-    length = 0.0
-    for sign, last in ((1.0, limits[1]), (-1.0, -limits[0])):
-        # Only turns ahead are met when going this way.
-        mine = np.flatnonzero(sign * turn > 0.0)
-        distance = sign * turn[mine]
-        best[2] = abs(length)
-        # The second way has to beat what the first one has found.
-        before = best.copy()
-        walk(
-            distance, np.argsort(distance), row[mine], sign * x[mine] > 0.0, problem.weight,
-            problem.cell, coef.alpha0 - coef.beta0, *coef.entries, excess, objective,
-            OPTIONS.tie, float(last), FEASIBLE, work, best,
-        )  # fmt: skip
-        if not np.array_equal(before, best):
-            length = sign * float(best[2])
-    return Step(length, float(best[0]), float(best[1]))
+    coef, most = problem.coef, row.shape[0] if nearest is None else nearest
+    return Step(*best_of_line(
+        z, row, x, most, limits[0], limits[1], problem.weight, problem.cell, coef.alpha0 - coef.beta0, *coef.entries,
+        excess, objective, OPTIONS.tie, FEASIBLE,
+    ))  # fmt: skip
 
 
 def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, entries: float, budget: Budget) -> Moved:
@@ -265,6 +239,53 @@ class Columns:
                 rows.append(part.indices[place].astype(np.int64) + block.start)
                 entries.append(part.data[place].astype(np.float64))
         return np.concatenate(rows), np.concatenate(entries)
+
+
+TINY = float(np.finfo(float).tiny)
+"""The smallest distance that is not zero."""
+
+
+@kernel
+def best_of_line(
+    z: Floats, row: Ints, x: Floats, nearest: int, low: float, high: float, weight: Floats, cell: Cells, gain: Floats,
+    indptr: Integers, column: Integers, change: Floats, here: Floats, objective: float, tie: float, feasible_tol: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """What `best_step` returns; the arguments are its own and those of `walk`. t lies in [low, high] around 0."""
+    turn, moving = np.empty(row.shape[0]), np.empty(row.shape[0], np.int64)
+    count = 0
+    for e in range(row.shape[0]):
+        if x[e] == 0.0:  # rows that the direction does not move never turn
+            continue
+        score = z[row[e]]
+        # a score of exactly 0 counts as negative, so its row turns at once where the direction raises it
+        turn[count] = np.copysign(TINY, x[e]) if score == 0.0 else -score / x[e]
+        moving[count] = e
+        count += 1
+    turn, moving = turn[:count], moving[:count]
+    if nearest < count:
+        within = np.partition(np.abs(turn), nearest)[nearest]
+        close = np.abs(turn) < within
+        turn, moving, low, high = turn[close], moving[close], max(low, -within), min(high, within)
+    violation = 0.0
+    for j in range(here.shape[0]):
+        if here[j] > feasible_tol:
+            violation += here[j]
+    best, before = np.array([violation, objective, 0.0]), np.empty(3)
+    work, length = np.empty_like(here), 0.0
+    for sign, last in ((1.0, high), (-1.0, -low)):
+        # Only turns ahead are met when going this way.
+        ahead = np.flatnonzero(sign * turn > 0.0)
+        mine, distance = moving[ahead], sign * turn[ahead]
+        best[2] = abs(length)
+        # The second way has to beat what the first one has found.
+        before[:] = best
+        walk(
+            distance, np.argsort(distance), row[mine], sign * x[mine] > 0.0, weight, cell, gain, indptr, column, change,
+            here, objective, tie, last, feasible_tol, work, best,
+        )  # fmt: skip
+        if best[0] != before[0] or best[1] != before[1] or best[2] != before[2]:
+            length = sign * best[2]
+    return length, best[0], best[1]
 
 
 @kernel

@@ -103,6 +103,7 @@ def update_block(
     gamma = 0.0
     if gap > 0.0:
         gamma = 1.0 if gap >= curvature else gap / curvature
+    # At a length of 0 nothing changes, and the loop over the features is spared.
     if gamma > 0.0:
         for r in range(p.shape[0]):
             for s in range(p.shape[1]):

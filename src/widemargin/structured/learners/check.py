@@ -146,6 +146,7 @@ class CheckedOracle:
         psi = self.psi(i, answer.y)
         rivals = [("an earlier answer", other, g) for other, g in self.met]
         self.met.insert(0, (psi, answer.g))
+        # Old answers were best at other weights: the latest are the likeliest to be better now.
         del self.met[self.compared :]
         # An oracle that says it is not exact may answer by any label.
         if not getattr(self.checked, "exact", True):

@@ -39,7 +39,7 @@ class ExampleRows(NamedTuple):
 
 
 def as_examples(X: Examples) -> Examples:
-    """Examples or labels that `X[i]` counts through: a table or a column (pandas, polars) becomes its array."""
+    """Examples or labels of which `X[i]` is number i: a table or a column (pandas, polars) becomes its array."""
     return X.to_numpy() if hasattr(X, "to_numpy") else X
 
 
@@ -121,6 +121,7 @@ def potentials_of(model: StructuredModel, X: Examples, W: Floats) -> Iterator[Fl
     u = np.empty((int(start[-1]), W.shape[1]))
     # All examples in one go; each then gets its part of the result.
     scores(rows, 0, u.shape[0], W, u)
+    # Each part is a view, so nothing is copied.
     for first, last in itertools.pairwise(start.tolist()):
         yield u[first:last]
 

@@ -277,6 +277,7 @@ class CompiledPasses:
             compiled_responses(first, last, self.training, work, weights, value, keep, labels, self.buffers())
 
         in_threads(problem.n, EXAMPLES_PER_THREAD, part)
+        # A compiled argmax answers at once: one question an example.
         self.queries += problem.n
         return Responses(value, value, labels if keep else None)
 

@@ -88,7 +88,7 @@ def check_oracle(oracle: Oracle) -> None:
 
 
 def check_model(model: StructuredModel) -> None:
-    """Refuse what is no model.
+    """Refuse an object that lacks a method of models.
 
     Raises
     ------
@@ -178,8 +178,8 @@ class StructuredProblem:
     check : bool, default=False
         Compare every answer of the oracle with the model's own features and loss, and with its earlier answers.
     prove : bool, default=True
-        End a run whose oracle is not exact with an upper bound by its relaxation, where there is one: it costs a search
-        of the relaxation per example.
+        Whether a run whose oracle is not exact ends with an upper bound from its relaxation, where there is one. It
+        costs a search of the relaxation for each example.
 
     Attributes
     ----------

@@ -229,6 +229,7 @@ class LearnerRecorder(Recorder[Weights]):
         if responses is None:
             responses = self.passes.responses(weights)
             self.checks += self.problem.n
+        # Only what the best weights leave open is told, so it is kept together with them.
         if self.offer(primal_value(self.problem, weights, responses), weights):
             self.averaged = averaged
             self.left_by_search = self.problem.C * float((responses.upper - responses.value).sum())
@@ -263,7 +264,7 @@ class LearnerRecorder(Recorder[Weights]):
             dual=self.dual,
             certified=self.passes.certain,
             proved=proved,
-            status=self.status(converged=converged),
+            status=self.budget.status(converged=converged),
             n_iter=self.done,
             n_oracle_calls=self.calls + self.checks,
             n_queries=self.passes.queries,

@@ -138,6 +138,7 @@ def solve(
 
     def last_iterate() -> tuple[Blocks, Weights]:
         """The sums over the passes begun, times C: no example was visited more often, so it is a dual point."""
+        # Rounded up: within a pass some examples have had one visit more than others.
         scale = problem.C / max(-(-recorder.steps // problem.n), 1)
         return total.scaled(scale), Weights(scale * sums.W, scale * sums.theta)
 

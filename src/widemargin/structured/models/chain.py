@@ -91,6 +91,7 @@ class ChainModel(StructureModel):
         if weight.shape != (S,) or not np.isfinite(weight).all() or weight.min() < 0.0 or not weight.any():
             raise DataError(f"weights must be {S} finite numbers >= 0, not all 0, one per state.")
         self.structure = make_structure(CHAIN, weight.reshape(1, -1))
+        # One weight for every pair of successive states, in any order.
         return rows.shape[1], S, S * S
 
     def rows(self, x: object) -> Any:
@@ -111,6 +112,7 @@ class ChainModel(StructureModel):
                 parts.append(self.rows(x))
             except DataError as error:
                 raise DataError(f"example {i}: {error}") from error
+            # Told here with its number, which the stacking below would not know.
             if parts[i].shape[1] != parts[0].shape[1]:
                 raise DataError(f"example {i} has {parts[i].shape[1]} columns, example 0 has {parts[0].shape[1]}.")
         # The sequences lie one after the other, so that the loops see one matrix.

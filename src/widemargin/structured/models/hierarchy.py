@@ -120,8 +120,10 @@ class HierarchyModel(LabelSetModel):
         # The first line of weights is of nodes that differ, the second of deepest nodes that differ.
         both = np.zeros((2, k))
         both[0 if self.loss_over == "nodes" else 1] = weight
+        # With several parents no dynamic programme runs, and only the weights of the structure are used.
         parent = self.graph.parent() if self.graph.is_forest else None
         if self.labels == "path":
+            # A path may end only where one of the training examples does.
             ends = _deepest(Y, self.graph.arcs).max(axis=0)
             self.structure = make_structure(PATHS, both, parent=parent, ends=ends)
         else:

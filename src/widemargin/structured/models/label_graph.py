@@ -144,6 +144,7 @@ def read_hierarchy(hierarchy: Hierarchy, separator: str = "/") -> LabelGraph:
                 raise DataError(
                     f"node {wrong[0]} has the parent {parent[wrong[0]]}: there are {k} nodes, -1 means a root."
                 )
+            # Roots have no arc; every other node has exactly one, so this is a forest unless there is a cycle.
             child = np.flatnonzero(parent >= 0)
             graph = LabelGraph(tuple(range(k)), np.stack([parent[child], child], axis=1).astype(np.int64))
     graph.topological()  # refuses cycles

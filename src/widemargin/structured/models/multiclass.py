@@ -67,6 +67,7 @@ class MulticlassModel(StructureModel):
         if not np.isfinite(cost).all() or off.min() < 0.0 or np.diag(cost).any() or not off.any():
             raise DataError("cost must be finite, >= 0, not all 0, and 0 on the diagonal.")
         self.structure = make_structure(MULTICLASS, cost)
+        # Classes have no pairs, so theta is empty.
         return rows.shape[1], S, 0
 
     def encode(self, y: object) -> Ints:

@@ -124,6 +124,7 @@ class MultiLabelModel(LabelSetModel):
         if self.oracle_kind == "roof":
             return RoofOracle(potentials, theta, self.encode(truth), self.structure)
         if self.oracle_kind in _PROGRAMS:
+            # Making a programme costs more than solving it, so a thread keeps one for all of its examples.
             if not hasattr(self._local, "program"):
                 self._local.program = PairwiseProgram(self.structure, integer=self.oracle_kind == "milp")
             return ProgramOracle(potentials, theta, self.encode(truth), self._local.program)
@@ -178,6 +179,7 @@ class MultiLabelModel(LabelSetModel):
         # The bound and the score come from sums in different orders: they agree up to rounding.
         if answer.h <= 1.0 + 1e-9 * (1.0 + abs(self.score(decoded, potentials, theta))):
             return decoded, True
+        # The relaxation has a label set as its solution: no other one can be better.
         if answer.y.is_integral:
             return np.rint(answer.y.mu).astype(np.int64), True
         return decoded, False

@@ -81,12 +81,14 @@ def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) ->
 def add_features(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """Add `factor` times the joint features of a label to A of shape (rows, S) and b of shape (P,)."""
     if structure.kind == MULTICLASS:
+        # A class has the features of its one state and no pairs.
         A[0, label[0]] += factor
         return
     if structure.kind == CHAIN:
         for t in range(A.shape[0]):
             A[t, label[t]] += factor
             if t > 0:
+                # Pairs of states are numbered row by row, by the state before.
                 b[label[t - 1] * A.shape[1] + label[t]] += factor
         return
     for index in range(label.shape[0]):
@@ -113,6 +115,7 @@ def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Float
 def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Floats, b: Floats) -> None:
     """`difference` of 0/1 labels, in one go."""
     for index in range(truth.shape[0]):
+        # Every place is written, also where the two agree, so nothing has to be cleared before.
         A[index] = factor * (truth[index] - label[index])
     for e in range(pairs.shape[0]):
         p, q = pairs[e, 0], pairs[e, 1]

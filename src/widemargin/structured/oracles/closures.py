@@ -84,6 +84,7 @@ class ClosureOracle(PartialOracle):
         self.tolerance = 0.0 if self._exact is None else self._exact.tolerance
         self._u, self._truth, self._weight, self._arcs = u[0], truth, weight, arcs
         self.smallest_loss = float(weight[weight > 0.0].min())
+        # Where everything is wrong; no closed set need be that far away, but bounds may be too large.
         self.largest_loss = float(weight.sum())
 
     def free(self, lam: float) -> Answer:

@@ -71,7 +71,7 @@ class LossOracle(_CompiledOracle):
     def _fill(self) -> Floats:
         """H of all levels; the dynamic programme is run again only if another oracle used the desk since."""
         work = self._desk.work(self._u.shape[0])
-        # Oracles of a model share the arrays; whoever filled them last is their owner.
+        # Oracles of a model share the arrays; `owner` is the one whose dynamic programme lies in them.
         if self._desk.owner is not self:
             loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self

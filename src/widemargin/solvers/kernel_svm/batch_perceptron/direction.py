@@ -91,6 +91,7 @@ class Direction:
         n = problem.n_rows
         self._problem, self._power, self._offset = problem, options.power, 0 if start is None else options.warm
         diagonal = problem.rows.diagonal()
+        # A squared norm that is negative says at once that no feature space has this kernel.
         if diagonal.min(initial=0.0) < 0.0:
             raise _indefinite(float(diagonal.min()))
         self.largest = float(diagonal.max(initial=0.0))
@@ -149,6 +150,7 @@ class Direction:
 def cached_responses(rows: KernelMatrix, coef: Floats) -> Floats:
     """`K coef`, through the cache where it holds all the rows: a path of problems finds most of them there."""
     support: Ints = np.flatnonzero(coef)
+    # Too many to keep: computed afresh, block by block, without storing them.
     if support.shape[0] > rows.capacity:
         return responses(rows, coef)
     scores = np.zeros(rows.n_rows)
@@ -219,6 +221,7 @@ class Sampler:
 
     def keep(self, share: float) -> None:
         """Move the average law of the draws, `mass`, by a share towards the last one."""
+        # The law of the draw and not the rows drawn, so that the average has none of the draw's noise.
         rows, law = self._law
         self.mass *= 1.0 - share
         self.mass[rows] += share * law

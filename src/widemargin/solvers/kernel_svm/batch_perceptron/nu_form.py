@@ -3,7 +3,7 @@
     maximise over |w| <= 1, b, xi >= 0:   gamma = min_i y_i (<w, phi(x_i)> + b) + xi_i,   sum_i u_i xi_i <= nu sum_i u_i
 
 (equation 2.3; u are relative weights, 1 in the paper). The value at a direction is its water level
-(`solvers.water_level`), and a supergradient the mean of `y_i phi(x_i)` over the covered rows: one kernel row estimates
+(`water_level`), and a supergradient the mean of `y_i phi(x_i)` over the covered rows: one kernel row estimates
 it. Every law p of rows, with half of its mass on each class where there is a bias, bounds the margin:
 
     gamma <= |sum_i p_i y_i phi(x_i)| + nu (sum_i u_i) max_i p_i / u_i
@@ -34,6 +34,7 @@ class _SlackForm:
         self._counts = self.weight > 0.0
         self.nu, self.volume, self._unit_norm = nu, nu * float(self.weight.sum()), unit_norm
         self._y = problem.y
+        # Two of them, as each remembers its last level as a start for the next, and the average lags behind.
         self.water, self._of_average = (WaterLevel(problem.y, self.weight, problem.fit_intercept) for _ in range(2))
 
     def level(self, direction: Direction) -> Level:
@@ -46,6 +47,7 @@ class _SlackForm:
         if norm > 0.0 and not self._unit_norm:
             # A direction shorter than 1 may have the larger margin where slack is dear.
             factors.add(min(1.0, 1.0 / norm))
+        # The slack does not shrink with the direction, so its margin is not linear in the scale: both are tried.
         for factor in factors:
             level = self._of_average.of_volume(factor * scores, self.volume)
             if best is None or level.gamma > best.gamma:
@@ -77,6 +79,7 @@ class _PublishedForm(_SlackForm):
         self._first = self._counts if self._second is None else self._counts & (problem.y > 0.0)
 
     def level(self, direction: Direction) -> Level:
+        # Margins in units of the direction as it is kept; the volume is divided by its scale instead of each of them.
         responses = self._y * direction.scores
         second = None if self._second is None else responses[self._second]
         return divide_and_conquer(responses[self._first], second, self.volume / direction.scale)

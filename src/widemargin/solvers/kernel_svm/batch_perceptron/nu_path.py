@@ -159,6 +159,7 @@ class Duals:
             # The last solution is feasible for a larger C; for a smaller one it is shrunk into its bounds.
             start = None if self._last is None else self._last.coef * min(1.0, factor / self._last.factor)
             result = working_set.solve(problem, tol=self._search.tol, start=start, budget=self._budget)
+            # Half a solution has another nu, which would lead the search astray.
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
@@ -198,6 +199,7 @@ class Duals:
                     f"{self.at(math.exp(low)).nu:.3g}: the rows cannot be separated so far. Raise nu, or use a "
                     "kernel that separates them."
                 )
+        # Towards smaller C nu grows without limit, so only the range of C ends this search.
         while excess(low) < 0.0:
             low, high = low - search.step, low
             if first - low > widest:
@@ -207,6 +209,7 @@ class Duals:
 
 def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> tuple[float, float]:
     """|w| and the mean hinge loss of a classifier, by weight."""
+    # Along a path the support vectors change little, so most of their kernel rows are in the cache.
     scores = cached_responses(problem.rows, coef)
     hinge = np.maximum(0.0, 1.0 - problem.y * (scores + intercept))
     return math.sqrt(max(float(coef @ scores), 0.0)), float(problem.upper @ hinge / problem.upper.sum())

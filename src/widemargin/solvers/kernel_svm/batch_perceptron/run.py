@@ -116,6 +116,7 @@ def run(
             rows, mass = sampler.draw(direction.scores, form.level(direction))
             sampler.keep(direction.advance(rows, mass, cache=cache))
             steps = direction.steps
+            # Looks become rarer as a run grows, so that they stay a fixed share of it.
             if steps < next_look:
                 continue
             next_look = max(steps + 1, math.ceil(HoldOutOptions.ratio * steps))
@@ -137,14 +138,16 @@ def run(
     except KeyboardInterrupt:
         budget.interrupted = True
     held_out_error = math.nan
+    # Rows held out remember the model that they judged best, which need not be the last average.
     if rule is not None and rule.best is not None:
         at, held_out_error = form.judge(rule.best.coef, rule.best.scores), rule.best.error
     else:
         at = form.judge(direction.mean_coef, direction.mean_scores)
+    # The last bound takes both laws: most looks leave out the average law, as it costs a pass over cached rows.
     certify(average_law=True)
     converged = converged or (tol is not None and gap_of(at) <= tol)
     return SBPResult(
-        at.coef, at.intercept, at.primal, recorder.dual, math.nan, recorder.status(converged=converged),
+        at.coef, at.intercept, at.primal, recorder.dual, math.nan, budget.status(converged=converged),
         direction.steps, problem.rows.evaluations, budget.elapsed, tuple(recorder.history), nu=at.nu,
         margin=at.margin, covered=at.covered, held_out_error=held_out_error,
     )  # fmt: skip
@@ -171,6 +174,7 @@ def _laws(
         positive = problem.y > 0.0
         first, second = float(mass[positive].sum()), float(mass[~positive].sum())
         if first > 0.0 and second > 0.0:
+            # Scaled so that either class has half of the mass, as the bias asks of a law.
             a, b = 0.5 / first, 0.5 / second
             up, down = float(part[positive].sum()), float(part[~positive].sum())
             between = max(up - first**2 * direction.largest, down - second**2 * direction.largest)
@@ -186,6 +190,7 @@ def _laws(
         if law is None:
             return
         rows = np.flatnonzero(law)
+        # The mixture of this law is no iterate, so its norm has to be computed from the kernel rows.
         coef = problem.y[rows] * law[rows]
         buffer, slot = problem.rows.cached(rows)
         square = 0.0

@@ -125,6 +125,7 @@ def solve(
         # Sorted, so that the tree of the spatial order sees the rows in memory order.
         rows = np.sort(order[:m])
         stage = _Stage(problem, cast(TiledMatrix, tiles_of(rows)), rows, coef, budget, options)
+        # The rule of rows held out judges the last stage alone: models of subsamples would end it too early.
         stage.run(goal, HoldOut(stage.part) if tol is None and m == n else None)
         coef[stage.index] = stage.coef
         rounds += stage.rounds
@@ -138,6 +139,7 @@ def solve(
     stage.recorder.history = history
     limit = np.inf if tol is None and stage.settled else goal
     result = stage.recorder.finish(stage.coef, stage.scores, limit, rounds)
+    # From the spatial order back to the user's.
     scores = np.empty(n)
     scores[stage.index] = stage.scores
     return replace(result, coef=coef, indefinite=indefinite, scores=scores)
@@ -189,6 +191,7 @@ class _Stage:
                 self.tiles.add(work[moved], change[moved], scores)
                 self.coef[work], self.scores = b, scores
                 self.rounds += 1
+                # Rounding: the block cannot be told from its optimum, and the next one would be the same.
                 if not moved.shape[0]:
                     break
         except KeyboardInterrupt:
