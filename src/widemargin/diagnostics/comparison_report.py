@@ -8,6 +8,7 @@ from typing import Any
 from widemargin._text import html_table, pandas_for_frames, printable, with_lists, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.intervals import simultaneous_confidence
 
 FORMAT = 1
 
@@ -215,7 +216,7 @@ def _legend(report: ComparisonReport) -> list[str]:
     first, second = report.names
     level = f"{100 * report.confidence:g}%"
     number = len(report.populations)
-    together = max(0.0, 1.0 - number * (1.0 - report.confidence))
+    together = simultaneous_confidence(report.confidence, number)
     what = (
         "churn: share of rows on which the two differ; "
         f"win: {second} is right and {first} wrong; gain: accuracy of {second} minus that of {first}; "

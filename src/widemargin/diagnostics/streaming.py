@@ -263,7 +263,7 @@ def report_of(
     data_name: str,
 ) -> GoalReport:
     """The report of rows with their predictions, the audited ones first; parameters and errors as in `audit`."""
-    tied = bind(goal, [part.source for part in parts], warn_trivial=False, need_objective=False)
+    tied = bind(goal, [part.source for part in parts], warn_trivial=False, for_training=False)
     ramps = [part.ramp for part in parts if part.ramp is not None]
     return make_report(
         tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,

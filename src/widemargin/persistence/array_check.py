@@ -98,11 +98,8 @@ def parts_of(model: object) -> Iterator[tuple[str, object, object]]:
         if isinstance(part, dict):
             waiting += [(f"{place}[{key!r}]", value, None) for key, value in part.items()]
         elif isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == object):
-            waiting += [(f"{place}[{number}]", value, None) for number, value in enumerate(_items(part))]
-
-
-def _items(part: Any) -> list[object]:
-    return part.ravel().tolist() if isinstance(part, np.ndarray) else list(part)
+            items = part.ravel().tolist() if isinstance(part, np.ndarray) else part
+            waiting += [(f"{place}[{number}]", value, None) for number, value in enumerate(items)]
 
 
 def _check_csr(matrix: Any) -> None:

@@ -20,7 +20,7 @@ from widemargin.linalg.cells import CellCoefficients
 
 __all__ = [
     "Budget", "Callback", "ConstrainedHinge", "ConvexResult", "ConvexState", "Progress", "Recorder", "Shares",
-    "Status", "end_status", "exact_penalty", "relative_gap",
+    "Status", "exact_penalty", "relative_gap",
 ]  # fmt: skip
 
 Shares = Singles
@@ -92,23 +92,23 @@ class Budget:
         # The end of a part's own time is not the end of the whole, so its clock stays behind.
         self.stopped, self.interrupted = share.stopped, share.interrupted
 
+    def status(self, *, converged: bool) -> Status:
+        """Why a run ends that has converged, or has not."""
+        # Ctrl-C comes first: its result must be marked even where the gap has closed meanwhile.
+        if self.interrupted:
+            return Status.INTERRUPTED
+        if converged:
+            return Status.CONVERGED
+        if self.stopped:
+            return Status.STOPPED
+        return Status.TIME_LIMIT if self.exhausted else Status.MAX_ITER
+
     def tell(self, stage: str, iteration: int, objective: float, gap: float, violation: float) -> None:
         """Call every callback."""
         for callback in self.callbacks:
             # Only True stops: callbacks that return something by accident, such as None or a number, do not.
             if callback(Progress(stage, iteration, objective, gap, violation, self.elapsed)) is True:
                 self.stopped = True
-
-
-def end_status(budget: Budget, *, converged: bool) -> Status:
-    """Why a run ended. Ctrl-C comes first: its result must be marked even where the gap has closed meanwhile."""
-    if budget.interrupted:
-        return Status.INTERRUPTED
-    if converged:
-        return Status.CONVERGED
-    if budget.stopped:
-        return Status.STOPPED
-    return Status.TIME_LIMIT if budget.exhausted else Status.MAX_ITER
 
 
 def relative_gap(primal: float, dual: float, *, floor: float = 1e-300) -> float:
@@ -188,10 +188,6 @@ class Recorder(Generic[Point]):
         if self.stage is not None:
             self.budget.tell(self.stage, iteration, self.primal, self.gap, violation)
         return self.gap <= self.tol
-
-    def status(self, *, converged: bool) -> Status:
-        """Why the run ended."""
-        return end_status(self.budget, converged=converged)
 
 
 class ConstrainedHinge(Protocol):

@@ -412,12 +412,12 @@ def test_an_objective_without_labels_may_be_left_out():
     unlabelled = make_source(Rows(populations=pd.DataFrame(columns())), classes=(0, 1))
     with pytest.raises(DataError, match="the objective's error_rate\\(\\): error_rate needs labels"):
         bind(goal, [unlabelled])
-    tied = bind(goal, [unlabelled], need_objective=False)
+    tied = bind(goal, [unlabelled], for_training=False)
     assert not tied.has_objective
     assert np.isnan(tied.measure(tied.positive_mass([np.ones(N)])).objective)
     assert not tied.coefficients.alpha0.any()
     with pytest.raises(DataError, match="recall needs labels"):
-        bind(Goal(None, recall() >= 0.1), [unlabelled], need_objective=False)
+        bind(Goal(None, recall() >= 0.1), [unlabelled], for_training=False)
     assert tied_goal_of(goal).has_objective
 
 
@@ -509,10 +509,10 @@ def test_cells_are_found_anew_where_a_goal_looks_at_more():
 
 def test_an_objective_is_left_out_only_where_its_labels_are_missing():
     unlabelled = [make_source(Rows(np.zeros((3, 1))), classes=(0, 1))]
-    assert bind(Goal(positive_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
-    assert not bind(Goal(error_rate()), unlabelled, need_objective=False).coefficients.alpha0.any()
+    assert bind(Goal(positive_rate()), unlabelled, for_training=False).coefficients.alpha0.any()
+    assert not bind(Goal(error_rate()), unlabelled, for_training=False).coefficients.alpha0.any()
     labelled = [make_source(Rows(y=labels()), classes=(0, 1))]
-    assert bind(Goal(error_rate()), labelled, need_objective=False).coefficients.alpha0.any()
+    assert bind(Goal(error_rate()), labelled, for_training=False).coefficients.alpha0.any()
 
 
 def test_values_that_are_listed_are_looked_for_in_every_row():

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from widemargin.exceptions import DataError
 from widemargin.extending import Floats, Matrix
-from widemargin.solvers.base import Budget, Status, end_status
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
 
 __all__ = ["SimbaResult", "solve"]
@@ -136,7 +136,7 @@ def solve(
         coef,
         run.margin,
         run.bound,
-        end_status(budget, converged=converged),
+        budget.status(converged=converged),
         run.steps,
         run.reads,
         budget.elapsed,

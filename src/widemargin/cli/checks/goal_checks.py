@@ -126,7 +126,7 @@ def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, 
         classes = [value for value in classes if value != goals.data.positive] + [goals.data.positive]
     main = Rows(y=rows.y, populations=rows.populations, external=as_external(external))
     sources = make_sources(baselines_used(goal), main, classes=positive_class(classes, goals.data.positive))
-    return bind(goal, sources, warn_trivial=False, need_objective=False)
+    return bind(goal, sources, warn_trivial=False, for_training=False)
 
 
 def _check_confidence(

@@ -18,7 +18,7 @@ from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import Chosen, choose
-from widemargin.solvers.kernel_svm.certificate import certified
+from widemargin.solvers.kernel_svm.certificate import certified, exact_scores
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
@@ -125,8 +125,8 @@ def kernel_rows(
     1e-5. Fewer than 5000 rows are solved at once in either precision.
 
     `largest` is a bound of the norm of the coefficients. Where the rounding of their scores, which adds up as a random
-    walk does, could be as large as `tol`, precision is double, too; where it is smaller, the certificate measures it
-    (`kernel_svm.certificate`).
+    walk does, could be as large as `tol`, precision is double, too; the certificate is of values in double precision in
+    any case (`kernel_svm.certificate`).
     """
     if precision != "auto":
         dtype: type[np.floating] = np.float32 if precision == "single" else np.float64
@@ -182,21 +182,21 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
 
 def _in_double(
     chosen: Chosen, problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelMatrix],
-    run: _Run,
+    doubt: Floats, run: _Run,
 ) -> KernelResult:  # fmt: skip
     """The result certified in double precision, after more steps in it where these are needed for its `tol`."""
     tol = run.tol
     limited = result.status not in (Status.CONVERGED, Status.MAX_ITER) or (
         result.status == Status.MAX_ITER and "max_iter" in chosen.options
     )
-    # Where the run was cut short, or has judged by rows held out, a bound is enough.
-    result = certified(problem, result, exact, math.inf if tol is None or limited else tol)
+    result = certified(problem, result, exact, doubt)
     if tol is None or limited or result.scores is None or not result.violation > tol:
         return result
     # Values in spatial order are in single precision.
     solver = choose("auto", n_rows=problem.n_rows, n_columns=0) if chosen.name == "spatial-dual" else chosen
-    double = replace(problem, rows=exact(np.arange(problem.n_rows)))
-    more = solver.solve(double, start=result.coef, scores=result.scores.copy(), **run._asdict())
+    everything = np.arange(problem.n_rows)
+    double, scores = replace(problem, rows=exact(everything)), exact_scores(exact, result.coef, everything)
+    more = solver.solve(double, start=result.coef, scores=scores, **run._asdict())
     return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
 
 
@@ -235,7 +235,10 @@ def _solve(
             return training.rows.in_double(index[rows], training.cache_size)
 
         try:
-            result = _in_double(chosen, problem, result, exact, run)
+            doubt = training.rows.rounding(index, result.coef)
+            if chosen.name == "spatial-dual":  # which leaves out smaller values
+                doubt += 2.0**-22 * np.abs(result.coef).sum()
+            result = _in_double(chosen, problem, result, exact, doubt, run)
         except KeyboardInterrupt:  # the model is kept, without a certificate
             share.interrupted = True
             result = replace(result, primal=math.nan, violation=math.nan, status=Status.INTERRUPTED)

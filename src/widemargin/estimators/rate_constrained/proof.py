@@ -1,10 +1,10 @@
 """Constraints proved on rows that training did not see: a short family of models, and any threshold of each.
 
 Training meets bounds on the rows it sees, and new rows miss them half of the time. So the goal is trained as it stands
-and with bounds tightened by shares of the margin that the proof will ask for. Index kept aside then try every threshold
-of every model. With K models each has `1 - (1 - confidence) / K` for its own thresholds (`_threshold_guarantee`), so
-what is said of the one chosen holds for all K times n candidates at once. Nothing but these rows may have met them
-before: the tightening is computed from the numbers of training rows.
+and with bounds tightened by shares of the margin that the proof will ask for. On rows that were kept aside every
+threshold of every model is then tried. With K models each has `1 - (1 - confidence) / K` for its own thresholds
+(`estimators/thresholds/guarantee.py`), so what is said of the one chosen holds for all K times n candidates at once.
+These rows were used for nothing before: the tightening is computed from the numbers of training rows.
 """
 
 from collections.abc import Callable

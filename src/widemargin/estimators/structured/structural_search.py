@@ -27,7 +27,7 @@ from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
-from widemargin.solvers.base import Budget, Callback, end_status
+from widemargin.solvers.base import Budget, Callback
 from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
 from widemargin.structured.model import Examples
@@ -312,7 +312,7 @@ def structural_search(
                 raise
     if not cells:
         raise DataError(f"the search ended after {budget.elapsed:.1f} s, before the first C: give it more time.")
-    status = end_status(budget, converged=not budget.exhausted)
+    status = budget.status(converged=not budget.exhausted)
     if status != "converged":
         warn(
             f"the search ended after {len(cells)} cells ({status}): the best so far is taken.", MarginConvergenceWarning

@@ -30,7 +30,7 @@ def bind(
     sources: Sequence[Source],
     *,
     warn_trivial: bool = True,
-    need_objective: bool = True,
+    for_training: bool = True,
     like: TiedGoal | None = None,
 ) -> TiedGoal:
     """Tie a goal to data.
@@ -42,8 +42,9 @@ def bind(
         The training or audited rows (name None) and the external data sets that the goal names.
     warn_trivial : bool, default=True
         Warn when a constant classifier passes because a ratio is undefined for it.
-    need_objective : bool, default=True
-        Refuse an objective that needs labels where there are none; otherwise the tied goal has no objective then.
+    for_training : bool, default=True
+        Whether a model will be trained to it. Otherwise an objective that needs labels is left out where there are
+        none, and not refused, and denominators bring no bounds (`DefinedRatios`).
     like : TiedGoal, optional
         A goal that was tied to the same sources, such as this one with another bound. Its cells are used again where
         they suffice, which spares every look at a row, and dropped constraints are not warned of once more.
@@ -67,7 +68,7 @@ def bind(
     objective = goal.objective
     unlabelled = {name for name, source in by_name.items() if not source.has_labels}
     # Traffic without labels can still be audited: an objective that nobody can measure there becomes empty.
-    if not need_objective and any(
+    if not for_training and any(
         rate.population.source in unlabelled and (rate.needs_label or rate.population.uses_label)
         for rate in objective.rates
     ):
@@ -104,7 +105,7 @@ def bind(
     # Rates that only dropped constraints looked at need not be measured any more.
     used = set(objective.rates).union(*(item.constraint.rates for item in tied_constraints))
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
-    tied = assemble(goal, tied_constraints, dropped, table, sources, objective)
+    tied = assemble(goal, tied_constraints, dropped, table, sources, objective, for_training=for_training)
     _check_attainable(tied)
     if warn_trivial:
         _warn_trivial(tied)
@@ -197,7 +198,8 @@ def _too_few_rows(rate: Rate, table: RateTable, least: int) -> tuple[str, str] |
         return None
     name = "everyone" if population == EVERYONE else population.reference
     short_name = "everyone" if population == EVERYONE else population.name or name
-    where, cells = table.space.titles[population.source], table.space.parts[population.source]
+    cells = table.space.parts[population.source]
+    where = cells.title
     part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
     if in_population == 0:
         unknown = cells.unknown[population.rows]

@@ -32,6 +32,8 @@ class SourceCells:
 
     Attributes
     ----------
+    title : str
+        How messages call the source.
     cell : ndarray of int32, shape (n,)
         Cell of each row, 0 <= cell < k. Numbered by content, not by order of appearance.
     label : ndarray of int8, shape (k,)
@@ -47,6 +49,7 @@ class SourceCells:
         k.
     """
 
+    title: str
     cell: Cells
     label: Signs
     baselines: Mapping[str, Signs]
@@ -71,7 +74,6 @@ class CellSpace:
 
     def __init__(self, sources: Sequence[Source], parts: Sequence[SourceCells]) -> None:
         self.names = tuple(source.name for source in sources)
-        self.titles = {source.name: source.title for source in sources}
         self.parts = dict(zip(self.names, parts, strict=True))
         starts = np.cumsum([0, *(part.n_cells for part in parts)])
         self.start = dict(zip(self.names, starts[:-1].tolist(), strict=True))
@@ -205,4 +207,4 @@ def build_cells(
     if label_place is not None:
         label = ((words[label_place[0]] >> label_place[1] & 3) - 1).astype(np.int8)
     signs = {name: (2 * (words[word] >> bit & 1) - 1).astype(np.int8) for name, (word, bit) in in_words.items()}
-    return SourceCells(cell, label, signs, count, weight, weighty, unknown, k, words, place)
+    return SourceCells(source.title, cell, label, signs, count, weight, weighty, unknown, k, words, place)

@@ -88,7 +88,7 @@ class Repeats:
     count : ndarray of int64, shape (n_rows,)
         Rows that the entry stands for; its weight is their mean weight.
     binned : bool
-        Whether these means are over rows of different weights, at most 5% apart (`goals/measuring/bootstrap.py`).
+        Whether these means are over rows of different weights, at most 5% apart (`goals/measuring/intervals.py`).
     """
 
     count: Ints

@@ -163,7 +163,7 @@ class TiedGoal:
     table : RateTable
     space : CellSpace
     has_objective : bool
-        False where the objective needs labels that are not there (`bind(..., need_objective=False)`); its coefficients
+        False where the objective needs labels that are not there (`bind(..., for_training=False)`); its coefficients
         are then 0 and it measures as NaN.
     defined : DefinedRatios
         What keeps constraints from being undefined.
@@ -216,7 +216,9 @@ class TiedGoal:
         parts = zip(self.sources, self.cell, self.row_weight, self.repeats, positive, strict=True)
         for name, cell, weight, repeats, share in parts:
             if share.shape != cell.shape:
-                raise DataError(f"{self.space.titles[name]}: {len(cell)} rows and predictions of shape {share.shape}.")
+                raise DataError(
+                    f"{self.space.parts[name].title}: {len(cell)} rows and predictions of shape {share.shape}."
+                )
             positive_weight = share if weight is None else weight * share
             if repeats is not None:
                 positive_weight = repeats.count * positive_weight
@@ -253,6 +255,8 @@ def assemble(
     table: RateTable,
     sources: Sequence[Source],
     objective: Linear,
+    *,
+    for_training: bool,
 ) -> TiedGoal:
     """Coefficients >= 0 with one zero in every pair, the constants in the bounds.
 
@@ -292,7 +296,7 @@ def assemble(
         coefficients, sign * np.array([item.bound for item in cleared]) - shared, constant,
         scale, table, space, tuple(source.repeats for source in sources),
         tuple(source.n_rows if source.repeats is None else int(source.repeats.count.sum()) for source in sources),
-        bool(objective.terms), _defined(cleared, coefficients, table, sources),
+        bool(objective.terms), _defined(cleared if for_training else (), coefficients, table, sources),
     )  # fmt: skip
 
 
@@ -306,8 +310,8 @@ def _defined(
         if item.denominator is not None and item.denominator not in owner:
             alpha, beta = table.weighted(item.denominator)
             least, most = (bound(alpha, beta) @ table.space.weight for bound in (np.minimum, np.maximum))
-            # That of f_beta holds all positive rows, whatever is predicted.
-            if least + item.denominator.constant <= TOLERANCE * most:
+            # That of f_beta holds all positive rows, whatever is predicted, and one that is always zero keeps no bound.
+            if most > 0.0 and least + item.denominator.constant <= TOLERANCE * most:
                 owner[item.denominator] = j
     if not owner:
         return DefinedRatios((), coefficients, np.zeros(0), np.zeros(0))

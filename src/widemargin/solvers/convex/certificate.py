@@ -108,6 +108,6 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
         w, b, _, excess = self.best
         return ConvexResult(
             w=w, b=b, multipliers=self.multipliers, primal=self.primal, dual=self.dual, gap=self.gap,
-            violation=excess, status=status or self.status(converged=self.gap <= self.tol), n_iter=n_iter,
+            violation=excess, status=status or self.budget.status(converged=self.gap <= self.tol), n_iter=n_iter,
             n_epochs=n_epochs, seconds=self.seconds, state=state, history=tuple(self.history),
         )  # fmt: skip

@@ -156,6 +156,7 @@ class ConvexStep:
         options = self.options
         if name != "auto":
             return (Stage(name),)
+        # Where Newton needs many steps the interior point was measured to be the quicker one.
         if self.n_features <= options.wide:
             return Stage("newton", {"max_iter": options.patience}), Stage("interior-point")
         rows: RowBlocks = sub.rows
@@ -163,6 +164,7 @@ class ConvexStep:
             squares, _ = rows.diagonal(np.ones(rows.n_rows))
             self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > options.lopsided * float(squares.sum())
         if sub.n_constraints > options.few or self._lopsided[rows.n_rows]:
+            # Many constraints, or one large column, slow coordinate ascent down more than conjugate gradients.
             return (Stage("newton"),)
         return Stage("cutting-plane", {"max_epochs": options.epochs}), Stage("newton")
 
@@ -189,6 +191,7 @@ class ConvexStep:
                 if best is not None:  # The one before has not come so far, and will not next time.
                     self._handed_over[n] = min(rho, self._handed_over.get(n, np.inf))
                 best = result
+            # Solved, or stopped from outside: there is nothing to hand over.
             if result.status != Status.MAX_ITER:
                 break
         assert best is not None

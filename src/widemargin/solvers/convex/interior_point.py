@@ -149,7 +149,7 @@ def solve(
             status = Status.INFEASIBLE
             break
         if budget.exhausted:
-            status = Status.INTERRUPTED if budget.stopped else recorder.status(converged=False)
+            status = Status.INTERRUPTED if budget.stopped else budget.status(converged=False)
             break
         status = Status.MAX_ITER
         if iteration == max_iter:

@@ -86,7 +86,8 @@ class Chosen(NamedTuple):
     ) -> KernelResult:  # fmt: skip
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.
-        known = {name: value for name, value in options.items() if name in self.options and value is not None}
+        names = self.options
+        known = {name: value for name, value in options.items() if name in names and value is not None}
         return SOLVERS[self.name](problem, tol=tol, budget=budget, start=start, **known)
 
 

@@ -284,7 +284,7 @@ def run(
         best = Point(coef, scores, float(coef @ scores))
     facts = method.judge(best)
     return KernelResult(
-        best.coef, 0.0, facts["primal"], facts["dual"], float("nan"), recorder.status(converged=converged),
+        best.coef, 0.0, facts["primal"], facts["dual"], float("nan"), budget.status(converged=converged),
         iterates.steps, problem.rows.evaluations, budget.elapsed, tuple(recorder.history),
     )  # fmt: skip
 

@@ -369,6 +369,6 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
             square, size * float(np.abs(problem.rows.diagonal()).max())
         )
         return KernelResult(
-            coef, intercept, at.primal, dual, at.violation, self.status(converged=converged), rounds,
+            coef, intercept, at.primal, dual, at.violation, self.budget.status(converged=converged), rounds,
             problem.rows.evaluations, self.budget.elapsed, tuple(self.history), indefinite, scores,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status, end_status
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.subsample_start import SampledProblem, sampled, spread_state
 
 __all__ = ["ConvexSolver", "MajorizeOptions", "RampProblem", "RampResult", "minimise_ramp"]
@@ -334,7 +334,7 @@ def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
         )
     closed = not walk.budget.exhausted and (walk.last is None or last.gap <= options.tol)
     missed = not walk.budget.exhausted and walk.violation > options.feasibility_tol
-    status = Status.INFEASIBLE if missed else end_status(walk.budget, converged=closed)
+    status = Status.INFEASIBLE if missed else walk.budget.status(converged=closed)
     return RampResult(
         w=walk.w, b=walk.b, multipliers=last.multipliers, objective=walk.objective, excess=walk.excess,
         subproblem=last, certified=walk.certified, rho=walk.rho, status=status, n_steps=walk.n_steps,

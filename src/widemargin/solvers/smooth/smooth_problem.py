@@ -146,7 +146,7 @@ class SmoothRecorder(Recorder[Floats]):
         """The last point with its certificate, and why the run ended."""
         # The certificate may find a better point on its way, such as one with a better bias.
         certified, gap = self._certify(point)
-        status = self.status(converged=self._done or gap <= self.tol)
+        status = self.budget.status(converged=self._done or gap <= self.tol)
         return SmoothResult(
             certified.point, certified.value, gap, status, n_iter, self.n_gradients, self.seconds, tuple(self.history)
         )

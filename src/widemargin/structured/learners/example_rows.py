@@ -94,19 +94,16 @@ def stack_rows(parts: Sequence[Matrix], d: int) -> tuple[ExampleRows, Ints]:
     # One sparse example makes all sparse: the compiled loops know one form at a time.
     if any(sp.issparse(part) for part in parts):
         whole = canonical_rows(sp.vstack([sp.csr_matrix(part) for part in parts], format="csr"))
-        rows = ExampleRows(_floating(whole.data)[None, :], whole.indices, whole.indptr)
+        data, indices, indptr = whole.data[None, :], whole.indices, whole.indptr
     else:
-        none = np.empty(0, dtype=np.int32)
         data = np.concatenate(parts) if parts else np.empty((0, d))
-        rows = ExampleRows(np.ascontiguousarray(_floating(data)), none, none)
+        indices = indptr = np.empty(0, dtype=np.int32)
+    # Single precision is kept, as it halves the memory; whole numbers and flags become double.
+    data = np.ascontiguousarray(data, dtype=None if data.dtype in (np.float32, np.float64) else np.float64)
     # A NaN would spread over all weights with the first step.
-    if not np.isfinite(rows.data).all():
+    if not np.isfinite(data).all():
         raise DataError("the rows hold NaN or infinity; impute or leave out these examples.")
-    return rows, start
-
-
-def _floating(data: Floats) -> Floats:
-    return data if data.dtype in (np.float32, np.float64) else data.astype(np.float64)
+    return ExampleRows(data, indices, indptr), start
 
 
 def potentials_of(model: StructuredModel, X: Examples, W: Floats) -> Iterator[Floats]:

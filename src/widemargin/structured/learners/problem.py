@@ -87,24 +87,8 @@ def check_oracle(oracle: Oracle) -> None:
         )
 
 
-def check_model(model: StructuredModel) -> None:
-    """Refuse an object that lacks a method of models.
-
-    Raises
-    ------
-    DataError
-    """
-    methods = ("prepare", "rows", "features", "loss", "oracle", "decode")
-    lacking = [name for name in methods if not callable(getattr(model, name, None))]
-    if lacking:
-        raise DataError(
-            f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
-            "or an object with the methods of widemargin.structured.model.StructuredModel."
-        )
-
-
-def count_labelled(X: Examples, Y: Examples) -> int:
-    """How many examples there are, each with a label.
+def check_examples(model: StructuredModel, X: Examples, Y: Examples) -> int:
+    """Refuse examples without labels, and an object that lacks a method of models; how many examples there are.
 
     Raises
     ------
@@ -115,6 +99,13 @@ def count_labelled(X: Examples, Y: Examples) -> int:
         raise DataError(f"there are {n} examples and {count(Y)} labels; each example needs one.")
     if n == 0:
         raise DataError("there are no examples to learn from.")
+    methods = ("prepare", "rows", "features", "loss", "oracle", "decode")
+    lacking = [name for name in methods if not callable(getattr(model, name, None))]
+    if lacking:
+        raise DataError(
+            f"the model is {model!r}, which has no {', '.join(lacking)}: give one of widemargin.structured.models, "
+            "or an object with the methods of widemargin.structured.model.StructuredModel."
+        )
     return n
 
 
@@ -229,10 +220,9 @@ class StructuredProblem:
         check: bool = False,
         prove: bool = True,
     ) -> None:
-        check_model(model)
+        self.n = check_examples(model, X, Y)
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
-        self.n = count_labelled(X, Y)
         self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         lengths = np.diff(self.start)

@@ -264,7 +264,7 @@ class LearnerRecorder(Recorder[Weights]):
             dual=self.dual,
             certified=self.passes.certain,
             proved=proved,
-            status=self.status(converged=converged),
+            status=self.budget.status(converged=converged),
             n_iter=self.done,
             n_oracle_calls=self.calls + self.checks,
             n_queries=self.passes.queries,

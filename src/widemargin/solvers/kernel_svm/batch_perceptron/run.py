@@ -147,7 +147,7 @@ def run(
     certify(average_law=True)
     converged = converged or (tol is not None and gap_of(at) <= tol)
     return SBPResult(
-        at.coef, at.intercept, at.primal, recorder.dual, math.nan, recorder.status(converged=converged),
+        at.coef, at.intercept, at.primal, recorder.dual, math.nan, budget.status(converged=converged),
         direction.steps, problem.rows.evaluations, budget.elapsed, tuple(recorder.history), nu=at.nu,
         margin=at.margin, covered=at.covered, held_out_error=held_out_error,
     )  # fmt: skip

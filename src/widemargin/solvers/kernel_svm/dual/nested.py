@@ -197,7 +197,7 @@ class _Run:
 
     def early(self) -> KernelResult:
         """The last subsample's result."""
-        status = self.recorder.status(converged=not self.budget.exhausted)
+        status = self.budget.status(converged=not self.budget.exhausted)
         return KernelResult(
             self.coef, self.intercept, np.nan, self.dual, np.nan, status, self.rounds,
             self.problem.rows.evaluations, self.budget.elapsed, tuple(self.recorder.history), self.indefinite,
