@@ -29,7 +29,7 @@ PYTEST := python -m pytest -q -n $(JOBS) --dist loadfile
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-machines test-oldest test-newest coverage mutation goal-suite lint types docs format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-svc test-machines test-oldest test-newest coverage mutation goal-suite lint types docs format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ mutation: $(DEV_STAMP) ## Count which small errors in goals, water level, search
 
 goal-suite: $(DEV_STAMP) ## Judge the search under goals on fresh tables by exact references (half an hour); ARGS="--quick --seed 7"
 	@$(BIN)/python -m testing.goal_suite --data $(DATA) --jobs $(JOBS) $(ARGS)
+
+test-svc: $(DEV_STAMP) ## Run scikit-learn's own tests of SVC on KernelSVC (half a minute)
+	@$(BIN)/python -m testing.svc_suite
 
 test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (half an hour)
 	@PYTHONPATH=testing $(BIN)/python -m machines --jobs $(JOBS) $(ARGS)

@@ -1,5 +1,6 @@
 """The one door of writing: whatever fails, and whenever, a file is the old one or the new one."""
 
+import errno
 import itertools
 import os
 import re
@@ -85,6 +86,17 @@ def test_a_model_is_read_again_after_a_failed_save(tmp_path):
     np.testing.assert_array_equal(load_model(tmp_path / "m.skops").coef_, MODEL.coef_)
     with pytest.raises(OSError, match="No such file"):
         replace_file(tmp_path / "absent" / "x", b"")
+
+
+def test_a_system_that_opens_no_folders(tmp_path, monkeypatch):
+    """As Windows: the file is written all the same, only its name is not forced to the disk."""
+
+    def refused(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(_files.os, "open", refused)
+    replace_file(tmp_path / "x", b"whole")
+    assert (tmp_path / "x").read_bytes() == b"whole"
 
 
 def test_sigterm_ends_like_ctrl_c():

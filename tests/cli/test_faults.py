@@ -5,10 +5,10 @@ import errno
 import itertools
 import json
 import os
-import resource
 import shutil
 import signal
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -131,6 +131,8 @@ def test_a_memory_that_fails(command):
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "reproduce"], indirect=True)
 def test_a_disk_that_is_full(command):
+    resource = pytest.importorskip("resource")
+
     @contextlib.contextmanager
     def full():
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -155,6 +157,7 @@ def test_a_place_that_cannot_be(name, project, monkeypatch, capsys):
     assert "people.csv" in said and "defect" not in said and said.startswith("widemargin: ")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("form", ["--json", "--no-json"])
 def test_output_that_nobody_can_write(form, project, monkeypatch, capsys):
     monkeypatch.chdir(project)

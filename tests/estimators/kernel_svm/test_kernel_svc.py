@@ -1,5 +1,6 @@
 """KernelSVC with two classes: scikit-learn's contract, agreement with SVC, certificate, and what is refused."""
 
+import contextlib
 import inspect
 import logging
 import pickle
@@ -14,7 +15,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import balanced_accuracy_score, log_loss
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fresh import fresh_seed
 from widemargin import KernelSVC, SBPClassifier, nu_from_C
 from widemargin.estimators.kernel_svm.binary_problems import kernel_rows
+from widemargin.estimators.kernel_svm.kernel_svc import DEPRECATED
 from widemargin.exceptions import (
     CapabilityError,
     DataError,
@@ -115,14 +118,6 @@ def test_attributes_have_the_shapes_and_types_of_svc():
         ours.coef_[0, 0] = 1.0
     with pytest.raises(AttributeError, match="only available when using a linear kernel"):
         _ = KernelSVC().fit(X, y).coef_
-
-
-def test_takes_all_parameters_of_svc_but_the_deprecated_one():
-    theirs = SVC().get_params()
-    ours = KernelSVC().get_params()
-    assert set(theirs) - set(ours) == {"probability"}
-    differing = {name for name in set(theirs) & set(ours) if theirs[name] != ours[name]}
-    assert differing <= {"verbose"}  # False and 0
 
 
 def test_sparse_rows_give_the_same_and_sparse_attributes():
@@ -516,19 +511,59 @@ def test_a_kernel_function_has_no_place_in_a_model_file(tmp_path):
         save_model(model, tmp_path / "m.skops")
 
 
-def test_probability_is_refused_with_the_cure_and_all_else_is_as_in_svc():
-    with pytest.raises(CapabilityError, match="has no parameter 'probability': set calibration=\"sigmoid\""):
-        KernelSVC(probability=True)
-    with pytest.raises(CapabilityError, match="has no parameter 'probability'"):
-        KernelSVC().set_params(probability=True)
-    assert KernelSVC(probability=False).get_params() == KernelSVC().set_params(probability=False).get_params()
-    assert KernelSVC(probability=False, C=3.0).set_params(probability=False, degree=2).C == 3.0
+@pytest.mark.filterwarnings("ignore:the `probability` parameter is deprecated")
+def test_probability_is_that_of_svc():
+    """Sigmoids over the scores of five folds; the model itself is that of all rows."""
+    X, y = load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours = KernelSVC(probability=True, random_state=0).fit(X, y)
+    assert np.allclose(ours.predict_proba(X).sum(axis=1), 1.0)
+    assert log_loss(y, ours.predict_proba(X)) < 0.15
+    np.testing.assert_array_equal(ours.decision_function(X), KernelSVC(random_state=0).fit(X, y).decision_function(X))
+    plain = KernelSVC(probability=False).fit(X, y)
+    assert not hasattr(plain, "predict_proba")
+    with pytest.raises(NotFittedError, match="not available when fitted with probability=False"):
+        plain.set_params(probability=True).predict_proba(X)
+    with pytest.raises(CapabilityError, match="two ways to the same"):
+        KernelSVC(probability=True, calibration="sigmoid").fit(X, y)
+    lonely = np.append(y[y < 2], 2)
+    with pytest.warns(KernelWarning, match="a class has 1 row"):
+        assert KernelSVC(probability=True).fit(X[:101], lonely).predict_proba(X).shape == (150, 3)
+
+
+def test_probability_warns_where_scikit_learn_does():
+    X, y = moons(30)
+    with pytest.warns(FutureWarning, match="deprecated") if DEPRECATED else contextlib.nullcontext():
+        KernelSVC(probability=False).fit(X, y)
+
+
+def test_all_other_parameters_are_those_of_svc():
     with pytest.raises(TypeError, match="unexpected keyword argument 'probabilities'"):
         KernelSVC(probabilities=True)
     theirs, ours = SVC().get_params(), KernelSVC().get_params()
-    assert theirs.keys() - ours.keys() == {"probability"}
-    assert all(ours[name] == value for name, value in theirs.items() if name in ours and name != "verbose")
+    assert theirs.keys() <= ours.keys() | {"probability"}
+    differing = {name for name, value in theirs.items() if name in ours and ours[name] != value}
+    assert differing <= {"verbose", "probability"}  # False and 0, and a default that depends on the version
     assert list(inspect.signature(KernelSVC).parameters)[:3] == ["C", "kernel", "degree"]
+
+
+def test_weights_below_zero_leave_rows_out_and_an_infinite_c_is_a_hard_margin():
+    X, y = moons(60)
+    weight = np.ones(60)
+    weight[::7] = -0.5
+    some = weight > 0
+    out, left = KernelSVC().fit(X, y, sample_weight=weight), KernelSVC(gamma=1.0).fit(X[some], y[some])
+    assert not np.isin(out.support_, np.flatnonzero(~some)).any()
+    np.testing.assert_allclose(
+        KernelSVC(gamma=1.0).fit(X, y, sample_weight=weight).decision_function(X), left.decision_function(X), atol=1e-6
+    )
+    for nothing in (np.zeros(60), -np.ones(60)):
+        with pytest.raises(DataError, match="all samples have zero or negative weights"):
+            KernelSVC().fit(X, y, sample_weight=nothing)
+    with pytest.raises(DataError, match="belong to the same class"):
+        KernelSVC().fit(X, y, sample_weight=np.where(y == y[0], 1.0, 0.0))
+    hard = KernelSVC(C=np.inf, kernel="linear").fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    np.testing.assert_allclose(hard.decision_function([[1.0], [3.0]]), [-1.0, 1.0], atol=1e-3)
 
 
 @pytest.mark.parametrize("solver", ["sbp", "sdca", "pegasos"])

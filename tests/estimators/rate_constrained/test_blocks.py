@@ -159,6 +159,20 @@ def test_block_sizes_and_back_ends_change_nothing_but_rounding(tmp_path: Path) -
     assert whole.goal_report_.objective == pytest.approx(one.goal_report_.objective, abs=5e-3)
 
 
+def test_a_system_that_removes_no_mapped_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Windows: the fit goes on, and the files stay."""
+
+    def refused(path: Path) -> None:
+        raise PermissionError(f"{path} is in use")
+
+    X, y, table = task()
+    recipes = labelled_rows(X, y, populations=table, block_rows=1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        model = RateConstrainedClassifier(max_steps=1).fit_blocks(SerialMap(recipes), scratch=str(tmp_path))
+    assert model.coef_.shape == (1, 5) and list(tmp_path.glob("widemargin-*.npy"))
+
+
 def test_external_rows_and_baselines() -> None:
     X, y, _ = task()
     traffic = np.random.default_rng(5).standard_normal((300, 5))

@@ -49,11 +49,15 @@ class KernelModel:
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def _checked_rows(self, X: Features, y: Column, sample_weight: Column | None) -> tuple[Matrix, Any, Floats]:
-        """Checked rows, labels and weights to train on."""
+    def _checked_rows(
+        self, X: Features, y: Column, sample_weight: Column | None, *, negative_weights: bool = False
+    ) -> tuple[Matrix, Any, Floats]:
+        """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator."""
         X, y = checked_rows(self, X, y)
         rows = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
-        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        if negative_weights and sample_weight is not None and not (np.asarray(sample_weight, np.float64) > 0.0).any():
+            raise DataError("Invalid input - all samples have zero or negative weights. Give rows weights > 0.")
+        weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=not negative_weights)
         return rows, y, weight
 
     def _classified(self, labels: npt.NDArray[Any]) -> Ints:
@@ -137,10 +141,13 @@ def labels_of(scores: Floats, classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:
     """Raise a DataError where a class has none of the rows with a weight, whose classes are `codes`."""
-    missing = np.flatnonzero(np.bincount(codes, minlength=classes.shape[0]) == 0)
+    count = np.bincount(codes, minlength=classes.shape[0])
+    missing = np.flatnonzero(count == 0)
     if missing.shape[0]:
         label = classes.tolist()[missing[0]]
-        raise DataError(f"all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
+        alone = missing.shape[0] == count.shape[0] - 1
+        same = "Invalid input - all samples with positive weights belong to the same class: " if alone else ""
+        raise DataError(f"{same}all rows of the class {label!r} have weight 0; leave them out, or give them weight.")
 
 
 def warn_of_indefiniteness(model: Any, spectrum: Spectrum | None) -> None:

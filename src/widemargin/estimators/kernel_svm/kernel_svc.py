@@ -1,23 +1,28 @@
 """Kernel support vector machines, a drop-in for `sklearn.svm.SVC`: `KernelSVC`."""
 
-import functools
+import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Integral
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats, Ints, Matrix
+from widemargin._typing import Column, Features, Floats, Index, Ints, Matrix
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._calibration import calibrates, hold_out
+from widemargin.estimators._calibration import hold_out
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import warn_of_steepness, warn_of_tiny_features
 from widemargin.estimators.kernel_svm import multiclass
@@ -30,12 +35,29 @@ from widemargin.estimators.kernel_svm.kernel_model import (
     warn_of_indefiniteness,
 )
 from widemargin.estimators.kernel_svm.options import KernelOptions
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, warn
+from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
+
+_OF_SVC = inspect.signature(SVC).parameters.get("probability")
+DEPRECATED = _OF_SVC is None or _OF_SVC.default == "deprecated"
+"""Whether the installed scikit-learn has deprecated the parameter, or has none any more."""
+FEW_NUMBERS = 100_000
+"""Sparse rows of so few numbers, zeros included, are a dense array of less than a megabyte."""
+HARD_MARGIN = 1e10
+"""What an infinite C counts as: a row inside its margin then costs more than all others gain, in double precision."""
+
+
+def _has_probabilities(estimator: "KernelSVC") -> bool:
+    """Whether there is a predict_proba, and if not, why."""
+    if estimator.probability is not True and estimator.calibration is None:
+        raise AttributeError(
+            'predict_proba is not available when probability=False: set calibration="sigmoid" or "isotonic" (one fit).'
+        )
+    return True
 
 
 @parameters
@@ -49,7 +71,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     Parameters
     ----------
     C : float, default=1.0
-        Inverse strength of the regulariser. Raising it fits the training rows more closely, and takes longer.
+        Inverse strength of the regulariser. Raising it fits the training rows more closely, and takes longer. Infinity
+        counts as 1e10.
     kernel : {"linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default="rbf"
         A function gets two sets of rows and returns the matrix of all pairs; it is called on blocks of rows.
     degree : float, default=3
@@ -90,7 +113,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
         "sdca" and "pegasos": only with `KernelOptions(fit_intercept=False)`.
     calibration : {"sigmoid", "isotonic"}, default=None
-        Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none.
+        Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`: one fit.
+    probability : bool, default="deprecated"
+        As in SVC, which has deprecated it: True fits sigmoids to the scores of five folds and the model to all rows,
+        six fits in all. Otherwise there is no `predict_proba` without `calibration`.
     n_jobs : int, default=None
         Threads of BLAS and compiled loops inside `fit`; None means 1.
     solver_options : KernelOptions or dict, default=None
@@ -158,7 +184,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     [1]
     """
 
-    C: kinds.Positive = 1.0
+    C: Annotated[float, Interval(Real, 0.0, None, closed="right")] = 1.0
     kernel: kinds.KernelName = "rbf"
     degree: kinds.NotNegative = 3
     gamma: kinds.Gamma = "scale"
@@ -174,6 +200,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     random_state: kinds.Random = None
     solver: Annotated[str, StrOptions({"auto", *SOLVERS})] = "auto"
     calibration: kinds.Calibration = None
+    probability: Annotated[bool | str, "boolean", StrOptions({"deprecated"})] = "deprecated"
     n_jobs: int | None = None
     solver_options: KernelOptions | Mapping[str, object] | None = None
 
@@ -220,7 +247,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            Factors of C, >= 0; a row of weight 2 counts as two rows, one of weight 0 is left out.
+            Factors of C; a row of weight 2 counts as two rows, one of weight 0 or less is left out.
 
         Returns
         -------
@@ -237,6 +264,17 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         options = self._options
         budget = budget_of(options.time_budget, options.callbacks, self.verbose)
+        if self.probability is True and self.calibration is not None:
+            raise CapabilityError(
+                f"probability=True and calibration={self.calibration!r} are two ways to the same; give one of them."
+            )
+        if self.probability != "deprecated" and DEPRECATED:
+            warnings.warn(
+                "the `probability` parameter is deprecated, as in scikit-learn; use calibration='sigmoid' (one fit), "
+                "or CalibratedClassifierCV(KernelSVC(), ensemble=False).",
+                FutureWarning,
+                stacklevel=2,
+            )
         if options.multi_class == "ovr" and self.decision_function_shape == "ovo":
             raise CapabilityError("multi_class='ovr' trains no pairs of classes; use decision_function_shape='ovr'.")
         if self.solver == "spatial-dual" and options.backend != "numpy":
@@ -244,29 +282,48 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"solver='spatial-dual' computes kernel values in loops of its own, without "
                 f"backend={options.backend!r}; use backend='numpy', or solver='auto'."
             )
-        rows, labels, weight = self._checked_rows(X, y, sample_weight)
+        rows, labels, weight = self._checked_rows(X, y, sample_weight, negative_weights=True)
         codes = self._classified(labels)
         self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
         rng = check_random_state(self.random_state)
-        index, held = np.flatnonzero(weight > 0.0), np.empty(0, dtype=np.intp)
+        index = np.flatnonzero(weight > 0.0)
         refuse_missing(self.classes_, codes[index])
-        if self.calibration is not None:
-            training, aside = hold_out(codes[index], rng)
-            index, held = index[training], index[aside]
         self.calibrators_: list[Any] = []
         self.sharpness_ = 1.0
+        held: list[Ints] = []
+        scores: list[Floats] = []
         with limit_threads(self.n_jobs):
-            solved = self._train(rows, codes, weight, index, rng, budget)
-            if self.calibration is not None:  # on rows that training did not see
-                codes, weight, parts = codes[held], weight[held], self._splits()
-                scores = np.concatenate([block for _, block in self._score_blocks(rows[held])])
-                self.calibrators_ = multiclass.fit_calibrators(self.calibration, parts, scores, codes, weight)
-                if self.calibration == "sigmoid" and self.classes_.shape[0] > 2:
-                    self.sharpness_ = multiclass.sharpness(
-                        multiclass.probabilities(self.calibrators_, parts, scores), codes, weight
-                    )
+            for training, aside in self._calibration_folds(codes[index], rng):
+                solved = self._train(rows, codes, weight, index[training], rng, budget)
+                held.append(index[aside])
+                scores += [block for _, block in self._score_blocks(rows[held[-1]])]
+            if self.calibration is None:
+                solved = self._train(rows, codes, weight, index, rng, budget)
+            if held:  # probabilities are fitted to scores of models that did not see their rows
+                self._calibrate(np.concatenate(scores), codes[np.concatenate(held)], weight[np.concatenate(held)])
         self._conclude(solved, budget)
         return self
+
+    def _calibration_folds(self, codes: Ints, rng: np.random.RandomState) -> list[tuple[Index, Index]]:
+        """Rows to train on and rows to fit probabilities on: a fifth, or five folds in turn; none without either."""
+        if self.calibration is not None:
+            return [hold_out(codes, rng)]
+        if self.probability is not True:
+            return []
+        n_folds = min(5, int(np.bincount(codes).min()))
+        if n_folds < 2:  # no model could do without the only row of a class, so all rows score themselves
+            everyone = np.arange(len(codes))
+            warn("probabilities are fitted to training scores, because a class has 1 row: too sure.", KernelWarning)
+            return [(everyone, everyone)]
+        return list(StratifiedKFold(n_folds, shuffle=True, random_state=rng).split(codes, codes))
+
+    def _calibrate(self, scores: Floats, codes: Ints, weight: Floats) -> None:
+        """Fit probabilities to scores of rows that training did not see."""
+        method, parts = self.calibration or "sigmoid", self._splits()
+        self.calibrators_ = multiclass.fit_calibrators(method, parts, scores, codes, weight)
+        if method == "sigmoid" and self.classes_.shape[0] > 2:
+            table = multiclass.probabilities(self.calibrators_, parts, scores)
+            self.sharpness_ = multiclass.sharpness(table, codes, weight)
 
     def _train(
         self, X: Matrix, codes: Ints, weight: Floats, index: Ints, rng: np.random.RandomState, budget: Budget
@@ -276,12 +333,16 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         whole = index.shape[0] == codes.shape[0]
         rows = X if whole else X[np.ix_(index, index)] if self.kernel == "precomputed" else X[index]
         codes, weight = codes[index], weight[index]
-        kernel = self._resolved(rows, weight)
+        # Few sparse rows are as quick as a dense array, and then give the same bits as one.
+        plain: Matrix = rows
+        if sp.issparse(rows) and rows.shape[0] * rows.shape[1] <= FEW_NUMBERS and not callable(self.kernel):
+            plain = multiclass.dense(rows)
+        kernel, C = self._resolved(plain, weight), HARD_MARGIN if np.inf == self.C else float(self.C)
         warn_of_steepness(self, kernel, rows)
         if kernel.name == "linear":
-            warn_of_tiny_features(self, rows, float(self.C))
+            warn_of_tiny_features(self, rows, C)
         with np.errstate(over="ignore"):
-            upper, tol = self.C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
+            upper, tol = C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
         if upper.max() > 1e100:  # its square, times kernel values and rows, must be finite
             raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to 1e+100 at most.")
         if tol is None:
@@ -289,7 +350,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             judged = 0 if self.solver in BY_GAP else HoldOutOptions().judged
             upper[choose_rows(codes, options.validation_fraction, draw, judged=judged)] = 0.0
         matrix = kernel_rows(
-            kernel, rows, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
+            kernel, plain, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
             largest=float(np.linalg.norm(upper)),
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
@@ -300,7 +361,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             indefinite = spectrum is not None and spectrum.indefinite
             training = Training(
                 matrix, codes, upper, rows.shape[1],
-                spatial=kernel.name == "rbf" and not sp.issparse(rows) and options.backend == "numpy",
+                spatial=kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy",
                 positive=not indefinite, solver=self.solver, tol=tol, fit_intercept=options.fit_intercept,
                 max_iter=self.max_iter, cache_size=self.cache_size, shrinking=self.shrinking,
                 seed=rng.randint(np.iinfo("i").max),
@@ -397,9 +458,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (p,)."""
-        rows, k = self._checked_new(X), self.classes_.shape[0]
+        check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        rows, k = self._checked_new(X), self.classes_.shape[0]
         if k == 2:
             chosen = (self._scores(rows) >= 0.0).astype(np.intp)
         elif self.break_ties or self._options.multi_class == "ovr":
@@ -410,7 +472,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 chosen[block] = multiclass.votes(scores, k)
         return np.asarray(self.classes_[chosen])
 
-    @available_if(calibrates)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:
         """Calibrated class probabilities, shape (p, k); only with `calibration="sigmoid"` or `"isotonic"`.
 
@@ -419,11 +481,13 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         the power `sharpness_` and scaled again. A class of the largest probability need not be `predict`'s.
         """
         rows, parts = self._checked_new(X), self._splits()
+        if not self.calibrators_:
+            raise NotFittedError("predict_proba is not available when fitted with probability=False; fit again.")
         blocks = [multiclass.probabilities(self.calibrators_, parts, scores) for _, scores in self._score_blocks(rows)]
         table = np.concatenate(blocks)
         return table if self.sharpness_ == 1.0 else multiclass.sharpened(table, self.sharpness_)
 
-    @available_if(calibrates)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Features) -> Floats:
         """Logarithms of `predict_proba`, shape (p, k)."""
         with np.errstate(divide="ignore"):
@@ -437,22 +501,3 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for rows, scores in self._score_blocks(X):
             out[rows] = multiclass.one_vs_rest(scores, k) if votes else scores
         return out[:, 0] if k == 2 else out
-
-
-def _without_probability(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The constructor or `set_params`, which refuse a parameter of SVC that is left out on purpose."""
-
-    @functools.wraps(method)  # scikit-learn reads the parameters of the wrapped function
-    def checked(*args: Any, probability: bool = False, **params: Any) -> Any:
-        if probability is not False:  # which asks for nothing
-            raise CapabilityError(
-                'KernelSVC has no parameter \'probability\': set calibration="sigmoid" (or "isotonic") for '
-                "predict_proba, without five refits."
-            )
-        return method(*args, **params)
-
-    return checked
-
-
-for _name in ("__init__", "set_params"):
-    setattr(KernelSVC, _name, _without_probability(getattr(KernelSVC, _name)))

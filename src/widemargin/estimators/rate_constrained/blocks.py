@@ -7,6 +7,7 @@ is tied to their sum; every block then looks up the cells of its rows. Labels, p
 in these passes and in the last one, which counts what the model predicts; training itself sees features and cells.
 """
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Mapping
@@ -316,7 +317,8 @@ def _mapped(array: Any, folder: str) -> Any:
     except OSError as error:
         raise DataError(f"scratch: {array.nbytes} bytes cannot be written to {folder} ({error}). Make room.") from error
     finally:
-        Path(name).unlink()
+        with contextlib.suppress(PermissionError):  # Windows removes no file that is mapped: there it stays
+            Path(name).unlink()
 
 
 def _sizes(block: Block, _: None) -> Ints:

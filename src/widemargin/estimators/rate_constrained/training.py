@@ -204,18 +204,20 @@ def train_problem(
     if start is not None:  # the model that the search started from stays a candidate
         how = "the model is the one that the search started from"
         found.pool.add(found.best.moved_to(*start, measures.values(*start), how))
-        found = replace(found, best=found.pool.best)
     diagnosis = None
-    if explain and found.best.violation > 0.0 and not budget.exhausted:
-        try:
+    try:
+        if problem.n_constraints:
+            found.pool.restart(budget)
+        found = replace(found, best=found.pool.best)
+        if explain and found.best.violation > 0.0 and not budget.exhausted:
             diagnosis = diagnose(problem, convex, type(measures), found.pool, budget=budget)
             found = replace(found, best=diagnosis.best)
             if found.best.violation <= 0.0:  # one of its searches met everything: start from there
                 met = found.best.w, found.best.b
                 again = enforce(problem, convex, found.pool, plan.steps, give_back=give_back, start=met, budget=budget)
                 found, diagnosis = again.after(found), None
-        except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
-            budget.interrupted = True
+    except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
+        budget.interrupted = True
     return Trained(found, problem, result_status(found.best, budget), tuple(used), diagnosis)
 
 
@@ -319,6 +321,29 @@ class Deterministic(_Rates):
                 how, values = f"{number} made afterwards by the 0/1 rates", (moved.objective, moved.excess)
                 polished.append(candidate.moved_to(moved.w, moved.b, values, how))
         return polished
+
+    def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
+        """The models that exact moves reach from random ones near a candidate, each better than the one before."""
+        problem, found, left = self._problem, list[Candidate](), float(MOVES.least_entries)
+        if not isinstance(problem.rows, RowBlocks) or MOVES.restart_passes * problem.rows.n_stored > left:
+            return found
+        columns, rng = Columns(problem.rows, problem.fit_intercept), np.random.default_rng(0)
+        for number in range(MOVES.restarts):
+            if left <= 0.0 or budget.exhausted:
+                break
+            direction = rng.standard_normal(problem.n_features)
+            direction *= np.linalg.norm(candidate.w) / np.linalg.norm(direction)
+            w = candidate.w + MOVES.kicks[number % len(MOVES.kicks)] * direction
+            # The bias that is best there goes first: exact moves take small steps.
+            start = self.judge(replace(candidate.solution, w=w, b=candidate.b))
+            moved = descend(problem, columns, start.w, start.b, entries=left, budget=budget)
+            left -= moved.looked_at
+            how = "the model was found by exact moves from a random one near the solution"
+            other = candidate.moved_to(moved.w, moved.b, (moved.objective, moved.excess), how)
+            if other.beats(candidate):
+                candidate = other
+                found.append(other)
+        return found
 
 
 class Randomized(_Rates):

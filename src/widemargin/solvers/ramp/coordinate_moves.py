@@ -44,6 +44,13 @@ class MoveOptions:
         work.
     few : int
         Rows that may change sides in one move in any case.
+    restarts : int
+        Descents from random models near the best one, on small tables.
+    kicks : tuple of float
+        How far from it they start, by turns, in norms of its w: nearer ends in the same place, farther in worse ones.
+    restart_passes : int
+        So many passes over all entries must be within `least_entries`, or there are no restarts: on larger tables a
+        descent from a random model would not come to its end.
     """
 
     tie: float = 1e-9
@@ -52,6 +59,9 @@ class MoveOptions:
     pivots: int = 4
     near: float = 0.1
     few: int = 500
+    restarts: int = 20
+    kicks: tuple[float, ...] = (0.3, 1.0)
+    restart_passes: int = 10
 
 
 OPTIONS = MoveOptions()

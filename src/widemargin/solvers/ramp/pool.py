@@ -90,6 +90,9 @@ class Moves(Protocol):
     def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
         """What exact moves along single directions make of candidates, the first ones first, as far as work allows."""
 
+    def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
+        """What exact moves make of random models around a candidate, as far as work allows."""
+
 
 class Measures(Protocol):
     """The rates that count."""
@@ -161,6 +164,12 @@ class Pool:
             best_first = sorted(self._raw, key=lambda candidate: candidate.rank)
             self._raw.clear()
             for candidate in self.measures.moves.polish(best_first[:most], budget):
+                self.add(candidate)
+
+    def restart(self, budget: Budget) -> None:
+        """Look for a better model than the best by exact moves from random ones around it."""
+        if self.measures.moves is not None and not budget.exhausted:
+            for candidate in self.measures.moves.restarted(self.best, budget):
                 self.add(candidate)
 
     def stand_for(self, exact: RampResult) -> None:
