@@ -19,8 +19,11 @@ define with-versions
 $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 $(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(1)
 VIRTUAL_ENV=.venv-$(1) $(BIN)/uv pip install --quiet --resolution $(2) --editable ".[plot,frame,dask,onnx]" --editable papers --group test
-.venv-$(1)/bin/python -m pytest -q -n $(JOBS) -m "not slow" $(ARGS)
+.venv-$(1)/bin/$(PYTEST) -m "not slow" $(ARGS)
 endef
+
+# A file stays in one process: no fixture of a module is made twice, and hardly a loop compiled twice at the same time.
+PYTEST := python -m pytest -q -n $(JOBS) --dist loadfile
 
 # One thread per process: the tests run in $(JOBS) processes, and results do not depend on the machine.
 export OMP_NUM_THREADS ?= 1
@@ -72,17 +75,17 @@ demo: $(RUN_STAMP) ## Train the Adult example under four constraints, then audit
 	@$(BIN)/widemargin audit examples/adult.toml --model examples/adult.skops --data examples/data/adult.csv.gz
 
 test: $(DEV_STAMP) ## Run the test suite (without the long studies)
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(ARGS)
+	@$(BIN)/$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: $(DEV_STAMP) ## Run every test, long studies too
-	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+	@$(BIN)/$(PYTEST) $(ARGS)
 
 # The loops run as plain Python in the second run: in the folders that hold loops, some seconds a test.
 coverage: $(DEV_STAMP) ## Measure the branch coverage of src: the suite, then the loops in plain Python (a quarter of an hour)
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" --cov --cov-report= --cov-fail-under=0 $(ARGS)
+	@$(BIN)/$(PYTEST) -m "not slow" --cov --cov-report= --cov-fail-under=0 $(ARGS)
 	@NUMBA_DISABLE_JIT=1 WIDEMARGIN_TEST_SECONDS=5 \
-	  $(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" --cov --cov-append --cov-report= --cov-fail-under=0 $(LOOP_TESTS)
+	  $(BIN)/$(PYTEST) -m "not slow" --cov --cov-append --cov-report= --cov-fail-under=0 $(LOOP_TESTS)
 	@$(BIN)/python -m coverage report
 
 mutation: $(DEV_STAMP) ## Count which small errors in goals, water level, searches and SDCA step the tests notice
