@@ -11,6 +11,8 @@ from widemargin.plotting._canvas import COLOURS, band, new_figure, require_matpl
 
 
 def test_a_missing_matplotlib_is_said_with_the_extra_that_brings_it(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("matplotlib.")]:
+        monkeypatch.delitem(sys.modules, name)  # what another test has imported is there no more either
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for needs in (require_matplotlib, lambda: new_figure(1, 1, width=3, height=3)):
         with pytest.raises(MissingLibraryError, match=r"pip install 'widemargin\[plot\]'"):

@@ -216,7 +216,10 @@ def fold_measures(
         plan = MajorizeOptions(steps=setting.steps - 1, tol=options.step_tol, loose_tol=options.step_tol)
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
-            best = search(problem, convex, measures, plan, hard=hard, budget=budget).best
+            pool = search(problem, convex, measures, plan, hard=hard, budget=budget).pool
+            if problem.n_constraints:
+                pool.restart(budget)  # as `fit` does
+            best = pool.best
         if budget.exhausted:
             return
         scores = plain._scores_at(space, held.matrices, best.w, best.b)

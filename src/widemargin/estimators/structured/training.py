@@ -22,7 +22,7 @@ from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sg
 from widemargin.structured.learners.problem import Blocks, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
-from widemargin.structured.models.base import StructureModel
+from widemargin.structured.models.base import StructureModel, in_memory
 from widemargin.structured.oracle import LEVELS, Search
 
 _SOLVERS: dict[str, Callable[..., LearnerResult]] = {
@@ -114,6 +114,12 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     _origin: tuple[float, int, int]
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"coef_": "double * *", "theta_": "double *"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """As of its model: no loops of their own for the weights of a memory-mapped model."""
+        super().__setstate__(state)
+        for name in {"coef_", "theta_"} & state.keys():
+            setattr(self, name, in_memory(state[name]))
 
     def _refuse_arrays(self) -> None:
         """The weights must be those of the model, whose compiled argmax looks nothing up."""

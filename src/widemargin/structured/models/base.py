@@ -19,7 +19,12 @@ from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOracle
 from widemargin.structured.oracles.enumeration import table_oracle
 
-__all__ = ["LabelSetModel", "StructureModel", "check_lengths", "check_weights", "indicator"]
+__all__ = ["LabelSetModel", "StructureModel", "check_lengths", "check_weights", "in_memory", "indicator"]
+
+
+def in_memory(part: Any) -> Any:
+    """A copy of an array that cannot be written to; anything else as it is."""
+    return np.array(part) if isinstance(part, np.ndarray) and not part.flags.writeable else part
 
 
 class StructureModel(ABC):
@@ -45,6 +50,12 @@ class StructureModel(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to threads."""
         return {name: value for name, value in vars(self).items() if name != "_per_thread"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrays of a memory-mapped model cannot be written to, and for such ones loops would be compiled anew."""
+        vars(self).update(state)
+        if "structure" in state:
+            self.structure = Structure(*map(in_memory, self.structure))
 
     @property
     def _local(self) -> Any:
