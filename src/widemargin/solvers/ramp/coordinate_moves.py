@@ -59,7 +59,7 @@ class MoveOptions:
     pivots: int = 4
     near: float = 0.1
     few: int = 500
-    restarts: int = 6
+    restarts: int = 20
     kicks: tuple[float, ...] = (0.3, 1.0)
     restart_passes: int = 10
 
