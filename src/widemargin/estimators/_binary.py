@@ -131,6 +131,11 @@ class BinaryGoalMixin:
         second = positive if self._direction() > 0 else ~positive
         return np.asarray(self.classes_[second.astype(np.intp)])
 
+    def _class_columns(self, positive: Floats) -> Floats:
+        """Probabilities of both classes, shape (n, 2), from those of the positive one, shape (n,)."""
+        columns = (1.0 - positive, positive) if self._direction() > 0 else (positive, 1.0 - positive)
+        return np.column_stack(columns)
+
     def _drawn(self, probability: Floats, random_state: Seed) -> npt.NDArray[Any]:
         """Labels drawn by the probabilities of both classes, shape (n, 2)."""
         rng = check_random_state(self.random_state if random_state is None else random_state)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, GoalReduction, GoalThresholdClassifier, audit, load_model, save_model
+from widemargin.estimators.reduction.cost_sensitive import weight_parameter
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
@@ -145,6 +146,24 @@ def test_estimators_around_estimators(estimator, rows):
     clf = GoalReduction(estimator, LINEAR, max_models=2, cv=2, random_state=0).fit(frame, y)
     assert clf.goal_report_.passed
     assert list(clf.feature_names_in_) == list("abcd") and clf.n_features_in_ == 4
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"),
+    [
+        (LogisticRegressionCV(), "sample_weight"),
+        (GridSearchCV(make_pipeline(StandardScaler(), TREE), {}), "decisiontreeclassifier__sample_weight"),
+        (make_pipeline(StandardScaler(), GridSearchCV(TREE, {})), "gridsearchcv__sample_weight"),
+    ],
+)
+def test_weights_are_handed_in_by_the_name_of_their_step(estimator, name):
+    assert weight_parameter(estimator) == name
+
+
+@pytest.mark.parametrize("splits", [[([0, 1], [2, 3])], [([0, 1], [2, 3]), ([2, 3], [1, 2])]])
+def test_folds_hold_every_row_out_once(splits):
+    with pytest.raises(DataError, match=r"cv holds out \d of 4 rows never or more than once"):
+        GoalReduction(TREE, cv=splits).fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
 
 
 def test_a_learner_without_weights_is_refused(rows):

@@ -28,7 +28,7 @@ from widemargin._typing import Bools, Floats, Ints
 from widemargin.distributed.workers import Deadline, is_serial, side_by_side
 from widemargin.estimators.rate_constrained import training as steps
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.estimators.thresholds.scores import Split
+from widemargin.estimators.thresholds.scores import Split, label_and_cell
 from widemargin.exceptions import CapabilityError, GoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -124,13 +124,8 @@ class ValidationRows:
         return other
 
     def strata(self, n_splits: int) -> Ints:
-        """Label and populations of each row as one number; rare combinations are left to their label."""
-        cell = self.tied.cell[0].astype(np.int64)
-        _, label = np.unique(self.rows.labels, return_inverse=True)
-        common = np.bincount(cell)[cell] >= n_splits
-        together: Ints = np.where(common, cell + 2, label)
-        rare = np.bincount(together)[together] < n_splits
-        return np.where(rare, label, together) if rare.any() else together
+        """What the folds are stratified by."""
+        return label_and_cell(self.rows.labels, self.tied.cell[0], n_splits)
 
 
 def validate(
@@ -217,8 +212,7 @@ def fold_measures(
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
             pool = search(problem, convex, measures, plan, hard=hard, budget=budget).pool
-            if problem.n_constraints:
-                pool.restart(budget)  # as `fit` does
+            pool.restart(budget)  # as `fit` does
             best = pool.best
         if budget.exhausted:
             return

@@ -206,8 +206,7 @@ def train_problem(
         found.pool.add(found.best.moved_to(*start, measures.values(*start), how))
     diagnosis = None
     try:
-        if problem.n_constraints:
-            found.pool.restart(budget)
+        found.pool.restart(budget)
         found = replace(found, best=found.pool.best)
         if explain and found.best.violation > 0.0 and not budget.exhausted:
             diagnosis = diagnose(problem, convex, type(measures), found.pool, budget=budget)
@@ -325,7 +324,9 @@ class Deterministic(_Rates):
     def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
         """The models that exact moves reach from random ones near a candidate, each better than the one before."""
         problem, found, left = self._problem, list[Candidate](), float(MOVES.least_entries)
-        if not isinstance(problem.rows, RowBlocks) or MOVES.restart_passes * problem.rows.n_stored > left:
+        if not problem.n_constraints or not isinstance(problem.rows, RowBlocks):
+            return found
+        if MOVES.restart_passes * problem.rows.n_stored > left:
             return found
         columns, rng = Columns(problem.rows, problem.fit_intercept), np.random.default_rng(0)
         for number in range(MOVES.restarts):

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.base import clone
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -32,7 +33,7 @@ CERTAIN = 1e-6
 
 
 def weight_parameter(estimator: Any) -> str:
-    """The name under which `fit` takes the weights: a pipeline hands them to its last step.
+    """The name under which `fit` takes the weights, also where it stands in pipelines and searches.
 
     Raises
     ------
@@ -40,12 +41,13 @@ def weight_parameter(estimator: Any) -> str:
         If there is none.
     """
     inner, steps = estimator, ""
-    while isinstance(inner, Pipeline):
+    while isinstance(inner, Pipeline | BaseSearchCV):
+        if isinstance(inner, BaseSearchCV):  # a search hands parameters of `fit` on to the estimator that it tries
+            inner = inner.estimator
+            continue
         step, inner = inner.steps[-1]
         steps += f"{step}__"
-    # A search (GridSearchCV and the like) hands parameters of fit on to the estimator that it searches for.
-    asked = inner.estimator if hasattr(inner, "best_estimator_") or hasattr(inner, "refit") else inner
-    if not has_fit_parameter(asked, "sample_weight"):
+    if not has_fit_parameter(inner, "sample_weight"):
         raise CapabilityError(
             f"{type(inner).__name__}.fit has no parameter sample_weight, and costs are told to a learner by weights. "
             "Use an estimator that has one, or GoalThresholdClassifier, which moves the threshold of any scorer."

@@ -1,6 +1,7 @@
 """Any classifier that takes weights, trained to a goal: `GoalReduction`."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -16,12 +17,12 @@ from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
 from widemargin.estimators.reduction.visits import Placed, ReductionOptions, Visits
-from widemargin.estimators.thresholds.groups import find_groups, group_numbers
+from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import between
-from widemargin.estimators.thresholds.scores import make_splits, row_wise
+from widemargin.estimators.thresholds.scores import fold_of_rows, label_and_cell, make_splits, row_wise
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
-from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
+from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.rows import length_of
@@ -193,9 +194,7 @@ class GoalReduction(ThresholdedModel):
         budget = budget_of(self.time_budget, self.callbacks)
         rows, y, _ = self._checked(X, y, sample_weight, populations, external)
         self._set_classes(y)
-        self.groups_ = None
-        if self.per_population is not None:
-            self.groups_ = find_groups(self.per_population, rows.X, populations, rows.n_rows)
+        self._set_groups(rows)
         tied = self._tie(rows)
         mass = [np.ones(len(c)) if w is None else w for c, w in zip(tied.cell, tied.row_weight, strict=True)]
         matrices = [rows.X, *(row_wise(external_rows(rows.external, name)) for name in tied.sources[1:])]
@@ -203,8 +202,8 @@ class GoalReduction(ThresholdedModel):
         learner = CostLearner(self.estimator, self.classes_, self._direction())
         fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         group = self._group_numbers(rows, tied)
-        visits = Visits(tied, fitter, group, len(self.groups_ or ()) or 1, self._options)
-        best = visits.run(int(self.max_models), budget)
+        visits = Visits(tied, fitter, group, len(self.groups_ or ()) or 1, int(self.max_models), self._options)
+        best = visits.run(budget)
         if self.randomize:
             self._adopt_lottery(visits)
         else:
@@ -218,24 +217,10 @@ class GoalReduction(ThresholdedModel):
 
     def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
         """The part of each row of each source that holds it out."""
-        rng, cell = check_random_state(self.random_state), tied.cell[0].astype(np.int64)
-
-        def strata(n_folds: int) -> Ints:
-            # Label and populations together; rare combinations are left to their label.
-            _, label = np.unique(y, return_inverse=True)
-            common = np.bincount(cell)[cell] >= n_folds
-            together: Ints = np.where(common, cell + 2, label)
-            rare = np.bincount(together)[together] < n_folds
-            return np.where(rare, label, together) if rare.any() else together
-
-        fold = [np.full(len(y), -1)]
-        splits = make_splits(self.cv, y, rng, strata)
-        for number, (_, held) in enumerate(splits):
-            fold[0][held] = number
-        if (fold[0] < 0).any() or sum(len(held) for _, held in splits) != len(y):
-            raise CapabilityError("cv must hold every row out exactly once, because each row is scored by one model.")
-        fold += [rng.permutation(len(part)) % len(splits) for part in tied.cell[1:]]
-        return fold, len(splits)
+        rng = check_random_state(self.random_state)
+        splits = make_splits(self.cv, y, rng, partial(label_and_cell, y, tied.cell[0]))
+        beside = [rng.permutation(len(part)) % len(splits) for part in tied.cell[1:]]
+        return [fold_of_rows(splits, len(y)), *beside], len(splits)
 
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
         """The best model, or average of two, with its threshold."""
@@ -253,10 +238,7 @@ class GoalReduction(ThresholdedModel):
         """The best lottery over averages and thresholds."""
         lottery = visits.lottery
         averages = [visits.averages[k] for k in lottery.model]
-        shares = np.zeros((len(averages), len(visits.cost)))
-        for row, average in zip(shares, averages, strict=True):
-            row[: len(average.shares)] = average.shares
-        self.mixture_models_ = self._fit_chosen(visits, shares)
+        self.mixture_models_ = self._fit_chosen(visits, np.array([average.shares for average in averages]))
         self.threshold_, self.mixture_weights_ = 0.0, lottery.probability
         candidates = [visits.mixture.models[k] for k in lottery.model]
         self.mixture_thresholds_ = np.array(
@@ -334,6 +316,5 @@ class GoalReduction(ThresholdedModel):
         check_is_fitted(self)
         X = X if hasattr(X, "shape") else np.asarray(X)
         group = group_numbers(self.groups_, X, populations, length_of(X))
-        positive = self._share_drawn(np.asarray(self.mixture_models_) @ self.estimator_.of_each(X), group)
-        columns = (1.0 - positive, positive) if self._direction() > 0 else (positive, 1.0 - positive)
-        return np.column_stack(columns)
+        scores = np.asarray(self.mixture_models_) @ self.estimator_.of_each(X)
+        return self._class_columns(self._share_drawn(scores, group))

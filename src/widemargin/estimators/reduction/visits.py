@@ -58,8 +58,8 @@ class Average:
 
     Attributes
     ----------
-    shares : ndarray of shape (number of visits,)
-        They sum to 1.
+    shares : ndarray of shape (most visits,)
+        Of each visit's model; they sum to 1.
     scores : list of ndarray of shape (n_s,)
         For each source: cross-fitted.
     """
@@ -94,6 +94,8 @@ class Visits:
     group : sequence of ndarray of int64, shape (n_s,)
         The group of each row that has thresholds of its own.
     n_groups : int
+    most : int
+        Most visits.
     options : ReductionOptions
     cost : list of list of ndarray
         What each model was fitted to, for each source.
@@ -109,6 +111,7 @@ class Visits:
     fitter: CrossFitter
     group: Sequence[Ints]
     n_groups: int
+    most: int
     options: ReductionOptions
     cost: list[list[Floats]] = field(default_factory=list)
     scores: list[list[Floats]] = field(default_factory=list)
@@ -116,14 +119,14 @@ class Visits:
     mixture: ModelMixture = field(default_factory=ModelMixture)
     lottery: MixedModels = field(init=False)
 
-    def run(self, most: int, budget: Budget) -> Placed:
-        """Visit up to so many models, as long as prices change and time is left; the best average."""
+    def run(self, budget: Budget) -> Placed:
+        """Visit models as long as prices change and time is left; the best average."""
         nobody = [np.zeros(len(cell)) for cell in self.tied.cell]
         *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
         prices, highest = np.zeros(len(gamma)), self.options.price
         visited: list[Floats] = []
         try:
-            while len(self.cost) < most:
+            while len(self.cost) < self.most:
                 visited.append(prices)
                 positive, negative = coef.per_cell(prices)
                 self._visit(positive - negative)
@@ -144,8 +147,7 @@ class Visits:
         best = sorted(placed, key=lambda one: one.rank)[: self.options.blended]
         for one, other in combinations(best, 2):
             for share in self.options.shares:
-                both = (self._shares_of_all(one.average), self._shares_of_all(other.average))
-                self._take(share * both[0] + (1.0 - share) * both[1])
+                self._take(share * one.average.shares + (1.0 - share) * other.average.shares)
                 placed.append(self._placed(self.averages[-1]))
         self.lottery = self.mixture.solve(highest)
         return min(placed, key=lambda one: one.rank)
@@ -163,19 +165,16 @@ class Visits:
         scores = self.fitter.scores(cost)
         self.cost.append(cost)
         self.scores.append(scores)
-        self._take(np.eye(len(self.cost))[-1])
+        self._take(np.eye(self.most)[len(self.cost) - 1])
 
     def _take(self, shares: Floats) -> None:
         """Take an average in."""
-        of_source = zip(*self.scores[: len(shares)], strict=True)
-        scores = [np.tensordot(shares, np.array(of_each), 1) for of_each in of_source]
+        visited, of_source = shares[: len(self.scores)], zip(*self.scores, strict=True)
+        scores = [np.tensordot(visited, np.array(of_each), 1) for of_each in of_source]
         z, weight, cell, used, coef, gamma = sweep_problem(self.tied, scores, self._no_margins, for_lp=True)
         number = np.concatenate(list(self.group))[used]
         self.mixture.add(Candidates(z, weight, cell, number, self.n_groups, coef, gamma, self.tied.cell_weight))
         self.averages.append(Average(shares, scores))
-
-    def _shares_of_all(self, average: Average) -> Floats:
-        return np.pad(average.shares, (0, len(self.cost) - len(average.shares)))
 
     def _placed(self, average: Average) -> Placed:
         tied = self.tied

@@ -14,7 +14,7 @@ from widemargin._typing import Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators.thresholds.groups import find_groups, reach
+from widemargin.estimators.thresholds.groups import reach
 from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
 from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
 from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
@@ -209,9 +209,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         else:
             validation.check_is_fitted(self.estimator, "classes_")
             self._set_classes(y, np.asarray(self.estimator.classes_))
-        self.groups_ = None
-        if self.per_population is not None:
-            self.groups_ = find_groups(self.per_population, X, populations, y.shape[0])
+        self._set_groups(rows)
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
             # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from

@@ -1,6 +1,6 @@
 """The scorer inside a threshold classifier: which rows it is fitted on, and its scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold, check_cv, train_test_split
 from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._typing import Floats, Index, Ints
+from widemargin._typing import Cells, Floats, Index, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr, take
 
@@ -74,14 +74,39 @@ def cross_scores(
     DataError
         If the folds do not hold every row out exactly once.
     """
-    scores, times = np.empty(y.shape[0]), np.zeros(y.shape[0], np.int64)
-    for train, test in make_splits(cv, y, random_state):
+    scores, splits = np.empty(y.shape[0]), make_splits(cv, y, random_state)
+    fold_of_rows(splits, len(y))
+    for train, test in splits:
         fitted = fit_scorer(estimator, take(X, train), y[train], take(weight, train))
         scores[test] = raw_scores(fitted, take(X, test))
+    return scores
+
+
+def fold_of_rows(splits: Sequence[Split], n_rows: int) -> Ints:
+    """Number of the fold that holds each row out, shape (n_rows,).
+
+    Raises
+    ------
+    DataError
+        If the folds do not hold every row out exactly once.
+    """
+    fold, times = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
+    for number, (_, test) in enumerate(splits):
+        fold[test] = number
         np.add.at(times, test, 1)
     if (times != 1).any():
-        raise DataError(f"cv holds out {np.count_nonzero(times != 1)} of {len(y)} rows never or more than once.")
-    return scores
+        raise DataError(f"cv holds out {np.count_nonzero(times != 1)} of {n_rows} rows never or more than once.")
+    return fold
+
+
+def label_and_cell(labels: npt.NDArray[Any], cell: Cells, n_splits: int) -> Ints:
+    """Label and populations of each row as one number; combinations too rare for the folds are left to their label."""
+    _, label = np.unique(labels, return_inverse=True)
+    wide = cell.astype(np.int64)
+    common = np.bincount(wide)[wide] >= n_splits
+    together: Ints = np.where(common, wide + 2, label)
+    rare = np.bincount(together)[together] < n_splits
+    return np.where(rare, label, together) if rare.any() else together
 
 
 def make_splits(

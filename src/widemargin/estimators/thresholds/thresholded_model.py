@@ -18,7 +18,7 @@ from widemargin._typing import Bools, Classifier, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators.thresholds.groups import group_numbers
+from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
 from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
 from widemargin.goals import Goal, Population
@@ -83,6 +83,12 @@ class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, Bas
             )
         return Rows(X, y, weight, populations, external=external or {}, baselines=self.baselines or {}), y, weight
 
+    def _set_groups(self, rows: Rows) -> None:
+        """The groups of rows that get a threshold of their own; None where there is one threshold."""
+        self.groups_: tuple[Population, ...] | None = None
+        if self.per_population is not None:
+            self.groups_ = find_groups(self.per_population, rows.X, rows.populations, rows.n_rows)
+
     def _tie(self, rows: Rows) -> TiedGoal:
         """The goal on the rows that thresholds are chosen on."""
         self.goal_ = as_goal(self.goal)
@@ -107,14 +113,14 @@ class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, Bas
 
     def _report(
         self, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats], *, data_name: str,
-        certificate: str | None, foretell: bool, notes: Sequence[str] = (),
+        certificate: str | None, foretell: bool,
     ) -> None:  # fmt: skip
         """Measure the decisions on the rows that the thresholds were chosen on; cautions are warned of."""
         drawn = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, certificate=certificate, status=self.status_,
             data_name=data_name, ramp=shares if self.randomize else None,
-            notes=(*notes, drawn) if self.randomize else notes, expect=positive if foretell else None,
+            notes=(drawn,) if self.randomize else (), expect=positive if foretell else None,
         )  # fmt: skip
         for caution in self.goal_report_.cautions:
             warn(caution, DoubtfulModelWarning)
@@ -163,11 +169,8 @@ class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, Bas
         A rule of decision, a step function of the score; not an estimate of the class probability.
         """
         scores, group = self._scores_and_groups(X, populations)
-        direction = self._direction()
-        above = direction * (scores[:, None] - self.mixture_thresholds_[group]) > 0.0
-        positive = np.clip((above * self.mixture_weights_[group]).sum(axis=1), 0.0, 1.0)
-        columns = (1.0 - positive, positive) if direction > 0 else (positive, 1.0 - positive)
-        return np.column_stack(columns)
+        above = self._direction() * (scores[:, None] - self.mixture_thresholds_[group]) > 0.0
+        return self._class_columns(np.clip((above * self.mixture_weights_[group]).sum(axis=1), 0.0, 1.0))
 
     @available_if(randomizes)  # type: ignore[untyped-decorator]
     def predict_randomized(self, X: Any, random_state: Any = None, populations: Any = None) -> npt.NDArray[Any]:
