@@ -450,7 +450,7 @@ def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
     share, worst = poor[0]
     assert worst.new_rows is not None
     number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
-    how = f"by more than {worst.new_rows.far:g} in about {100 * share:.0f}% of draws"
+    how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
     rows = (
         f"bootstrap of the {worst.n_rows} rows under it{'' if worst.new_rows.left_out else ', which flatter the model'}"
     )
