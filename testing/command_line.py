@@ -62,3 +62,7 @@ def widemargin(*arguments, **more):
     return subprocess.run(
         [sys.executable, "-m", "widemargin", *map(str, arguments)], capture_output=True, text=True, timeout=300, **more
     )
+
+
+GERMAN_LOAN = "A11 6 A34 A43 1169 A65 A75 4 A93 A101 4 A121 67 A143 A152 2 A173 1 A192 A201 1\n"
+"""A row of `german.data` as it is published."""

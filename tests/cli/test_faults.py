@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import GOALS, people, write_csv
+from command_line import GERMAN_LOAN, GOALS, people, write_csv
 from faults import DISK_FAULTS, FaultyMemory, faulty_disk
 from widemargin import _files
 from widemargin.cli.main import main
@@ -42,6 +43,7 @@ COMMANDS = {
         f"{FIGURE} --quick --again --out figures",
         " ".join(f"figures/{FIGURE}-quick.{ending}" for ending in ("json", "md", "png")),
     ),
+    "data": ("german --data . --out german.csv --force", "german.csv"),
 }
 """Name: what is asked, and the files that are written."""
 
@@ -51,6 +53,7 @@ def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faults")
     (folder / "goals.toml").write_text(GOALS.replace("out/people", "people"))
     write_csv(folder / "people.csv", people(120))
+    (folder / "german.data").write_text(120 * GERMAN_LOAN)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["train", "goals.toml"]) == 0
@@ -155,6 +158,35 @@ def test_a_place_that_cannot_be(name, project, monkeypatch, capsys):
     assert main([name.partition(",")[0], *asked]) == 2
     said = capsys.readouterr().err
     assert "people.csv" in said and "defect" not in said and said.startswith("widemargin: ")
+
+
+@contextlib.contextmanager
+def somebody_else():
+    """Whom a folder can be closed to: the administrator, as whom containers run, may write everywhere."""
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(os.getuid())
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="Unix")
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "reproduce"])
+def test_a_folder_that_is_read_only(name, project, monkeypatch, capsys):
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "closed")
+        shutil.copytree(project, folder)
+        before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        for path, mode in ((place, 0o755), (folder, 0o555)):
+            os.chmod(path, mode)
+        monkeypatch.chdir(folder)
+        with somebody_else():
+            assert ask(name) == 2
+        said = capsys.readouterr().err
+        assert said.startswith("widemargin: ") and "Permission denied" in said and "defect" not in said
+        os.chmod(folder, 0o755)
+        assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")

@@ -4,19 +4,15 @@ import json
 
 import pytest
 
+from command_line import GERMAN_LOAN
 from widemargin.cli.main import main
 from widemargin.cli.tables.table_files import read_table
-
-GERMAN = (
-    "A11 6 A34 A43 1169 A65 A75 4 A93 A101 4 A121 67 A143 A152 2 A173 1 A192 A201 1\n"
-    "A12 48 A32 A43 5951 A61 A73 2 A92 A101 2 A121 22 A143 A152 1 A173 1 A191 A201 2\n"
-) * 5  # fmt: skip
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "german.data").write_text(GERMAN)
+    (tmp_path / "data" / "german.data").write_text(5 * (GERMAN_LOAN + GERMAN_LOAN.replace("A201 1", "A201 2")))
     monkeypatch.delenv("WIDEMARGIN_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "data"
