@@ -311,7 +311,7 @@ BAD_FOR_TRAINING = {
     "no place for the model": (
         changed_goals('"out/people.skops"', '"people.csv/x.skops"'),
         2,
-        ["people.csv: the folder cannot be made"],
+        ["x.skops: [output] model cannot be written", "people.csv (Not a directory)"],
     ),
     "infeasible goal": (
         changed_goals('churn("deployed") <= 0.3', 'churn("deployed") <= 0.001\nsubject to recall() >= 0.99'),

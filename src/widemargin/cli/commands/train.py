@@ -29,7 +29,7 @@ from widemargin.cli.tables.training_data import (
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
-from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning, ModelFileError
+from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.persistence import save_model
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
@@ -157,11 +157,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
 
 
 def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = f"the folder cannot be made ({error.strerror}). Choose another one"
-        raise ModelFileError(f"{path.parent}: {why}") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {
         "goals_file": goals.path.name,
         "table": Path(table_text(goals.data.table)).name,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from widemargin._files import PARQUET_ENDINGS
+from widemargin._files import PARQUET_ENDINGS, UnfinishedFile
 from widemargin.cli.goals_file.keys import KERNEL_KEYS, GoalsFile, paths_of
 from widemargin.cli.goals_file.toml_lines import Problem, mention
 from widemargin.exceptions import DataError
@@ -135,12 +135,12 @@ def is_within(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = None) -> None:
-    """Compare the files that a command is to write with those that it reads, and with each other.
+    """Compare the files that a command is to write with those that it reads, and with each other; try each folder.
 
     Raises
     ------
     DataError
-        One of them would be replaced.
+        One of them would be replaced, or cannot be written.
     """
     given = {name: value for name, value in vars(options).items() if value is not None}
     command = given.get("command", "")
@@ -164,7 +164,18 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
         what = _replaced(path, read)
         if what is not None:
             raise DataError(f"{path}: {named_by} is {what}, which would be replaced. Give another name")
+        _refuse_closed_folder(path, named_by)
         read.append((f"written by {named_by} too", path))
+
+
+def _refuse_closed_folder(path: Path, named_by: str) -> None:
+    """Make a file where one shall be written, and remove it: hours of training are not to end at a closed folder."""
+    folder = next(folder for folder in path.absolute().parents if folder.exists())  # what is missing is made later
+    try:
+        UnfinishedFile(folder / path.name).drop()
+    except OSError as error:
+        why = f"nothing can be made in {folder} ({error.strerror}). Choose another folder"
+        raise DataError(f"{path}: {named_by} cannot be written: {why}") from error
 
 
 def _files_read(goals: GoalsFile) -> list[tuple[str, Path]]:
