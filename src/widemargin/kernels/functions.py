@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Floats, Index, Matrix, Reals
 from widemargin.exceptions import DataError, KernelError
+from widemargin.linalg.symmetric import asymmetry
 
 __all__ = [
     "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "refuse_indefinite", "resolve_kernel",
@@ -163,9 +164,9 @@ def check_precomputed(K: Matrix, *, square: bool = True, n_columns: int | None =
         if K.shape[0] != K.shape[1]:
             raise KernelError(f"a precomputed kernel must be square for training; its shape is {K.shape}.")
         # Matrices computed in float32 are symmetric to about their seventh digit.
-        asymmetry = float(np.abs(K - K.T).max(initial=0.0))
-        if asymmetry > 1e-4 * max(float(np.abs(K).max(initial=0.0)), 1e-300):
-            raise KernelError(f"the precomputed kernel is not symmetric: entries differ by up to {asymmetry:.2g}.")
+        apart, largest = asymmetry(K)
+        if apart > 1e-4 * max(largest, 1e-300):
+            raise KernelError(f"the precomputed kernel is not symmetric: entries differ by up to {apart:.2g}.")
     return K
 
 

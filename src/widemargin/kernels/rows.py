@@ -18,6 +18,7 @@ from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_na
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
 from widemargin.linalg.products import add_rows
+from widemargin.linalg.symmetric import mirror
 
 __all__ = ["KernelRows"]
 
@@ -336,11 +337,7 @@ class KernelRows:
         for low in range(0, n, step):
             high = min(low + step, n)
             K[low:high, low:] = self.block(slice(low, high), slice(low, n))
-            # Symmetric: the other half is copied.
-            K[high:, low:high] = K[low:high, high:].T
-            corner = K[low:high, low:high]
-            lower = np.tril_indices(high - low, -1)
-            corner[lower] = corner.T[lower]
+        mirror(K)
         if self.kernel.unit_diagonal:
             # Rounding of the distance of a row to itself is taken out.
             np.fill_diagonal(K, 1.0)

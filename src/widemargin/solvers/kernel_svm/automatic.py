@@ -3,6 +3,7 @@
 To add a solver, add its line to `SOLVERS`.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class Chosen(NamedTuple):
     @property
     def options(self) -> frozenset[str]:
         """Names of the options that the solver knows."""
-        return frozenset(inspect.signature(SOLVERS[self.name]).parameters)
+        return _options_of(self.name)
 
     def solve(
         self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, start: Floats | None = None,
@@ -89,6 +90,12 @@ class Chosen(NamedTuple):
         names = self.options
         known = {name: value for name, value in options.items() if name in names and value is not None}
         return SOLVERS[self.name](problem, tol=tol, budget=budget, start=start, **known)
+
+
+@functools.cache
+def _options_of(name: str) -> frozenset[str]:
+    # Reading a signature takes as long as solving some ten rows.
+    return frozenset(inspect.signature(SOLVERS[name]).parameters)
 
 
 def meaning_of_tol(name: str, tol: float | None) -> float | None:

@@ -15,7 +15,9 @@ import numpy as np
 from widemargin._typing import Floats, Index, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg.products import add_rows
+from widemargin.linalg.symmetric import take
 from widemargin.solvers.base import Status
+from widemargin.solvers.kernel_svm.optimality import first_above, loss_and_sides
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = [
@@ -92,7 +94,9 @@ class WholeMatrix:
 
     def subset(self, rows: Ints) -> "WholeMatrix":
         """The matrix of some of the rows, a copy."""
-        return WholeMatrix(self._K[np.ix_(rows, rows)], self.evaluations)
+        part = np.empty((rows.shape[0], rows.shape[0]), self.dtype)
+        take(self._K, rows, part)
+        return WholeMatrix(part, self.evaluations)
 
 
 class Values(NamedTuple):
@@ -143,23 +147,13 @@ class KernelProblem:
         -------
         Values
         """
-        y, upper = self.y, self.upper
         # The coefficients hold y_i a_i, so that |w|^2 = coef' K coef needs no labels.
         square = float(coef @ scores)
-        hinge = np.maximum(0.0, 1.0 - y * (scores + intercept))
+        loss, highest, lowest = loss_and_sides(self.y, self.upper, coef, scores, intercept)
+        # LIBSVM's measure: with a bias two variables move together, so it is a difference of two gradients.
+        violation = highest - lowest if self.fit_intercept else max(highest, -lowest)
         # Both values as in the head of this file.
-        primal, dual = 0.5 * square + float(upper @ hinge), float(y @ coef) - 0.5 * square
-        gradient = y - scores  # of the dual along y
-        a = y * coef
-        # A coefficient may grow where a_i may, or, for a negative row, where a_i may shrink.
-        up = np.where(y > 0, a < upper, a > 0)
-        low = np.where(y > 0, a > 0, a < upper)
-        if self.fit_intercept:
-            # LIBSVM's measure: with a bias two variables move together, so it is a difference of two gradients.
-            highest = gradient[up].max(initial=-np.inf)
-            lowest = gradient[low].min(initial=np.inf)
-            return Values(primal, dual, float(max(0.0, highest - lowest)))
-        return Values(primal, dual, float(max(gradient[up].max(initial=0.0), -gradient[low].min(initial=0.0))))
+        return Values(0.5 * square + loss, float(self.y @ coef) - 0.5 * square, max(0.0, violation))
 
     def optimal_bias(self, scores: Floats) -> float:
         """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a bias.
@@ -174,14 +168,15 @@ class KernelProblem:
             return 0.0
         # Left of its kink a positive row has a loss, right of it a negative row has one.
         kinks, upper = (self.y - scores)[counts], self.upper[counts]
-        order = np.argsort(kinks, kind="stable")
         positive = float(upper[self.y[counts] > 0].sum())
-        slope = np.cumsum(upper[order]) - positive  # right of each kink
         # Sums of weights are rounded: a slope this small, relative to the weight of the class, is 0.
-        rounding = max(1e-12, order.shape[0] * float(np.finfo(np.float64).eps)) * positive
-        first, last = np.searchsorted(slope, (-rounding, rounding), side="right")  # the first rising one is `last`
-        low, high = np.minimum((first, last), order.shape[0] - 1)
-        return float(0.5 * (kinks[order[low]] + kinks[order[high]]))
+        rounding = max(1e-12, kinks.shape[0] * float(np.finfo(np.float64).eps)) * positive
+        # The slope right of a kink is the weight of the kinks up to it, less that of the positive rows.
+        first, weight = first_above(kinks, upper, positive - rounding)
+        if weight > positive + rounding:
+            return first
+        last, _ = first_above(kinks, upper, positive + rounding)  # the slope between the two is 0
+        return 0.5 * (first + last)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Least and largest value of every coefficient, shapes (n,)."""

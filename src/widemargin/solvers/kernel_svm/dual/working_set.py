@@ -32,6 +32,9 @@ class WorkingSetOptions:
     size : int, default=1024
         Rows of a working set. Fewer need more rounds; more make the steps longer, as each touches two rows of the
         block. Chosen on a9a and MNIST.
+    first : int, default=128
+        Rows of the first set. The next ones are twice as large as long as violating rows fill their half: where few rows
+        are support vectors few kernel rows are computed.
     smallest : int, default=32
         Where the steps do not suffice (badly scaled features), the next block has a quarter of the rows, down to so
         many: a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with a linear
@@ -47,6 +50,7 @@ class WorkingSetOptions:
     """
 
     size: int = 1024
+    first: int = 128
     smallest: int = 32
     share: float = 0.1
     steps: int = 100
@@ -113,7 +117,7 @@ def solve(
     recorder = KernelRecorder(problem, "working set", budget, tol)
     goal = options.fine if tol is None else tol
     work: Ints = np.empty(0, dtype=np.int64)
-    size_now, rounds, ended = size, 0, False
+    size_now, rounds, ended = min(size, options.first), 0, False
     try:
         while True:
             # A quarter of the set from either side: new rows are one half of it.
@@ -126,16 +130,20 @@ def solve(
                 # Half of the set is new; the rest are rows of the last sets, whose kernel rows are cached and which
                 # often have to move again.
                 fresh = np.concatenate((left.up, left.down))
+                full = 2 * fresh.shape[0] >= size_now
                 work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size_now]
             else:
                 # The set is the whole problem: one block solves it.
-                work = np.arange(problem.n_rows)
+                work, full = np.arange(problem.n_rows), True
             buffer, slot = problem.rows.cached(work)
             # A block is solved more exactly than the run, so that rounding does not stop it short.
             moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
-            # A block that ran out of steps was too large; others grow back to the full size.
-            size_now = max(min(options.smallest, size), size_now // 4) if block.tired else min(size, 2 * size_now)
+            # A block that ran out of steps was too large; others grow as long as they are filled.
+            if block.tired:
+                size_now = max(min(options.smallest, size), size_now // 4)
+            elif full:
+                size_now = min(size, 2 * size_now)
             if not moved:  # rounding: the block cannot be told from its optimum
                 break
     except KeyboardInterrupt:
@@ -182,6 +190,8 @@ class Block:
     ) -> bool:  # fmt: skip
         """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
         q, p = work.shape[0], self._last.shape[0]
+        if q == buffer.shape[0] == buffer.shape[1] and np.array_equal(slot, work):
+            return self._step(buffer, buffer, slot, work, coef, scores, lower, upper, floor)  # it is the block already
         block, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
         place = np.full(
             q, -1
@@ -193,6 +203,12 @@ class Block:
         pair_steps.gather(buffer, slot, work, last, place, block)
         # The two blocks change places: this one is the last one of the next round.
         self._blocks, self._last = self._blocks[::-1], work
+        return self._step(block, buffer, slot, work, coef, scores, lower, upper, floor)
+
+    def _step(
+        self, block: Reals, buffer: Reals, slot: Ints, work: Ints, coef: Floats, scores: Floats, lower: Floats,
+        upper: Floats, floor: float,
+    ) -> bool:  # fmt: skip
         b, change = self.solve(block, work, coef, scores, lower, upper, floor)
         # Most coefficients stay, and only those that moved change the scores.
         moved = np.flatnonzero(change)

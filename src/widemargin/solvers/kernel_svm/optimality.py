@@ -1,0 +1,75 @@
+"""Compiled passes over the rows of a kernel SVM: its loss, its optimality conditions, and its best bias.
+
+Most rounds of a solver move few rows and then look at all of them, so a look is one pass that copies nothing.
+"""
+
+import numpy as np
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats
+
+__all__ = ["first_above", "loss_and_sides"]
+
+
+@kernel
+def loss_and_sides(
+    y: Floats, upper: Floats, coef: Floats, scores: Floats, intercept: float
+) -> tuple[float, float, float]:
+    """`sum_i C_i max(0, 1 - y_i (s_i + b))`, and the two sides whose distance is the violation.
+
+    These are the largest gradient of a coefficient that may grow, and the smallest one of a coefficient that may
+    shrink; infinities where there is none.
+    """
+    loss, highest, lowest = 0.0, -np.inf, np.inf
+    for i in range(y.shape[0]):
+        a, gradient = y[i] * coef[i], y[i] - scores[i]
+        loss += upper[i] * max(0.0, 1.0 - y[i] * (scores[i] + intercept))
+        # The coefficient y a of a negative row grows where a shrinks.
+        below, above = a < upper[i], a > 0.0
+        if below if y[i] > 0.0 else above:
+            highest = max(highest, gradient)
+        if above if y[i] > 0.0 else below:
+            lowest = min(lowest, gradient)
+    return loss, highest, lowest
+
+
+@kernel
+def first_above(place: Floats, weight: Floats, target: float) -> tuple[float, float]:
+    """The smallest place such that the weights up to it sum to more than `target`, and their sum.
+
+    The largest place where no sum does. Changes the order of `place` and `weight`: it looks on in one of three parts
+    only, as a selection of the median does, where sorting all places would cost more than the rest of a look.
+    """
+    low, high, before = 0, place.shape[0], 0.0
+    found = -np.inf
+    while low < high:
+        # The median of three is a good guess also where places are sorted already.
+        a, b, c = place[low], place[(low + high) // 2], place[high - 1]
+        pivot = max(min(a, b), min(max(a, b), c))
+        # Smaller places go before `smaller`, larger ones from `larger` on, equal ones stay between.
+        smaller, k, larger = low, low, high
+        left, equal = 0.0, 0.0
+        while k < larger:
+            x, w = place[k], weight[k]
+            if x < pivot:
+                left += w
+                place[k], weight[k] = place[smaller], weight[smaller]
+                place[smaller], weight[smaller] = x, w
+                smaller += 1
+                k += 1
+            elif x > pivot:
+                larger -= 1
+                place[k], weight[k] = place[larger], weight[larger]
+                place[larger], weight[larger] = x, w
+            else:
+                equal += w
+                k += 1
+        if before + left > target:
+            high = smaller
+            continue
+        before += left + equal
+        found = pivot
+        if before > target:
+            break
+        low = larger
+    return found, before
