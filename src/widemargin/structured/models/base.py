@@ -12,7 +12,17 @@ from scipy import sparse
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr, check_sparse
-from widemargin.structured.compiled import CHAIN, DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
+from widemargin.structured.compiled import (
+    CHAIN,
+    CLASSES,
+    DECODE,
+    ENUMERATION,
+    GREEDY,
+    MULTICLASS,
+    PATHS,
+    Desk,
+    Structure,
+)
 from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops
@@ -48,14 +58,15 @@ class StructureModel(ABC):
             raise ValueError(f"a {type(self).__name__} has no structure of the kind {self.structure.kind}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to threads."""
-        return {name: value for name, value in vars(self).items() if name != "_per_thread"}
+        """Without what belongs to threads; the kind of the structure says its class."""
+        state = {name: value for name, value in vars(self).items() if name != "_per_thread"}
+        return state | ({"structure": Structure(*self.structure)} if "structure" in state else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrays of a memory-mapped model cannot be written to, and for such ones loops would be compiled anew."""
         vars(self).update(state)
         if "structure" in state:
-            self.structure = Structure(*map(in_memory, self.structure))
+            self.structure = CLASSES[self.structure.kind](*map(in_memory, self.structure))
 
     @property
     def _local(self) -> Any:

@@ -6,7 +6,38 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 
-__all__ = ["best_of_losses", "free", "label_of_loss"]
+__all__ = ["add_features", "best_of_losses", "free", "label_of_loss", "loss", "score"]
+
+
+@kernel
+def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
+    """f(x, label) of the states of a sequence."""
+    total = 0.0
+    for t in range(u.shape[0]):
+        total += u[t, label[t]]
+        if t > 0:
+            total += theta[label[t - 1] * u.shape[1] + label[t]]
+    return total
+
+
+@kernel
+def loss(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
+    """The weights of the true states of the steps that are wrong."""
+    total = 0.0
+    for t in range(truth.shape[0]):
+        if label[t] != truth[t]:
+            total += structure.weight[0, truth[t]]
+    return total
+
+
+@kernel
+def add_features(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
+    """Add `factor` times the joint features of the states to A of shape (T, S) and b of shape (S * S,)."""
+    for t in range(A.shape[0]):
+        A[t, label[t]] += factor
+        if t > 0:
+            # Pairs of states are numbered row by row, by the state before.
+            b[label[t - 1] * A.shape[1] + label[t]] += factor
 
 
 @kernel
