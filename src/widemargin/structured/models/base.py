@@ -134,12 +134,7 @@ class StructureModel(ABC):
 
     def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored."""
-        label = self.encode(y)
-        A = np.zeros((label.shape[0] if self.structure.kind == CHAIN else 1, self.structure.weight.shape[1]))
-        # Chains have a weight for every pair of successive states, label sets for the pairs of their structure.
-        b = np.zeros(self.structure.n_theta)
-        loops.add_features(label, 1.0, self.structure, A, b)
-        return Features(A, b)
+        return loops.features(self.encode(y), self.structure)
 
     def loss(self, y: object, truth: object) -> float:
         """L(y, truth)."""
@@ -147,11 +142,11 @@ class StructureModel(ABC):
         work = self._desk.work(label.shape[0] if self.structure.kind == CHAIN else 1)
         # The arrays are used for something else now: nobody finds his own in them.
         self._desk.owner = None
-        return float(loops.loss(self.encode(y), label, self.structure, work))
+        return loops.loss(self.encode(y), label, self.structure, work)
 
     def score(self, y: object, potentials: Floats, theta: Floats) -> float:
         """f(x, y) from the potentials of the example."""
-        return float(loops.score(potentials, theta, self.encode(y), self.structure))
+        return loops.score(potentials, theta, self.encode(y), self.structure)
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""

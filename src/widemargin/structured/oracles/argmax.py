@@ -8,7 +8,9 @@ import numpy as np
 from widemargin._numba import kernel, kernel_by_class, summing_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import (
+    CHAIN,
     MARGIN,
+    MULTICLASS,
     SLACK,
     ChainStructure,
     EnumerationStructure,
@@ -21,62 +23,44 @@ from widemargin.structured.compiled import (
     UnaryStructure,
     Work,
 )
+from widemargin.structured.model import Features
 from widemargin.structured.oracles import closed_sets, enumeration, label_tree, local_search, viterbi
 
 __all__ = [
-    "add_features", "argmax", "best_answer", "best_of_losses", "difference", "label_of_loss", "loss", "score",
+    "argmax", "best_answer", "best_of_losses", "difference", "features", "label_of_loss", "loss", "score",
 ]  # fmt: skip
 
 
-@kernel
-def _score_of_class(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
-    return float(u[0, label[0]])
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.score, MulticlassStructure: _score_of_class})
 def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
-    """f(x, label) from the potentials u of shape (rows, S) and theta; this form is that of label sets."""
-    total = 0.0
-    for index in range(label.shape[0]):  # 0 or 1: products, as jumps would be guessed wrong
-        total += label[index] * u[0, index]
-    for e in range(structure.pairs.shape[0]):
-        total += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * theta[e]
-    return total
+    """f(x, label) from the potentials u of shape (rows, S) and theta."""
+    # Each kind has its own features: one state, one a step, or sets of labels with pairs.
+    if structure.kind in (CHAIN, MULTICLASS):
+        steps = u[np.arange(label.shape[0]), label].sum()
+        return float(steps + theta[label[:-1] * u.shape[1] + label[1:]].sum())
+    return float(u[0] @ label + theta @ label[structure.pairs].prod(axis=1))
 
 
-@kernel_by_class("structure", {HierarchyStructure: closed_sets.loss_of_ends, PathsStructure: closed_sets.loss_of_ends})
-def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    """What a hierarchy or path asks for deepest nodes that differ: other label sets have none."""
-    return 0.0
-
-
-@kernel
-def _loss_of_class(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    return float(structure.weight[truth[0], label[0]])
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.loss, MulticlassStructure: _loss_of_class})
 def loss(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    """L(label, truth); this form is that of label sets."""
-    total = 0.0
-    for index in range(truth.shape[0]):
-        total += (label[index] ^ truth[index]) * structure.weight[0, index]
-    return total + _loss_of_ends(label, truth, structure, work)
+    """L(label, truth)."""
+    if structure.kind == MULTICLASS:
+        return float(structure.weight[truth[0], label[0]])
+    if structure.kind == CHAIN:
+        return float(structure.weight[0, truth[label != truth]].sum())
+    total = float(structure.weight[0, label != truth].sum())
+    # Only the second line of weights, of hierarchies and paths, asks where paths end.
+    return total + closed_sets.loss_of_ends(label, truth, structure, work) if structure.weight.shape[0] == 2 else total
 
 
-@kernel
-def _add_class(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    # A class has the features of its one state and no pairs.
-    A[0, label[0]] += factor
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.add_features, MulticlassStructure: _add_class})
-def add_features(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    """Add `factor` times the joint features of a label to A of shape (rows, S) and b of shape (P,)."""
-    for index in range(label.shape[0]):
-        A[0, index] += label[index] * factor
-    for e in range(structure.pairs.shape[0]):
-        b[e] += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * factor
+def features(label: Ints, structure: Structure) -> Features:
+    """The joint features of a label: A of shape (rows, S) and b of shape (P,)."""
+    states = structure.weight.shape[1]
+    if structure.kind not in (CHAIN, MULTICLASS):
+        return Features(label[None, :].astype(np.float64), label[structure.pairs].prod(axis=1).astype(np.float64))
+    A = np.zeros((label.shape[0], states))
+    A[np.arange(label.shape[0]), label] = 1.0
+    # Pairs of states are numbered row by row, by the state before.
+    pairs = np.bincount(label[:-1] * states + label[1:], minlength=structure.n_theta)
+    return Features(A, pairs.astype(np.float64))
 
 
 @summing_kernel
@@ -93,15 +77,13 @@ def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Float
     return h, g
 
 
-@kernel
-def _point_of_chain(
-    u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work
-) -> tuple[float, float]:
-    h = 1.0 + viterbi.score(u, theta, label, structure) - viterbi.score(u, theta, truth, structure)
-    return h, viterbi.loss(label, truth, structure, work)
+@kernel_by_class("structure", {HierarchyStructure: closed_sets.loss_of_ends})
+def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
+    """What a hierarchy asks for deepest nodes that differ: other label sets have none."""
+    return 0.0
 
 
-@kernel_by_class("structure", {ChainStructure: _point_of_chain})
+@kernel_by_class("structure", {ChainStructure: viterbi.point})
 def _point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
     """(h, g) of a label, for the kinds whose search does not say it; this form is that of label sets."""
     h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
@@ -120,15 +102,13 @@ def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Flo
 
 
 @kernel
-def _difference_of_states(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    """Classes and chains have features that collide (two steps in one state): one label after the other is added."""
+def _difference_of_classes(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     A[:] = 0.0
-    b[:] = 0.0
-    add_features(truth, factor, structure, A, b)
-    add_features(label, -factor, structure, A, b)
+    A[0, truth[0]] += factor
+    A[0, label[0]] -= factor
 
 
-@kernel_by_class("structure", {ChainStructure: _difference_of_states, MulticlassStructure: _difference_of_states})
+@kernel_by_class("structure", {ChainStructure: viterbi.difference, MulticlassStructure: _difference_of_classes})
 def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """`factor` times the joint features of the truth minus those of a label, into A and b."""
     # Label sets have a place for each label and pair, written once.

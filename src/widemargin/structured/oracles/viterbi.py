@@ -6,38 +6,35 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 
-__all__ = ["add_features", "best_of_losses", "free", "label_of_loss", "loss", "score"]
+__all__ = ["best_of_losses", "difference", "free", "label_of_loss", "point"]
 
 
 @kernel
-def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
-    """f(x, label) of the states of a sequence."""
-    total = 0.0
-    for t in range(u.shape[0]):
-        total += u[t, label[t]]
-        if t > 0:
-            total += theta[label[t - 1] * u.shape[1] + label[t]]
-    return total
-
-
-@kernel
-def loss(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    """The weights of the true states of the steps that are wrong."""
-    total = 0.0
+def point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
+    """(h, g) of a label."""
+    h, g = 1.0, 0.0
     for t in range(truth.shape[0]):
+        h += u[t, label[t]] - u[t, truth[t]]
         if label[t] != truth[t]:
-            total += structure.weight[0, truth[t]]
-    return total
-
-
-@kernel
-def add_features(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    """Add `factor` times the joint features of the states to A of shape (T, S) and b of shape (S * S,)."""
-    for t in range(A.shape[0]):
-        A[t, label[t]] += factor
+            g += structure.weight[0, truth[t]]
         if t > 0:
             # Pairs of states are numbered row by row, by the state before.
-            b[label[t - 1] * A.shape[1] + label[t]] += factor
+            h += theta[label[t - 1] * u.shape[1] + label[t]] - theta[truth[t - 1] * u.shape[1] + truth[t]]
+    return h, g
+
+
+@kernel
+def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
+    """`factor` times the joint features of the truth minus those of a label, into A and b."""
+    A[:] = 0.0
+    b[:] = 0.0
+    # Steps collide in pairs of states, so both labels are added; label sets have a place for each pair.
+    for t in range(truth.shape[0]):
+        A[t, truth[t]] += factor
+        A[t, label[t]] -= factor
+        if t > 0:
+            b[truth[t - 1] * A.shape[1] + truth[t]] += factor
+            b[label[t - 1] * A.shape[1] + label[t]] -= factor
 
 
 @kernel
