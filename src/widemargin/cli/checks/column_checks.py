@@ -51,7 +51,8 @@ def check_features(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TableWarning)
             try:
-                schema = TableSchema.of(train, columns=[name], words=[name] if name in goals.data.words else [])
+                words, dates = ({name}.intersection(asked) for asked in (goals.data.words, goals.data.dates))
+                schema = TableSchema.of(train, columns=[name], words=words, dates=dates)
             except DataError as error:
                 findings.problem(place, f"{error} (data.ignore)")
                 continue

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypedDict, Unpack, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,16 +17,38 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 CSV_BLOCK = 1 << 26
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 """What commonly separates the fields of CSV files."""
+DECIMALS = {".": "point", ",": "comma"}
+"""What may stand before the decimals of a number."""
+
+
+class CsvFormat(TypedDict, total=False):
+    """How CSV files are written; other files say it themselves.
+
+    Attributes
+    ----------
+    words : collection of str
+        Columns that are text even if they look like numbers.
+    separator : str or None
+        What stands between the fields; None: a comma, in .tsv files a tab.
+    decimal : {".", ","}
+        What stands before the decimals of a number.
+    missing : collection of str
+        Texts that stand for no value, beside empty fields and the usual spellings (NA, NaN, null, ...).
+    """
+
+    words: Collection[str]
+    separator: str | None
+    decimal: str
+    missing: Collection[str]
+
+
 _UTF8 = 'Save it as UTF-8 (in spreadsheets "CSV UTF-8")'
 
 
-def reading_options(
-    path: Path, words: Collection[str], separator: str | None, columns: Collection[str] | None = None
-) -> dict[str, Any]:
+def reading_options(path: Path, columns: Collection[str] | None = None, **how: Unpack[CsvFormat]) -> dict[str, Any]:
     """How pyarrow is to read a CSV file: the same types and missing values, whether whole or in blocks.
 
-    Missing are empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes. What separates
-    the fields is as said, else a comma, or a tab in .tsv files.
+    Texts that stand for no value do so only where they are not in quotes.
 
     Raises
     ------
@@ -44,7 +66,7 @@ def reading_options(
         fault = "(it holds bytes 0 and is no text). Give a CSV file in UTF-8"
     if fault is not None:
         raise DataError(f"{path}: the table cannot be read {fault}")
-    usual, likely = likely_separator(path, separator)
+    usual, likely = likely_separator(path, how.get("separator"))
     if likely != usual:
         raise DataError(
             f"{path}: the first line has no {SEPARATORS.get(usual, repr(usual))}, and is all one column; it "
@@ -56,7 +78,8 @@ def reading_options(
         "parse_options": pyarrow.csv.ParseOptions(delimiter=usual, newlines_in_values=True),
         "convert_options": pyarrow.csv.ConvertOptions(
             strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
-            column_types=dict.fromkeys(words, pa.string()),
+            column_types=dict.fromkeys(how.get("words", ()), pa.string()), decimal_point=how.get("decimal", "."),
+            null_values=[*pyarrow.csv.ConvertOptions().null_values, *how.get("missing", ())],
         ),
     }  # fmt: skip
 
