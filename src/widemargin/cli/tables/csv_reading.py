@@ -94,6 +94,28 @@ def likely_separator(path: Path, separator: str | None = None) -> tuple[str, str
     return usual, usual if usual.encode() in line or commonest.encode() not in line else commonest
 
 
+def likely_numbers(table: pa.Table) -> CsvFormat:
+    """What stands before decimals, and which texts stand for no value, as its columns of nearly only numbers show.
+
+    A column of texts is one where nine rows of ten hold numbers, of ten values at least, beside three texts at most.
+    """
+    decimal, missing = ".", dict[str, None]()
+    for column in table.columns:
+        if not pa.types.is_string(column.type):
+            continue
+        counts = {item["values"]: item["counts"] for item in column.value_counts().to_pylist()}
+        counts.pop(None, None)
+        for point in DECIMALS:
+            number = re.compile(rf"[+-]?\d+({re.escape(point)}\d+)?")
+            others = [text for text in counts if number.fullmatch(text.strip()) is None]
+            rows = sum(counts[text] for text in others)
+            if len(others) <= 3 and len(counts) >= len(others) + 10 and rows <= 0.1 * sum(counts.values()):
+                missing |= dict.fromkeys(others)
+                decimal = point if any(point in text for text in {*counts} - {*others}) else decimal
+                break
+    return {"decimal": decimal, "missing": tuple(missing)}
+
+
 def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[str, str]:
     """The fact and the cure for what pyarrow says of a CSV file."""
     text = str(getattr(error, "strerror", None) or error)[:300]
