@@ -54,8 +54,8 @@ CASES = [
     (
         'equal_opportunity(race, difference=0.05, reference="White")',
         (
-            "For every value of “race”, compared with “White” both ways: the share that the model finds of those truly “yes” "
-            "may differ by at most 5 points."
+            "For every value of “race”, compared with “White” both ways: the share that the model finds of those truly "
+            "“yes” may differ by at most 5 points."
         ),
     ),
     (
