@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("looking at the table")
         table, how = _read(options.table, options.separator)
     # Nobody is asked who cannot answer, or reads the answer as JSON.
-    ask = {"ask": answer} if sys.stdin is not None and sys.stdin.isatty() and not options.json else {}
-    guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, **ask)
+    ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
+    guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
     train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)["train"].table
     with Progress() as progress:
         progress.step("fitting models to see what can be asked")
