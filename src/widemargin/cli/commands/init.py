@@ -178,7 +178,7 @@ def _goal_lines(
 
 
 def _model_lines(plain: PlainModel | None, cautions: list[str]) -> list[str]:
-    chosen = [] if plain is None else [f"C = {plain.C!r}  # of six tried, the best over three folds"]
+    chosen = [] if plain is None else [f"C = {plain.C!r}  # of four tried, the best over three folds"]
     bins = (
         "  # one 0/1 feature per interval of a number, so that a linear model can follow any shape; better over folds"
     )
