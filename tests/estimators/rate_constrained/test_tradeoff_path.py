@@ -69,7 +69,7 @@ def test_points_are_as_good_as_fits_from_nothing(data, enforce, kind):
 
 @pytest.mark.parametrize(("name", "seed"), [("milp", 12), ("plane-grid", 12)])
 def test_a_path_restarts_as_a_fit_does(name, seed):
-    """A path of one point is a fit. Without restarts the second was called impossible, and the first had .16 for .14."""
+    """A path of one point is a fit. Without restarts the second was called impossible, the first had .16 for .14."""
     table = drawn_table(name, seed, 50).train[None]
     clf = RateConstrainedClassifier(
         "minimize error_rate(); subject to floor: recall() >= 0.5; subject to swept: false_positive_rate() <= 0.1"
