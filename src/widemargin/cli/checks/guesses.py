@@ -105,7 +105,7 @@ def guess_roles(
     where: str,
     *,
     favourable: str | None = None,
-    ask: Ask = lambda question, answers: answers[0],
+    ask: Ask | None = None,
 ) -> Guesses:
     """Look at names and values of all columns.
 
@@ -118,8 +118,8 @@ def guess_roles(
         The table in messages.
     favourable : str or None
         The outcome that people want, as text, if it is known.
-    ask : callable
-        Settles what the names leave open; by default the careful answer.
+    ask : callable or None
+        Settles what the names leave open; None: the careful answer is taken.
 
     Raises
     ------
@@ -157,7 +157,8 @@ def guess_roles(
     alike = {}
     for name in used:
         kind, reason = (None, "") if name in kinds else _looks_protected(name, table[name])
-        if kind is not None and ask(f"{name!r} {reason}. Is it a protected attribute?", ("yes", "no")) == "yes":
+        question = f"{name!r} {reason}. Is it a protected attribute?"
+        if kind is not None and (ask is None or ask(question, ("yes", "no")) == "yes"):
             kinds[name], alike[name] = kind, reason
     order = [*_PROTECTED]
     protected = {name: kinds[name] for name in sorted(kinds, key=lambda name: order.index(kinds[name]))}
@@ -201,7 +202,7 @@ def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, st
 
 
 def _positive(
-    target: str, labels: npt.NDArray[Any], is_about_people: bool, favourable: str | None, ask: Ask
+    target: str, labels: npt.NDArray[Any], is_about_people: bool, favourable: str | None, ask: Ask | None
 ) -> tuple[Label, str]:
     """The class that rates call positive, and why: the outcome that people want, or the rarer one."""
     classes, counts = np.unique(labels, return_counts=True)
@@ -224,9 +225,11 @@ def _positive(
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
     else:
         likely, why = named[0] if len(named) == 1 else rarer, "no name says which"
-    other = next(text for text in by_text if text != likely)
-    chosen = ask(f"Which value of {target!r} is the outcome that people want?", (likely, other))
-    return by_text[chosen], f"assumed to be the outcome that people want ({why}); name it by --favourable"
+    if ask is not None:
+        other = next(text for text in by_text if text != likely)
+        chosen = ask(f"Which value of {target!r} is the outcome that people want?", (likely, other))
+        return by_text[chosen], "the outcome that people want, as was answered"
+    return by_text[likely], f"assumed to be the outcome that people want ({why}); name it by --favourable"
 
 
 def _values(column: pa.ChunkedArray, most: int) -> list[Any] | None:

@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("looking at the table")
         table, how = _read(options.table, options.separator)
     # Nobody is asked who cannot answer, or reads the answer as JSON.
-    ask = {"ask": answer} if sys.stdin is not None and sys.stdin.isatty() and not options.json else {}
-    guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, **ask)
+    ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
+    guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
     train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)["train"].table
     with Progress() as progress:
         progress.step("fitting models to see what can be asked")
@@ -178,7 +178,7 @@ def _goal_lines(
 
 
 def _model_lines(plain: PlainModel | None, cautions: list[str]) -> list[str]:
-    chosen = [] if plain is None else [f"C = {plain.C!r}  # of six tried, the best over three folds"]
+    chosen = [] if plain is None else [f"C = {plain.C!r}  # of four tried, the best over three folds"]
     bins = (
         "  # one 0/1 feature per interval of a number, so that a linear model can follow any shape; better over folds"
     )

@@ -66,7 +66,9 @@ class StructureModel(ABC):
         """Arrays of a memory-mapped model cannot be written to, and for such ones loops would be compiled anew."""
         vars(self).update(state)
         if "structure" in state:
-            self.structure = CLASSES[self.structure.kind](*map(in_memory, self.structure))
+            kind = self.structure.kind  # of a damaged file any, which `_refuse_arrays` tells
+            of_kind = CLASSES[kind] if kind in self._kinds else Structure
+            self.structure = of_kind(*map(in_memory, self.structure))
 
     @property
     def _local(self) -> Any:
