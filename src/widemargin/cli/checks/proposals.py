@@ -156,7 +156,7 @@ def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, str, Any] | 
             list(guesses.features), words=guesses.words, numbers="bins" if numbers == "bins" else "scale",
             rare_words=RARE_WORDS,
         )  # fmt: skip
-        search = RateConstrainedClassifierCV(None, Cs=(0.002, 0.02, 0.2, 2.0), cv=3, random_state=0)
+        search = RateConstrainedClassifierCV(None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0)
         with _quiet(), contextlib.suppress(WidemarginError, ValueError):
             X = step.fit_transform(rows)
             search.fit(X, rows[guesses.target].to_numpy())
