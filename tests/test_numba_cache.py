@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -169,3 +170,41 @@ def test_a_damaged_cache_is_made_anew(tmp_path):
         index.write_bytes(b"")
     assert doubled(tmp_path) == ("[6.0, 6.0] 0", "")
     assert doubled(tmp_path) == ("[6.0, 6.0] 1", "")
+
+
+class Plain(NamedTuple):
+    """A named tuple that loops are called with."""
+
+    size: float
+
+
+class Special(Plain):
+    """One of another class, with the same fields."""
+
+    __slots__ = ()
+
+
+@_numba.kernel
+def reduced(x, options):
+    """The form of the special class."""
+    return x - options.size
+
+
+@_numba.kernel_by_class("options", {Special: reduced})
+def changed(x, options):
+    """The form of all others."""
+    return x + options.size
+
+
+@_numba.kernel
+def changed_twice(x, options):
+    """A loop that calls the two."""
+    return changed(changed(x, options), options)
+
+
+def test_the_class_of_a_named_tuple_chooses_the_form_that_is_compiled():
+    for run, times in ((changed, 1), (changed.py_func, 1), (changed_twice, 2)):
+        assert run(5.0, Plain(1.0)) == 5.0 + times
+    assert not getattr(reduced, "signatures", [])
+    for run, times in ((changed, 1), (changed.py_func, 1), (changed_twice, 2)):
+        assert run(5.0, Special(1.0)) == 5.0 - times

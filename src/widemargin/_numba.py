@@ -10,17 +10,22 @@ numba itself would let the fit fail.
 import contextlib
 import functools
 import hashlib
+import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba import types
 from numba.core.caching import FunctionCache
+from numba.extending import lower_builtin, type_callable
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @functools.cache
@@ -66,6 +71,62 @@ def summing_kernel(function: F) -> F:
     The order is one and the same at every call: equal numbers give equal sums. NaN and infinities stay what they are.
     """
     return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def inlined_kernel(function: F) -> F:
+    """The same for a short function between others: compiled callers take it in before they are compiled."""
+    return _compiled(function, inline="always")
+
+
+def kernel_by_class(argument: str, forms: Mapping[type, Callable[P, R]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """One name for several kernels: which of them is meant is said by the class of one argument, a named tuple.
+
+    numba gives every class of named tuples a type of its own. So the choice is made while the caller is compiled, and
+    it is compiled with the one form it needs: eight forms behind a number to look at took most of a minute.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument; all are given by position.
+    forms : mapping from class to kernel
+        With the parameters of the decorated function, which is the form of all other classes.
+    """
+
+    def decorate(rest: Callable[P, R]) -> Callable[P, R]:
+        declared, otherwise = inspect.signature(rest), kernel(rest)
+        place = list(declared.parameters).index(argument)
+
+        @functools.wraps(rest)
+        def call(*arguments: P.args, **named: P.kwargs) -> R:
+            return forms.get(type(arguments[place]), otherwise)(*arguments, **named)
+
+        def plain(*arguments: Any) -> Any:
+            form: Any = forms.get(type(arguments[place]), otherwise)
+            return form.py_func(*arguments)
+
+        def form_of(argument_types: tuple[Any, ...]) -> types.Dispatcher:
+            return types.Dispatcher(forms.get(argument_types[place].instance_class, otherwise))
+
+        # To numba `call` is a function whose compiled form, and with it its type, is that of the kernel chosen.
+        def of_types(context: Any) -> Callable[..., Any]:
+            def typed(*argument_types: Any) -> Any:
+                return form_of(argument_types).get_call_type(context, argument_types, {})
+
+            typed.pysig = declared  # type: ignore[attr-defined]
+            return typed
+
+        def in_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            form = form_of(signature.args)
+            chosen = context.get_function(form, form.get_call_type(context.typing_context, signature.args, {}))
+            context.add_linking_libs(chosen.libs)
+            return chosen(builder, arguments)
+
+        type_callable(call)(of_types)
+        lower_builtin(call, types.VarArg(types.Any))(in_code)
+        call.py_func = plain  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def _compiled(function: F, **options: object) -> F:

@@ -52,7 +52,7 @@ def test_the_example_is_trained_saved_and_audited(tmp_path):
         assert text in trained.stdout
     assert trained.stderr == ""  # no terminal, no progress; nothing to warn about
     readme = (ADULT.parents[1] / "README.md").read_text()
-    (shown,) = re.findall(r"```text\n(Goal report.*?)```", readme, re.DOTALL)
+    (shown,) = re.findall(r"```text\n([^`]*?Goal report.*?)```", readme, re.DOTALL)
     assert without_numbers(shown) in without_numbers(trained.stdout)
     info = model_info(model)
     assert info.goal is not None and "fair: positive_rate(women)" in info.goal

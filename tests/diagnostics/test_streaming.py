@@ -16,6 +16,7 @@ from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import External, Goal
 from widemargin.goals.language.linear import METRICS
 from widemargin.goals.measuring.counting import CountedRows, CountingLimits
+from widemargin.goals.measuring.group_table import HEADS
 
 TEXT = """
 a = population(g == "a")
@@ -77,6 +78,8 @@ def same(one, other):
         for entry in item["constraints"]:
             interval = entry.pop("interval") or {}
             entry |= {f"interval_{key}": value for key, value in interval.items()}
+        groups = item.pop("groups")
+        item["constraints"] += [group.pop(name) or {} for group in groups for name in HEADS] + groups
     lines = zip(left.pop("constraints"), right.pop("constraints"), strict=True)
     for a, b in [(left, right), *lines]:
         assert a.keys() == b.keys()

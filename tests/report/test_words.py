@@ -9,8 +9,8 @@ from widemargin.report.words import Words
 W = "\u00a0"
 
 CASES = [
-    ("recall() >= 0.6", f"The share of true “yes” cases among all rows that the model finds must be at least 60{W}%."),
-    ("0.6 <= recall()", f"The share of true “yes” cases among all rows that the model finds must be at least 60{W}%."),
+    ("recall() >= 0.6", f"The share that the model finds of all rows that are truly “yes” must be at least 60{W}%."),
+    ("0.6 <= recall()", f"The share that the model finds of all rows that are truly “yes” must be at least 60{W}%."),
     (
         "positive_rate(w) / positive_rate(m) >= 0.8",
         (
@@ -28,8 +28,8 @@ CASES = [
     (
         "recall(w) - recall(m) <= 0.05",
         (
-            "The share of true “yes” cases among “w” that the model finds may exceed the share of true “yes” cases "
-            "among “m” that the model finds by at most 5 points."
+            "The share that the model finds of “w” that are truly “yes” may exceed the share that the model finds of "
+            "“m” that are truly “yes” by at most 5 points."
         ),
     ),
     (
@@ -54,15 +54,15 @@ CASES = [
     (
         'equal_opportunity(race, difference=0.05, reference="White")',
         (
-            "For every value of “race”, compared with “White” both ways: the share of true “yes” that the model finds "
-            "may differ by at most 5 points."
+            "For every value of “race”, compared with “White” both ways: the share that the model finds of those truly "
+            "“yes” may differ by at most 5 points."
         ),
     ),
     (
         'recall(population((age.is_null() or member) and predicted_positive("old"))) >= 0.5',
         (
-            "The share of true “yes” cases among the rows where (“age” is missing or “member” is true) and “old” says "
-            f"“yes” that the model finds must be at least 50{W}%."
+            "The share that the model finds of the rows where (“age” is missing or “member” is true) and “old” says "
+            f"“yes” that are truly “yes” must be at least 50{W}%."
         ),
     ),
 ]
@@ -85,7 +85,7 @@ def test_objective_and_populations():
     assert said.startswith(
         "Of all models that keep these rules, the best has the smallest value of: 0.5 times the share"
     )
-    assert "plus the share of true “True” cases among all rows that the model misses." in said
+    assert "plus the share that the model misses of all rows that are truly “True”." in said
     assert Words(Goal.parse("minimize error_rate()"), 1).objective().startswith("The best model has the smallest value")
 
 
@@ -94,7 +94,7 @@ def test_every_rate_has_words_of_its_own(name):
     asked = f'{name}("old")' if METRICS[name].needs_baseline else f"{name}()"
     goal = Goal.parse(f"subject to {asked} <= 0.5")
     said = Words(goal, "yes").form(goal.constraints[0].lhs)
-    assert said.startswith("the number of" if METRICS[name].is_count else "the share of")
+    assert said.startswith("the number of" if METRICS[name].is_count else "the share ")
     assert "{" not in said and name not in said
     others = {
         Words(goal, "yes").form(Goal.parse(f"subject to {text} <= 0.5").constraints[0].lhs) for text in _others(name)

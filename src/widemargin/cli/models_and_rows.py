@@ -117,19 +117,20 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
     how: dict[str, Any] = {
         "fraction": goals.validation.test_fraction if is_trained_on(goals, path) else None,
         "pieces": options.time_budget is not None,
-        "separator": goals.data.separator,
+        **goals.data.csv,
     }
     candidates: list[Candidate]
     if options.predictions:
-        blocks = TableBlocks(path, words=[*words, *([] if options.key is None else [options.key])], **how)
+        how["words"] = [*words, *([] if options.key is None else [options.key])]
+        blocks = TableBlocks(path, **how)
         candidates = [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
     else:
-        blocks = TableBlocks(path, words=words, **how)
+        blocks = TableBlocks(path, **how)
         features = feature_columns(blocks.names, goals)
         candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
         all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
         if blocks.is_guessed and len(all_words) > len(words):
-            blocks = TableBlocks(path, words=all_words, **how)
+            blocks = TableBlocks(path, **how | {"words": all_words})
     if options.model_positive is not None:
         candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
     elif options.predictions and target in blocks.names:

@@ -41,8 +41,9 @@ def _entry(text: str) -> tuple[str, str]:
 COMMANDS = {
     "init": (
         "write a first goals file by looking at a table\n"
-        "Look at a table and write a first goals file: target, protected columns, columns to leave out, and "
-        "constraints that a plain model nearly meets, each with its reason. Exit code 0: written; 2: bad input."
+        "Look at a table and write a first goals file: target, favourable outcome, protected columns, columns to leave "
+        "out, and rules with a name that a model is found for, each with its reason. On a terminal, what the names "
+        "leave open is asked. Exit code 0: written; 2: bad input."
     ),
     "check": (
         "say everything that is wrong with a goals file\n"
@@ -153,6 +154,8 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      "which rows of the file (default: test where it has the goals file's split column, else all)",
      {"choices": ("all", "train", "test")}),
     ("init", "--target", "the column to predict (default: guessed)", {"metavar": "COLUMN"}),
+    ("init", "--favourable", "the target's value that people want; rates call it positive (default: asked, or guessed)",
+     {"metavar": "VALUE"}),
     ("predict", "--keep", "columns of the table to copy, such as an identifier",
      {"nargs": "+", "action": "extend", "default": [], "metavar": "COLUMN"}),
     ("predict audit", "--workers",

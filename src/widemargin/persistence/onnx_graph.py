@@ -130,13 +130,15 @@ def table_features(to: Builder, step: TablePreprocessor) -> tuple[str, list[Any]
     Raises
     ------
     CapabilityError
-        A column is called like an output, or an empty text is one of its words.
+        A column is called like an output, holds dates, or has an empty text as one of its words.
     """
     from onnx import TensorProto
 
     taken = [name for name in step.schema_.names if name in OUTPUTS or name.startswith("widemargin/")]
     if taken:
         raise CapabilityError(f"column {taken[0]!r} has a name that the graph needs itself. Rename the column.")
+    for column in step.schema_.of_kind("date"):
+        raise CapabilityError(f"column {column.name!r} holds dates, which ONNX does not know. Use save_model.")
     kinds = {"number": TensorProto.DOUBLE, "word": TensorProto.STRING, "flag": TensorProto.STRING}
     inputs = [
         to.helper.make_tensor_value_info(column.name, kinds[column.kind], [None, 1]) for column in step.schema_.columns

@@ -1,7 +1,8 @@
 """What a table must look like: names, kinds and known values of its columns, learned once, checked at every use.
 
-A column is read as one of three kinds: `number` (missing: null or NaN), `word` (text or category codes; missing: null)
-and `flag` (true or false; missing: null). What deviates later is either refused by a `DataError` that names the column
+A column is read as one of four kinds: `number` (missing: null or NaN), `date` (days or times, as numbers of days since
+1970; missing: null), `word` (text or category codes; missing: null) and `flag` (true or false; missing: null). What
+deviates later is either refused by a `DataError` that names the column
 (absent, wrong type, infinite, not one known word) or falls back in a documented way and is counted (some unknown words,
 missing values where training had none).
 """
@@ -21,11 +22,11 @@ import numpy.typing as npt
 from widemargin._typing import Table
 from widemargin.exceptions import DataError, TableWarning
 
-Kind = Literal["number", "word", "flag"]
+Kind = Literal["number", "date", "word", "flag"]
 Frame = nw.DataFrame[Any]
 Column = nw.Series[Any]
 
-_PLURAL: dict[Kind, str] = {"number": "numbers", "word": "words", "flag": "true/false values"}
+_PLURAL: dict[Kind, str] = {"number": "numbers", "date": "dates", "word": "words", "flag": "true/false values"}
 
 
 class Deviation(NamedTuple):
@@ -42,8 +43,8 @@ class TableContents(NamedTuple):
 
     Attributes
     ----------
-    numbers : ndarray of shape (n_rows, n_number_columns)
-        NaN where missing.
+    numbers : ndarray of shape (n_rows, n_number_and_date_columns)
+        Dates among them; NaN where missing.
     words : ndarray of object, shape (n_rows, n_word_and_flag_columns)
         None where missing.
     deviations : tuple of Deviation
@@ -79,7 +80,13 @@ class TableSchema:
 
     @classmethod
     def of(
-        cls, table: Table, *, columns: Sequence[str] | None = None, words: Iterable[str] = (), max_words: int = 1000
+        cls,
+        table: Table,
+        *,
+        columns: Sequence[str] | None = None,
+        words: Iterable[str] = (),
+        dates: Iterable[str] = (),
+        max_words: int = 1000,
     ) -> "TableSchema":
         """Learn the schema of a pandas, polars or pyarrow table.
 
@@ -91,13 +98,16 @@ class TableSchema:
             The feature columns; None takes all.
         words : iterable of str
             Columns that hold numbers but mean words (codes).
+        dates : iterable of str
+            Columns of days or times that are features, as numbers of days.
         max_words : int, default=1000
             A word column with more distinct values than this is refused: it is most likely an identifier.
 
         Raises
         ------
         DataError
-            No rows, an unknown or repeated column, a column of dates, lists or mixed types, without any value, with
+            No rows, an unknown or repeated column, a column of dates that `dates` does not name, of
+            lists or of mixed types, without any value, with
             infinite numbers, or with too many distinct words.
 
         Warns
@@ -110,13 +120,13 @@ class TableSchema:
             raise DataError("the table has 0 rows. Give at least one row")
         names = list(frame.columns if columns is None else columns)
         _refuse_absent(names, frame.columns)
-        forced = set(words)
-        _refuse_absent(sorted(forced), names)
+        asked: dict[str, Kind] = {**dict.fromkeys(words, "word"), **dict.fromkeys(dates, "date")}
+        _refuse_absent(sorted(asked), names)
         if len(set(names)) < len(names):
             raise DataError(f"the feature columns are named more than once: {names}. Name each column once")
         if not names:
             raise DataError("no feature column is left. Name at least one column as a feature")
-        return cls(tuple(_learn(frame[name], name in forced, max_words) for name in names))
+        return cls(tuple(_learn(frame[name], asked.get(name), max_words) for name in names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,7 +150,7 @@ class TableSchema:
         if not len(frame):
             raise DataError("the table has 0 rows. Give at least one row")
         deviations: list[Deviation] = []
-        numbers = [_read_numbers(frame[column.name], column, deviations) for column in self.of_kind("number")]
+        numbers = [_read_numbers(frame[column.name], column, deviations) for column in self.of_kind("number", "date")]
         words = [_read_words(frame[column.name], column, deviations) for column in self.of_kind("word", "flag")]
         return TableContents(
             np.column_stack(numbers) if numbers else np.empty((len(frame), 0)),
@@ -175,13 +185,15 @@ def _refuse_absent(wanted: Iterable[str], present: Sequence[str]) -> None:
     raise DataError(f"the table lacks {len(absent)} column(s): {listed}{more}. Add them, or correct the names")
 
 
-def _learn(column: Column, is_words: bool, max_words: int) -> ColumnSchema:
-    kind = "word" if is_words else _kind(column)
-    name = column.name
-    missing = np.isnan(_finite(column)) if kind == "number" else np.asarray(column.is_null().to_list())
+def _learn(column: Column, asked: Kind | None, max_words: int) -> ColumnSchema:
+    name, kind = column.name, asked or _kind(column)
+    if kind == "date" and not _holds_dates(column):
+        raise DataError(f"column {name!r} is to hold dates and has type {column.dtype}. Write days as 2024-01-31")
+    is_word = kind in ("word", "flag")
+    missing = np.asarray(column.is_null().to_list()) if is_word or kind is None else np.isnan(_finite(column))
     if kind is None or missing.all():
         raise DataError(f"column {name!r} holds no value at all. Leave it out of the features")
-    if kind == "number":
+    if not is_word:
         return ColumnSchema(name, kind, bool(missing.any()))
     words = _words(column)
     values = {word for word in words if word is not None}
@@ -191,15 +203,20 @@ def _learn(column: Column, is_words: bool, max_words: int) -> ColumnSchema:
             "Leave it out of the features, or group its values"
         )
     # A column of numbers with a few other texts in it is read as words: that is seldom meant.
-    others = [] if is_words else sorted(value for value in values if not _is_number(value))
+    others = [] if asked == "word" else sorted(value for value in values if not _is_number(value))
     if 0 < len(others) <= len(values) / 4:
         warnings.warn(
             f"column {name!r} is read as words, but {len(values) - len(others)} of its {len(values)} distinct values "
-            f"are numbers; the others are {', '.join(map(_shown, others[:3]))}. Correct these, or name it as words",
+            f"are numbers; the others are {', '.join(map(_shown, others[:3]))}. Correct these, say that they are "
+            "missing values, or name it as words",
             TableWarning,
             stacklevel=2,
         )
     return ColumnSchema(name, kind, None in words, tuple(sorted(values)))
+
+
+def _holds_dates(column: Column) -> bool:
+    return column.dtype in (nw.Date, nw.Datetime)
 
 
 def _is_number(text: str) -> bool:
@@ -244,19 +261,20 @@ def _kind(column: Column) -> Kind | None:
         )
     raise DataError(
         f"column {column.name!r} has type {dtype}, which is neither number, word nor true/false. "
-        "Turn it into numbers or words, or leave it out of the features"
+        + ("Name it in dates" if _holds_dates(column) else "Turn it into numbers or words")
+        + ", or leave it out of the features"
     )
 
 
 def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.float64]:
-    kind = _kind(column)
+    kind: Kind | None = "date" if schema.kind == "date" and _holds_dates(column) else _kind(column)
     if kind is None:
         numbers = np.full(len(column), np.nan)
-    elif kind != "number":
+    elif kind != schema.kind:
         values = column.drop_nulls().to_list()
         strange = [value for value in values if not (isinstance(value, str) and _is_number(value))] or values
         raise DataError(
-            f"column {schema.name!r} held numbers in training but holds {_PLURAL[kind]} now "
+            f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now "
             f"(first: {_shown(strange[0])}). Correct the column or its values"
         )
     else:
@@ -294,7 +312,10 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
 
 
 def _finite(column: Column) -> npt.NDArray[np.float64]:
-    """Numbers of a column with NaN where missing; infinite ones are refused."""
+    """Numbers of a column, dates as days since 1970, with NaN where missing; infinite ones are refused."""
+    if _holds_dates(column):
+        days = np.asarray(column.cast(nw.Datetime("us")).to_numpy()).astype("datetime64[us]")
+        return np.where(np.isnat(days), np.nan, (days - np.datetime64(0, "us")) / np.timedelta64(1, "D"))
     try:
         numbers = np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
     except (TypeError, ValueError, nw.exceptions.NarwhalsError):  # pandas' object column of numbers

@@ -38,6 +38,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Feature columns; None takes all columns of the table given to `fit`.
     words : sequence of str, default=()
         Number columns to be read as words (codes without an order).
+    dates : sequence of str, default=()
+        Columns of days or times to be read as numbers of days since 1970.
     numbers : {"scale", "bins"}, default="scale"
         What becomes of numbers; bins let a linear model follow any shape (see `QuantileBins`).
     n_bins : int, default=30
@@ -79,6 +81,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         columns: Sequence[str] | None = None,
         *,
         words: Sequence[str] = (),
+        dates: Sequence[str] = (),
         numbers: Literal["scale", "bins"] = "scale",
         n_bins: int = 30,
         max_words: int = 1000,
@@ -86,6 +89,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.columns = columns
         self.words = words
+        self.dates = dates
         self.numbers = numbers
         self.n_bins = n_bins
         self.max_words = max_words
@@ -108,7 +112,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"rare_words must be a whole number above 0; got {self.rare_words!r}. Use 1 for no limit")
         if self.numbers not in ("scale", "bins"):
             raise DataError(f"numbers must be 'scale' or 'bins'; got {self.numbers!r}. Choose one of the two")
-        self.schema_ = TableSchema.of(X, columns=self.columns, words=self.words, max_words=self.max_words)
+        self.schema_ = TableSchema.of(
+            X, columns=self.columns, words=self.words, dates=self.dates, max_words=self.max_words
+        )
         self.feature_names_in_ = np.array(self.schema_.names, dtype=object)
         self.n_features_in_ = len(self.schema_.names)
         contents = self.schema_.read(X)
@@ -126,7 +132,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             options = {"handle_unknown": "infrequent_if_exist", "min_frequency": int(self.rare_words)}
         word_step = OneHotEncoder(categories=categories, dtype=np.float64, **options)
         with config_context(transform_output="default"):
-            self.number_step_ = number_step.fit(contents.numbers) if self.schema_.of_kind("number") else None
+            self.number_step_ = number_step.fit(contents.numbers) if self.schema_.of_kind("number", "date") else None
             self.word_step_ = word_step.fit(contents.words) if categories else None
         return self
 
@@ -172,7 +178,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
         check_is_fitted(self)
         names: list[str] = []
-        number_names = [column.name for column in self.schema_.of_kind("number")]
+        number_names = [column.name for column in self.schema_.of_kind("number", "date")]
         if isinstance(self.number_step_, QuantileBins):
             names += self.number_step_.get_feature_names_out(number_names).tolist()
         elif self.number_step_ is not None:
@@ -200,6 +206,7 @@ def make_preprocessor(
     columns: Sequence[str] | None = None,
     *,
     words: Sequence[str] = (),
+    dates: Sequence[str] = (),
     numbers: Literal["scale", "bins"] = "scale",
     n_bins: int = 30,
     rare_words: int = 1,
@@ -212,6 +219,8 @@ def make_preprocessor(
         Feature columns (None: all). Leave out the target, the protected columns and the baselines.
     words : sequence of str, default=()
         Number columns to be read as words.
+    dates : sequence of str, default=()
+        Columns of days or times to be read as numbers of days.
     numbers : {"scale", "bins"}, default="scale"
         Scaled numbers with a missing indicator, or one-hot quantile bins.
     n_bins : int, default=30
@@ -219,4 +228,4 @@ def make_preprocessor(
     rare_words : int, default=1
         Words of fewer training rows share one 0/1 column.
     """
-    return TablePreprocessor(columns, words=words, numbers=numbers, n_bins=n_bins, rare_words=rare_words)
+    return TablePreprocessor(columns, words=words, dates=dates, numbers=numbers, n_bins=n_bins, rare_words=rare_words)

@@ -178,8 +178,9 @@ def _page(content: Content) -> str:
     words = Words(content.goal, content.report.positive_class)
     main = element(
         "main",
-        sections.goal_in_words(content, words),
+        sections.groups(content),
         sections.verdicts(content, words),
+        sections.goal_in_words(content, words),
         sections.beside(content),
         sections.changes(content),
         tradeoff(content),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import ConstraintReport
+from widemargin.goals.measuring.group_table import HEADS, GroupRate
 from widemargin.report.content import Content
 from widemargin.report.drawings import interval_bar, margin_histogram
 from widemargin.report.markup import Child, Html, element, joined, section, table
@@ -152,6 +153,31 @@ def _unit_of_item(content: Content, item: ConstraintReport) -> Unit:
     """In what its rate is read."""
     entry = content.entry_of(item)
     return Unit.NUMBER if entry is None else unit_of(entry)
+
+
+def groups(content: Content) -> Html | None:
+    """Rows, rates and intervals of each group that the goal speaks of, before any verdict."""
+    shown_groups = content.report.groups
+    if not shown_groups:
+        return None
+    rates = [name for name in HEADS if getattr(shown_groups[0], name) is not None]
+    rows: list[list[Child]] = [
+        [item.name, plain_number(item.n_rows), *(_with_ends(getattr(item, name)) for name in rates)]
+        for item in shown_groups
+    ]
+    intro = (
+        f"Positive rate: of a group's rows, the share that the model calls “{content.report.positive_class}”. Recall: "
+        "of the rows that truly are, the share that the model finds. Precision: of the rows that the model calls so, "
+        "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
+        f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
+    )
+    content_table = table("Groups of the goal", ["", "rows", *(HEADS[name] for name in rates)], rows)
+    return section("groups", "Groups", element("p", intro), content_table)
+
+
+def _with_ends(rate: GroupRate) -> str:
+    value, lower, upper = (shown(part, Unit.SHARE) for part in (rate.value, rate.lower, rate.upper))
+    return value if rate.lower is None else f"{value} ({lower} to {upper})"
 
 
 def beside(content: Content) -> Html | None:

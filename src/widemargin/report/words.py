@@ -81,22 +81,22 @@ _METRICS: Mapping[str, str] = {
     "negative_rate": "the share of {rows} that the model does not call {yes}",
     "error_rate": "the share of {rows} that the model decides wrongly",
     "accuracy": "the share of {rows} that the model decides rightly",
-    "recall": "the share of true {yes} cases among {rows} that the model finds",
-    "false_positive_rate": "the share of cases that are not {yes}, among {rows}, that the model calls so",
-    "true_negative_rate": "the share of cases that are not {yes}, among {rows}, that the model recognises as such",
-    "false_negative_rate": "the share of true {yes} cases among {rows} that the model misses",
+    "recall": "the share that the model finds of {rows} that are truly {yes}",
+    "false_positive_rate": "the share that the model calls {yes} of {rows} that are truly not {yes}",
+    "true_negative_rate": "the share that the model recognises as not {yes} of {rows} that are truly not {yes}",
+    "false_negative_rate": "the share that the model misses of {rows} that are truly {yes}",
     "churn": "the share of {rows} that the model decides differently from {base}",
     "win_rate": "the share of {rows} where the model is right and {base} is wrong",
     "loss_rate": "the share of {rows} where the model is wrong and {base} is right",
     "errors": "the number of {counted} that the model decides wrongly",
-    "true_positives": "the number of true {yes} cases among {rows} that the model finds",
-    "false_positives": "the number of cases that are not {yes}, among {rows}, that the model calls so",
-    "true_negatives": "the number of cases that are not {yes}, among {rows}, that the model recognises as such",
-    "false_negatives": "the number of true {yes} cases among {rows} that the model misses",
+    "true_positives": "the number of {counted} that are truly {yes} and that the model finds",
+    "false_positives": "the number of {counted} that are truly not {yes} and that the model calls {yes}",
+    "true_negatives": "the number of {counted} that are truly not {yes} and that the model does not call {yes}",
+    "false_negatives": "the number of {counted} that are truly {yes} and that the model misses",
     "wins": "the number of {counted} where the model is right and {base} is wrong",
     "losses": "the number of {counted} where the model is wrong and {base} is right",
     "changes": "the number of {counted} that the model decides differently from {base}",
-    "precision": "the share of true {yes} cases among {rows} that the model calls so",
+    "precision": "the share that is truly {yes} of {rows} that the model calls {yes}",
     "f_beta": "the F-score (beta = {beta}) of the model on {rows}",
     "win_loss_ratio": "the number of wins over {base} for each loss, among {rows},",
     "win_change_ratio": "the share of wins among the changes from {base} on {rows}",
@@ -104,8 +104,8 @@ _METRICS: Mapping[str, str] = {
 """What each rate means. `{rows}`: the population, `{yes}`: the positive class, `{base}`: the model compared with."""
 _BUNDLES: Mapping[str, str] = {
     "demographic_parity": "the share that the model calls {yes}",
-    "equal_opportunity": "the share of true {yes} that the model finds",
-    "equalized_odds": "the share of true {yes} that the model finds, and the share of others that it calls so,",
+    "equal_opportunity": "the share that the model finds of those truly {yes}",
+    "equalized_odds": "the share that the model finds of those truly {yes}, and that it calls {yes} of all others,",
 }
 _COMPARED = {
     "==": "is",
@@ -132,7 +132,7 @@ class Words:
     >>> from widemargin.goals import Goal, recall
     >>> goal = Goal(subject_to=(recall() >= 0.6).named("floor"))
     >>> Words(goal, ">50K").sentence(goal.constraints[0])
-    'The share of true “>50K” cases among all rows that the model finds must be at least 60\\xa0%.'
+    'The share that the model finds of all rows that are truly “>50K” must be at least 60\\xa0%.'
     """
 
     def __init__(self, goal: Goal, positive_class: object) -> None:

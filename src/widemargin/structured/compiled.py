@@ -13,8 +13,10 @@ import numpy.typing as npt
 from widemargin._typing import Floats, Ints
 
 __all__ = [
-    "CHAIN", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY",
-    "CompiledModel", "Desk", "Structure", "Work", "forest", "integer_costs", "make_structure", "workspace",
+    "CHAIN", "CLASSES", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "PATHS", "SLACK",
+    "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure", "GreedyStructure",
+    "HierarchyStructure", "MulticlassStructure", "PathsStructure", "Structure", "TreeStructure", "UnaryStructure",
+    "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 
@@ -106,6 +108,61 @@ class Structure(NamedTuple):
             part, other = np.asarray(getattr(self, name)), np.asarray(getattr(again, name))
             if not np.array_equal(part, other) or part.dtype != other.dtype:
                 raise ValueError(f"{name} does not follow from the rest of the structure")
+
+
+class UnaryStructure(Structure):
+    """Label sets without pairs."""
+
+    __slots__ = ()
+
+
+class TreeStructure(Structure):
+    """Label sets with pairs that make a forest."""
+
+    __slots__ = ()
+
+
+class HierarchyStructure(Structure):
+    """Label sets closed under the ancestors of a forest."""
+
+    __slots__ = ()
+
+
+class ChainStructure(Structure):
+    """Sequences of states."""
+
+    __slots__ = ()
+
+
+class MulticlassStructure(Structure):
+    """One class."""
+
+    __slots__ = ()
+
+
+class EnumerationStructure(Structure):
+    """Label sets with any pairs, so few that all are looked at."""
+
+    __slots__ = ()
+
+
+class GreedyStructure(Structure):
+    """Label sets with any pairs, by local search."""
+
+    __slots__ = ()
+
+
+class PathsStructure(Structure):
+    """Paths from the roots of a forest."""
+
+    __slots__ = ()
+
+
+CLASSES: tuple[type[Structure], ...] = (
+    UnaryStructure, TreeStructure, HierarchyStructure, ChainStructure, MulticlassStructure, EnumerationStructure,
+    GreedyStructure, PathsStructure,
+)  # fmt: skip
+"""Class of each kind: loops are compiled for the class of their structure, so only those of the kind in use are."""
 
 
 class Work(NamedTuple):
@@ -229,7 +286,7 @@ def make_structure(
         # Every label doubles the table: without it, then with it.
         for w in weight[0]:
             table = np.concatenate([table, table + w])
-    return Structure(
+    return CLASSES[kind](
         kind=int(kind),
         weight=np.ascontiguousarray(weight, dtype=np.float64),
         cost=cost,

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
+from testing.goal_tables import drawn_table
 
 from widemargin import External, RateConstrainedClassifier, tradeoff_path
 from widemargin.estimators.rate_constrained import tradeoff_sweep as warm_path
@@ -64,6 +65,19 @@ def test_points_are_as_good_as_fits_from_nothing(data, enforce, kind):
         else:  # the bias was moved for the 0/1 objective, so that is what is comparable
             assert path.training.objective[i] <= cold.goal_report_.objective + 0.01
     assert path.held_out is None
+
+
+@pytest.mark.parametrize(("name", "seed"), [("milp", 12), ("plane-grid", 12)])
+def test_a_path_restarts_as_a_fit_does(name, seed):
+    """A path of one point is a fit. Without restarts the second was called impossible, the first had .16 for .14."""
+    table = drawn_table(name, seed, 50).train[None]
+    clf = RateConstrainedClassifier(
+        "minimize error_rate(); subject to floor: recall() >= 0.5; subject to swept: false_positive_rate() <= 0.1"
+    )
+    rows = {"sample_weight": table.weight, "populations": table.people}
+    path = tradeoff_path(clf, table.X, table.y, values=[0.1], constraint="swept", validation_fraction=None, **rows)
+    assert path.met.all()
+    assert path.training.objective[0] == pytest.approx(clf.fit(table.X, table.y, **rows).goal_report_.objective)
 
 
 def test_objective_rises_along_the_path_and_so_does_what_is_reached(path):

@@ -169,12 +169,14 @@ def test_a_spent_budget_moves_nothing() -> None:
 
 
 def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain: Callable[..., None] = coordinate_moves.walk.py_func
+    loops = ("turns", "best_of_line", "walk")
+    plain: dict[str, Callable[..., object]] = {name: getattr(coordinate_moves, name).py_func for name in loops}
     for seed in range(4):
         problem, w, b = tight(seed, n=50, m=2)
         compiled = moved(problem, w, b, entries=1000)
         with monkeypatch.context() as patched:
-            patched.setattr(coordinate_moves, "walk", plain)
+            for name, loop in plain.items():
+                patched.setattr(coordinate_moves, name, loop)
             found = moved(problem, w, b, entries=1000)
         np.testing.assert_array_equal(found.w, compiled.w)
         assert (found.b, found.objective) == (compiled.b, compiled.objective)

@@ -9,6 +9,7 @@ from testing import structured_cases as cases
 from widemargin.exceptions import CapabilityError
 from widemargin.structured.compiled import CHAIN, HIERARCHY, MARGIN, SLACK, TREE, UNARY, workspace
 from widemargin.structured.models import MultiLabelModel
+from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles import closed_sets, label_tree, viterbi
 from widemargin.structured.oracles.argmax import argmax, best_of_losses
 from widemargin.structured.oracles.compiled_oracles import LossOracle
@@ -132,17 +133,12 @@ def test_compiled_is_plain_python(name, rescale, monkeypatch):
         answers = []
         for plain in (False, True):
             if plain:
-                for module in (label_tree, closed_sets, viterbi):
-                    for function in ("best_of_losses", "label_of_loss", "free", "sort_flips", "flip_best"):
-                        kernel = getattr(module, function, None)
-                        if kernel is not None:
-                            monkeypatch.setattr(module, function, getattr(kernel, "py_func", kernel))
-                for part in ("best_of_losses", "label_of_loss", "free"):
-                    kernel = argmax.py_func.__globals__[part]
-                    monkeypatch.setitem(argmax.py_func.__globals__, part, getattr(kernel, "py_func", kernel))
+                # Each module calls its loops by their names: those become the Python functions that were compiled.
+                for module in (loops, label_tree, closed_sets, viterbi):
+                    for function in [name for name in vars(module) if hasattr(getattr(module, name), "py_func")]:
+                        monkeypatch.setattr(module, function, getattr(module, function).py_func)
             work, label = workspace(model.structure, u.shape[0]), np.empty_like(truth)
-            run = argmax.py_func if plain else argmax
-            answers.append((*run(u, theta, truth, rescale, model.structure, work, label), *label))
+            answers.append((*argmax(u, theta, truth, rescale, model.structure, work, label), *label))
         monkeypatch.undo()
         assert answers[0] == answers[1]
 

@@ -51,7 +51,8 @@ def check_features(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TableWarning)
             try:
-                schema = TableSchema.of(train, columns=[name], words=[name] if name in goals.data.words else [])
+                words, dates = ({name}.intersection(asked) for asked in (goals.data.words, goals.data.dates))
+                schema = TableSchema.of(train, columns=[name], words=words, dates=dates)
             except DataError as error:
                 findings.problem(place, f"{error} (data.ignore)")
                 continue
@@ -97,7 +98,7 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
         if counts or ID_NAME.search(name) is not None:
             text = f"has {distinct} distinct values in {len(column)} rows and looks like an identifier"
             told.append(f"{text}. If it is one, add it to data.ignore")
-    share = None if labels is None else tells_target(codes_of(column), labels)
+    share = None if labels is None else tells_target(column, labels)
     if share is not None:
         text = f"alone tells the target in {share:.1%} of the rows. If it is known only after the fact"
         told.append(f"{text}, add it to data.ignore")
@@ -113,11 +114,25 @@ def codes_of(column: pa.ChunkedArray) -> Ints:
     return codes
 
 
-def tells_target(codes: Ints, labels: npt.NDArray[Any]) -> float | None:
-    """How many rows a column tells the target of, where these are nearly all and not by its many values; else None."""
-    if len(codes) < 50:  # with fewer, a column tells the target by chance
+def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> float | None:
+    """How many rows a column tells the target of, where these are nearly all and not by its many values; else None.
+
+    A number of many values tells it where the rows above some value are of one class, and those below of the other.
+    """
+    if len(column) < 50:  # with fewer, a column tells the target by chance
         return None
-    return _share_told(codes, np.unique(labels, return_inverse=True)[1], 0.995)
+    codes, groups = codes_of(column), np.unique(labels, return_inverse=True)[1]
+    if codes.max() >= len(codes) / 10 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        numbers = np.asarray(column.to_numpy(), np.float64)
+        order = np.argsort(numbers)
+        # Of each prefix of the sorted rows how many are of either class; a cut lies between different numbers.
+        below = np.cumsum(np.eye(int(groups.max()) + 1, dtype=np.int64)[groups[order]], axis=0)[:-1]
+        above = np.bincount(groups) - below
+        told = (below.max(axis=1) + above.max(axis=1))[np.diff(numbers[order]) != 0]
+        cut = int(np.argmax(told)) if len(told) else 0
+        value = numbers[order][np.flatnonzero(np.diff(numbers[order]) != 0)[cut]] if len(told) else np.inf
+        codes = (~(numbers <= value)).astype(np.int64)  # missing ones stand above
+    return _share_told(codes, groups, 0.995)
 
 
 def _share_told(codes: Ints, groups: Ints, least: float) -> float | None:

@@ -44,7 +44,7 @@ def examine(
     """
     findings, where = Findings(goals, list(of_file)), table_text(path or goals.data.table)
     try:
-        table = read_table(path or goals.data.table, words=goals.data.words, separator=goals.data.separator)
+        table = read_table(path or goals.data.table, **goals.data.csv)
     except DataError as error:
         findings.problem(("data", "table"), str(error))
         return findings, {}

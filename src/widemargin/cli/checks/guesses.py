@@ -1,16 +1,17 @@
 """What the columns of a table are for, guessed from their names and values. Every guess carries its reason."""
 
+import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin.cli.checks.column_checks import ID_NAME, codes_of, tells_target
+from widemargin.cli.checks.column_checks import ID_NAME, tells_target
 from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 
@@ -20,10 +21,38 @@ _TARGET_WORDS = (
     ("income", "default", "defaulted", "churn", "churned", "fraud", "approved", "recid", "recidivism", "survived"),
     ("response", "risk", "hired", "admitted", "diagnosis", "converted", "clicked", "bad", "good", "result"),
 )
-_PROTECTED_WORDS = (  # those that requirements are most often about first
-    "sex", "gender", "race", "ethnicity", "ethnic", "religion", "disability", "disabled", "nationality", "citizenship",
-    "native", "orientation", "pregnant", "veteran", "age", "marital", "marriage", "married",
-)  # fmt: skip
+# What people are protected by, those that requirements are most often about first, and the words of column names that
+# speak of it, in common languages of data sets; a star stands for any letters.
+_PROTECTED = {
+    "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women",
+    "race": "race* racial* ethnic* *ethnicity *black* african* caucasian* hisp* latino* latina* raza raça rasse",
+    "age": "age ages agegroup agecat ageband agerange edad idade leeftijd età âge birth* born dob yob",
+    "religion": "relig* faith",
+    "disability": "disab* handicap* behinder*",
+    "nationality": "national* citizen* foreign* immigra* migra* native* birthplace staatsangehörigkeit",
+    "family": "marit* marri* pregnan* familienstand",
+    "orientation": "orientation",
+    "service": "veteran*",
+}
+# Words that may speak of it and often do not, and values that only such columns have.
+_ALIKE = {
+    "sex": "men man gendr gndr",
+    "race": "white* asian* etnic* herkunft",
+    "age": "alter years_old",
+    "family": "civil divorced single spouse",
+    "nationality": "country* language*",
+}
+_VALUES = {
+    "sex": {"male", "female", "man", "woman", "men", "women", "mann", "frau", "hombre", "mujer"},
+    "race": {"white", "black", "asian", "hispanic", "latino", "caucasian", "african-american", "native american"},
+}
+_BAD_TARGETS = {
+    "default", "defaulted", "churn", "churned", "fraud", "recid", "recidivism", "bad", "risk", "delinquent", "late",
+    "disease", "death", "died", "dropout", "rejected", "denied",
+}  # fmt: skip
+_GOOD_VALUES = {"good", "approved", "accepted", "hired", "admitted", "granted", "paid", "passed", "survived"}
+_BAD_VALUES = {"bad", "denied", "rejected", "declined", "default", "fraud", "failed", "late", "charged off"}
+_AFFIRMATIVE = {"1", "true", "yes", "y", "ja", "si", "sí", "oui"}
 _EARLIER_WORDS = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
 }  # fmt: skip
@@ -37,9 +66,13 @@ class Guesses:
     ----------
     target : str
     positive : label
-        The rarer class.
-    why_target : str
-    protected, words : tuple of str
+        The outcome that people want, where some columns are protected; else the rarer one.
+    why_target, why_positive : str
+    protected : mapping of str to str
+        Column -> what people are protected by, such as "sex".
+    alike : mapping of str to str
+        Of those that may be none, column -> why it looks like one.
+    words : tuple of str
     ignore : mapping of str to str
         Column -> reason.
     earlier : tuple of str
@@ -52,7 +85,9 @@ class Guesses:
     target: str
     positive: Label
     why_target: str
-    protected: tuple[str, ...]
+    why_positive: str
+    protected: Mapping[str, str]
+    alike: Mapping[str, str]
     words: tuple[str, ...]
     ignore: Mapping[str, str]
     earlier: tuple[str, ...]
@@ -60,7 +95,18 @@ class Guesses:
     features: tuple[str, ...]
 
 
-def guess_roles(table: pa.Table, target: str | None, where: str) -> Guesses:
+Ask: TypeAlias = Callable[[str, Sequence[str]], str]
+"""A question and its answers, the likeliest first: gives one of them."""
+
+
+def guess_roles(
+    table: pa.Table,
+    target: str | None,
+    where: str,
+    *,
+    favourable: str | None = None,
+    ask: Ask | None = None,
+) -> Guesses:
     """Look at names and values of all columns.
 
     Parameters
@@ -70,11 +116,15 @@ def guess_roles(table: pa.Table, target: str | None, where: str) -> Guesses:
         The target, if it is known.
     where : str
         The table in messages.
+    favourable : str or None
+        The outcome that people want, as text, if it is known.
+    ask : callable or None
+        Settles what the names leave open; None: the careful answer is taken.
 
     Raises
     ------
     DataError
-        No column can be the target, or the one named cannot.
+        No column can be the target, or the one named cannot; it has no such outcome.
     """
     split = next(filter(None, (_split(name, table[name]) for name in table.column_names)), None)
     taken = set() if split is None else {split.column}
@@ -94,8 +144,7 @@ def guess_roles(table: pa.Table, target: str | None, where: str) -> Guesses:
             )
     taken.add(target)
     labels = table[target].to_numpy()
-    classes, counts = np.unique(labels, return_counts=True)
-    positive = classes[counts == counts.min()].tolist()[-1]
+    classes = np.unique(labels)
     earlier = []
     for name in table.column_names:
         values = _values(table[name], 2) if name not in taken and _words_of(name) & _EARLIER_WORDS else None
@@ -103,15 +152,26 @@ def guess_roles(table: pa.Table, target: str | None, where: str) -> Guesses:
     rest = [name for name in table.column_names if name not in taken and name not in earlier]
     reasons = {name: _reason_to_ignore(name, table[name], labels) for name in rest}
     ignore = {name: reason for name, reason in reasons.items() if reason is not None}
-    places = {name: place for name in rest if name not in ignore and (place := _protection(name)) is not None}
-    features = tuple(name for name in rest if name not in ignore and name not in places)
+    used = [name for name in rest if name not in ignore]
+    kinds = {name: kind for name in used if (kind := _matching(_PROTECTED, name)) is not None}
+    alike = {}
+    for name in used:
+        kind, reason = (None, "") if name in kinds else _looks_protected(name, table[name])
+        question = f"{name!r} {reason}. Is it a protected attribute?"
+        if kind is not None and (ask is None or ask(question, ("yes", "no")) == "yes"):
+            kinds[name], alike[name] = kind, reason
+    order = [*_PROTECTED]
+    protected = {name: kinds[name] for name in sorted(kinds, key=lambda name: order.index(kinds[name]))}
+    positive, why_positive = _positive(target, labels, bool(protected), favourable, ask)
+    features = tuple(name for name in used if name not in protected)
     code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
                   "region", "state"}  # fmt: skip
     words = tuple(name for name in features if _words_of(name) & code_words and is_code(name, table[name]))
     if not features:
         raise DataError(f"{where}: no column is left as a feature. Name the target by --target, or add columns")
-    protected = tuple(sorted(places, key=places.__getitem__))
-    return Guesses(target, positive, why, protected, words, ignore, tuple(earlier), split, features)
+    return Guesses(
+        target, positive, why, why_positive, protected, alike, words, ignore, tuple(earlier), split, features
+    )
 
 
 def _words_of(name: str) -> set[str]:
@@ -120,10 +180,56 @@ def _words_of(name: str) -> set[str]:
     return {word for word in re.split(r"[\W_]+", spaced.casefold()) if word}
 
 
-def _protection(name: str) -> int | None:
-    """Place of a column's name among the protected ones; None where it is none of them."""
+def _matching(patterns: Mapping[str, str], name: str) -> str | None:
+    """The first kind of which a column's name speaks; None where it speaks of none."""
     words = _words_of(name)
-    return next((place for place, word in enumerate(_PROTECTED_WORDS) if word in words), None)
+    for kind, of_kind in patterns.items():
+        if any(fnmatch.fnmatchcase(word, pattern) for pattern in of_kind.split() for word in words):
+            return kind
+    return None
+
+
+def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
+    """What a column may be about that its name does not say plainly, and why it looks like that."""
+    kind = _matching(_ALIKE, name)
+    if kind is not None:
+        return kind, f"may be about {kind}, as its name says"
+    texts = {str(value).strip().casefold() for value in _values(column, 12) or []}
+    for kind, of_kind in _VALUES.items():
+        if len(texts & of_kind) >= 2:
+            return kind, f"may be about {kind}: it holds {' and '.join(sorted(texts & of_kind)[:2])}"
+    return None, ""
+
+
+def _positive(
+    target: str, labels: npt.NDArray[Any], is_about_people: bool, favourable: str | None, ask: Ask | None
+) -> tuple[Label, str]:
+    """The class that rates call positive, and why: the outcome that people want, or the rarer one."""
+    classes, counts = np.unique(labels, return_counts=True)
+    by_text = {str(value): value for value in classes.tolist()}
+    rarer = str(classes[counts == counts.min()].tolist()[-1])
+    if favourable is not None:
+        if favourable not in by_text:
+            known = " and ".join(map(repr, by_text))
+            raise DataError(f"--favourable {favourable!r}: the target {target!r} has the values {known}. Name one")
+        return by_text[favourable], "the outcome that people want, named by --favourable"
+    if not is_about_people:
+        return by_text[rarer], "the rarer of its two values"
+    good = [text for text in by_text if text.casefold() in _GOOD_VALUES]
+    bad = [text for text in by_text if text.casefold() in _BAD_VALUES]
+    named = [text for text in by_text if text.casefold() in _AFFIRMATIVE]
+    if len(good) == 1 or len(bad) == 1:
+        (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
+    elif _words_of(target) & _BAD_TARGETS:
+        harm = named[0] if len(named) == 1 else rarer
+        (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
+    else:
+        likely, why = named[0] if len(named) == 1 else rarer, "no name says which"
+    if ask is not None:
+        other = next(text for text in by_text if text != likely)
+        chosen = ask(f"Which value of {target!r} is the outcome that people want?", (likely, other))
+        return by_text[chosen], "the outcome that people want, as was answered"
+    return by_text[likely], f"assumed to be the outcome that people want ({why}); name it by --favourable"
 
 
 def _values(column: pa.ChunkedArray, most: int) -> list[Any] | None:
@@ -146,7 +252,10 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
 def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
     """The column with two values whose name is the likeliest, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
-    candidates = [name for name in two_valued if _protection(name) is None and not _words_of(name) & _EARLIER_WORDS]
+    is_other = {
+        name: _matching(_PROTECTED, name) is not None or _words_of(name) & _EARLIER_WORDS for name in two_valued
+    }
+    candidates = [name for name in two_valued if not is_other[name]]
     for words in _TARGET_WORDS:
         named = [name for name in candidates if _words_of(name) & set(words)]
         if named:
@@ -176,14 +285,18 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds no value"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return "holds days or times: name it in data.dates, not here, to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():
         return "holds infinite numbers"
+    if is_text and (days := _days(column)) is not None:
+        return f"holds days such as {days}: write them as 2024-01-31 and name it in data.dates to learn from it"
     words, distinct, n_rows = _words_of(name), pc.count_distinct(column, mode="all").as_py(), len(column)
     is_named = is_text or ID_NAME.search(name) is not None
     counts = distinct == n_rows >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all()
-    share = tells_target(codes_of(column), labels)
+    share = tells_target(column, labels)
     told = "" if share is None else f"alone tells the target in {share:.1%} of the rows"
     reasons = {
         "has the same value in every row": distinct == 1,
@@ -196,6 +309,13 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         f"{told}: is it known only after the fact?": told,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _days(column: pa.ChunkedArray) -> str | None:
+    """The first value of a column of texts that are all days or times, in another order than ISO's; else None."""
+    first = [text for text in column.slice(0, 100).to_pylist() if text is not None]
+    day = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?")
+    return first[0] if first and all(day.fullmatch(text) for text in first) else None
 
 
 def is_code(name: str, column: pa.ChunkedArray) -> bool:

@@ -1,180 +1,266 @@
-"""Constraints for a first goals file: bounds that a plain model nearly meets, as measured on the table."""
+"""Rules for a first goals file: those with a name in law or practice, where a model keeps them on unseen rows.
 
+No bound is made up from what a plain model happens to do: what it does is told, for whoever decides on bounds.
+"""
+
+import contextlib
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._typing import Floats
 from widemargin.cli.checks.guesses import Guesses, is_code
+from widemargin.diagnostics import audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
-from widemargin.exceptions import GoalError, WidemarginError
-from widemargin.goals import Constraint, Goal, Population, churn, col, error_rate, positive_rate, recall
-from widemargin.goals.language.predicates import Predicate
+from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
+from widemargin.exceptions import WidemarginError
+from widemargin.goals import (
+    Bundle,
+    Constraint,
+    Goal,
+    Population,
+    col,
+    demographic_parity,
+    equal_opportunity,
+    error_rate,
+    positive_rate,
+    recall,
+)
 from widemargin.preprocessing import make_preprocessor
 
 RARE_WORDS = 20
 """Words of fewer rows share one feature in a first model."""
+LEAST_ROWS = 100
+"""Of the positive class in each group that a rule is proposed for: of fewer, a rate is known to ten points at best."""
+MOST_COLUMNS = 3
+"""Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn."""
+# Ages at which law and practice cut: credit scoring, the US age discrimination act, retirement.
+_AGE_CUTS = (25, 40, 60)
+_SECONDS = 30.0  # for the search of a model that keeps a rule; one that takes longer is not proposed
+_MOST_ROWS = 10_000  # to fit to: what can be kept on them can about be kept on all
 
-Flags = npt.NDArray[np.bool_]
-
-_SECONDS = 30.0  # for the search of a model that meets a proposal; one that takes longer is asked for less
+Rules: TypeAlias = Sequence[Constraint | Bundle]
+Pairs: TypeAlias = list[tuple[Population, Population]]
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A constraint as training enforces it, as it is promised for rows held out, and why."""
+    """A rule for the groups of one column: as training enforces it, as it is promised for unseen rows, what it says."""
 
-    constraint: Constraint
-    promise: Constraint
+    column: str
+    name: str
+    enforced: Rules
+    promised: Rules
     why: str
 
 
-def proposed_goal(proposals: list[Proposal], *, promised: bool) -> Goal:
+@dataclass(frozen=True)
+class PlainModel:
+    """A model without constraints, and what it does on rows that it has not seen.
+
+    Attributes
+    ----------
+    C : float
+    numbers : {"scale", "bins"}
+        The setting that is best over folds.
+    error, constant_error : float
+        Its share of wrong decisions, and that of the best constant.
+    recall : float
+    changed : dict of str to float
+        Column of an earlier model's decisions -> the share that it changes.
+    """
+
+    C: float
+    numbers: str
+    error: float
+    constant_error: float
+    recall: float
+    changed: dict[str, float]
+
+
+def proposed_goal(proposals: Sequence[Proposal], *, promised: bool) -> Goal:
     """The proposals as a goal."""
-    return Goal(error_rate(), [item.promise if promised else item.constraint for item in proposals])
+    rules = (item.promised if promised else item.enforced for item in proposals)
+    return Goal(error_rate(), [rule for of_column in rules for rule in of_column])
 
 
-def propose(table: pa.Table, guesses: Guesses, n_held_out: int) -> list[Proposal]:
-    """Measure a plain linear model on a part of the rows, and ask for a little more than it does.
-
-    Where a model that does all of it together is not found on these rows, as much as the plain model does is asked, and
-    after that a little less.
+def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[Proposal], list[str]]:
+    """Choose C by folds, and the rules that a model is found for.
 
     Parameters
     ----------
     table : pyarrow.Table
         The training rows.
     guesses : Guesses
-    n_held_out : int
-        Rows that will be held out, for the width of the promises.
+
+    Returns
+    -------
+    plain : PlainModel or None
+        None where none can be fitted.
+    proposals : list of Proposal
+    left_out : list of str
+        Why some of the first protected columns have not this rule, or none.
     """
-    # Rows to fit the plain model to, and rows to measure it on.
-    order, most = np.random.default_rng(0).permutation(table.num_rows), 5000
-    first = min(most, table.num_rows // 2)
-    fit, rest = table.take(order[:first]), table.take(order[first : first + most])
-    positive = pc.equal(rest[guesses.target], pa.scalar(guesses.positive)).to_numpy()
-    # No time budget: on a slow machine, or where everything is still to be compiled, it would end at nothing.
-    scores = _scores(fit, rest, guesses)
-    if scores is None or not positive.any():
-        return []
-    decided: Flags = scores > 0
-    if (decided & positive).sum() < 0.3 * positive.sum():  # few are found: the highest scores, as many as positives
-        decided = scores > np.quantile(scores, 1.0 - positive.mean())
-    share = n_held_out / rest.num_rows if n_held_out else 1.0
-    rows = pa.concat_tables([fit, rest])
-    proposals: list[Proposal] = []
-    for ambition in (1.0, 0.0, -1.0):  # more than a plain model does, as much, less
-        reached, number = float(decided[positive].mean()), int(positive.sum())
-        bound = min(0.99, _round(max(0.0, reached + 0.02 * ambition), up=False))
-        promise = max(0.0, _round(bound - _slack(bound, number * share), up=False))
-        floor, looser = (recall() >= bound).named("recall"), (recall() >= promise).named("recall")
-        proposals = [Proposal(floor, looser, f"a plain model finds {reached:.2f} of the positives")]
-        for column in guesses.protected:
-            fair = _fair(rest, column, decided, share, ambition) if len(proposals) <= 2 else None
-            proposals += [fair] if fair is not None and _go_together([*proposals, fair]) else []
-        for name in guesses.earlier:
-            earlier = pc.equal(rest[name], pa.scalar(guesses.positive)).to_numpy()
-            changed = float((earlier != decided).mean())
-            bound = min(1.0, _round(changed + 0.04 - 0.02 * ambition, up=True))
-            promise = min(1.0, _round(bound + _slack(bound, len(decided) * share), up=True))
-            label = f"churn_{name}" if len(name) < 100 and name.isprintable() else "churn"
-            ceiling, looser = (churn(name) <= bound).named(label), (churn(name) <= promise).named(label)
-            cap = Proposal(ceiling, looser, f"a plain model changes {changed:.2f} of the decisions")
-            proposals += [cap] if _go_together([*proposals, cap]) else []
-        if _scores(rows, rows, guesses, proposed_goal(proposals, promised=False), _SECONDS) is not None:
-            break
-    return proposals
+    rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[:_MOST_ROWS])
+    setting = _best_setting(rows, guesses)
+    if setting is None:
+        return None, [], []
+    trials = _Trials(rows, guesses, *setting)
+    plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
+    # Where a rule costs more than half of what learning gains over a constant, somebody has to want it.
+    dearest = max(plain.error, 0.5 * (plain.error + plain.constant_error))
+    for column, kind in [*guesses.protected.items()][:MOST_COLUMNS]:
+        rules = [*_rules(table, column, kind, guesses)]
+        if not rules:
+            left_out.append(f"{column}: no two groups have {LEAST_ROWS} rows of the positive class")
+        for proposal in rules:
+            error, kept = trials.tried([*proposals, proposal])
+            if kept and error <= dearest:
+                proposals.append(proposal)
+                break
+            what = "the model trained to it" + ("" if kept else " does not keep it on unseen rows, and")
+            found = f"{what} has the error {error:.2f} there, {plain.error:.2f} without it"
+            left_out.append(f"{column}, {proposal.name}: {'no model was found' if math.isinf(error) else found}")
+    return plain, proposals, left_out
 
 
-def _scores(
-    fit: pa.Table, rest: pa.Table, guesses: Guesses, goal: Goal | None = None, budget: float | None = None
-) -> Floats | None:
-    """Scores for the positive class of a model fitted to other rows, as the goals file will ask for it; None where no
-    model is found that meets the goal."""
-    words = [name for name in guesses.words if name in guesses.features]
-    step = make_preprocessor(list(guesses.features), words=words, numbers="bins", rare_words=RARE_WORDS)
-    model = RateConstrainedClassifier(goal, pos_label=guesses.positive, time_budget=budget)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # words of few rows, a fit that is good enough for a guess
-            model.fit(step.fit_transform(fit), fit[guesses.target].to_numpy(), populations=fit)
-            scores = np.asarray(model.decision_function(step.transform(rest)))
-    except (WidemarginError, ValueError):
-        return None
-    return scores if model.positive_class_ == model.classes_[1] else -scores
+def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[str]:
+    """Why models of these rows may be worth little: few rows for the columns, or nothing learned by the plain one."""
+    said = []
+    least = min(item["counts"] for item in pc.value_counts(table[guesses.target]).to_pylist())
+    wanted = 10 * len(guesses.features)  # of events for each variable, the usual rule
+    if least < wanted:
+        said.append(
+            f"{least} training rows of the rarer class for {len(guesses.features)} feature columns, and {wanted} are "
+            "the usual least: rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
+        )
+    if plain is not None and plain.error >= plain.constant_error:
+        said.append(
+            f"on unseen rows a plain model has the error {plain.error:.2f}, and the best constant has "
+            f"{plain.constant_error:.2f}: nothing is learned. Add features or rows"
+        )
+    return said
 
 
-def _go_together(proposals: list[Proposal]) -> bool:
-    """Whether all names in them differ."""
-    try:
-        proposed_goal(proposals, promised=False)
-    except GoalError:
-        return False
-    return True
+def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, str, Any] | None:
+    """C, how numbers become features, and the features: the best over folds; None where no model can be fitted."""
+    found = []
+    for numbers in ("scale", "bins"):
+        step = make_preprocessor(
+            list(guesses.features), words=guesses.words, numbers="bins" if numbers == "bins" else "scale",
+            rare_words=RARE_WORDS,
+        )  # fmt: skip
+        search = RateConstrainedClassifierCV(None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0)
+        with _quiet(), contextlib.suppress(WidemarginError, ValueError):
+            X = step.fit_transform(rows)
+            search.fit(X, rows[guesses.target].to_numpy())
+            error = float(search.cv_results_["mean_objective"][search.best_index_])
+            found.append((error, float(f"{search.C_:.2g}"), numbers, X))
+    return min(found, key=lambda item: item[0])[1:] if found else None
 
 
-def _slack(bound: float, n_rows: float) -> float:
-    """Three standard errors: between what training enforces and what is promised for rows held out."""
-    return 3.0 * math.sqrt(max(bound * (1 - bound), 0.01) / max(1.0, n_rows))
+class _Trials:
+    """Models fitted to two thirds of some rows and looked at on the others."""
+
+    def __init__(self, rows: pa.Table, guesses: Guesses, C: float, numbers: str, X: Any) -> None:
+        self._rows, self._guesses, self._C, self._numbers, self._X = rows, guesses, C, numbers, X
+        self._labels, self._unseen = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % 3 == 0
+
+    def _decided(self, goal: Goal | None) -> npt.NDArray[Any]:
+        """Labels that a model trained to a goal gives the unseen rows."""
+        fit, positive = ~self._unseen, self._guesses.positive
+        model = RateConstrainedClassifier(goal, C=self._C, pos_label=positive, time_budget=_SECONDS)
+        with _quiet():
+            model.fit(self._X[fit], self._labels[fit], populations=self._rows.filter(pa.array(fit)))
+        decided: npt.NDArray[Any] = model.predict(self._X[self._unseen])
+        return decided
+
+    def plain(self) -> PlainModel:
+        """What a model without constraints does."""
+        decided, true, guesses = self._decided(None), self._labels[self._unseen], self._guesses
+        positive = true == guesses.positive
+        earlier = {name: self._rows[name].to_numpy()[self._unseen] for name in guesses.earlier}
+        return PlainModel(
+            self._C,
+            self._numbers,
+            error=float((decided != true).mean()),
+            constant_error=float(min(positive.mean(), 1.0 - positive.mean())),
+            recall=float((decided[positive] == guesses.positive).mean()) if positive.any() else 0.0,
+            changed={name: float((labels != decided).mean()) for name, labels in earlier.items()},
+        )
+
+    def tried(self, proposals: Sequence[Proposal]) -> tuple[float, bool]:
+        """Error of a model trained to proposals, infinite if none is found, and whether it keeps what they promise."""
+        goal, promised = (proposed_goal(proposals, promised=promised) for promised in (False, True))
+        unseen = self._rows.filter(pa.array(self._unseen))
+        true = self._labels[self._unseen]
+        try:
+            decided = self._decided(goal)
+            report = audit(decided, promised, y=true, populations=unseen, pos_label=self._guesses.positive)
+        except (WidemarginError, ValueError):
+            return math.inf, False
+        return float((decided != true).mean()), all(item.met for item in report.constraints)
 
 
-def _fair(rows: pa.Table, column: str, decided: Flags, share: float, ambition: float) -> Proposal | None:
-    """The positive rates of the two largest groups of a protected column; None where a group is too small."""
-    groups = [group for group in _groups(rows, column) if group[1].sum() >= 100]
-    if len(groups) < 2:
-        return None
-    (low, in_low), (high, in_high) = sorted(groups, key=lambda group: float(decided[group[1]].mean()))
-    rate_low, rate_high = float(decided[in_low].mean()), float(decided[in_high].mean())
-    if rate_low < 0.01:
-        return None
-    ratio = rate_low / rate_high
-    wanted = ratio + 0.03 * ambition
-    bound, rule = 0.8, "the four-fifths rule"
-    if wanted < bound:
-        bound, rule = max(0.01, _round(wanted, up=ambition > 0)), "raise it step by step; the four-fifths rule asks 0.8"
-    counts = ((rate_low, in_low.sum()), (rate_high, in_high.sum()))
-    error = math.sqrt(sum((1 - rate) / max(1.0, rate * number * share) for rate, number in counts))
-    promise = max(0.01, _round(bound * (1.0 - min(0.9, 3.0 * error)), up=False))  # of three standard errors, as above
-    label = f"fair_{column}" if len(column) < 100 and column.isprintable() else "fair"
-    return Proposal(
-        (positive_rate(low) >= bound * positive_rate(high)).named(label),
-        (positive_rate(low) >= promise * positive_rate(high)).named(label),
-        f"a plain model has the ratio {ratio:.2f}; {rule}",
-    )
+def _quiet() -> "warnings.catch_warnings[None]":
+    """Warnings about words of few rows, or a fit that is good enough for a guess, do not help whoever reads a guess."""
+    return warnings.catch_warnings(action="ignore", category=UserWarning)
 
 
-def _groups(rows: pa.Table, column: str) -> Iterator[tuple[Population, Flags]]:
-    """The two largest groups: values of words and of numbers that have few, else halves of numbers."""
-    values, kind = rows[column], rows[column].type
-    many = not is_code(column, values) or "age" in column.casefold()
-    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and many:
-        numbers = values.to_numpy()
-        middle = float(np.nanmedian(numbers))
-        least = int(middle) if middle.is_integer() or pa.types.is_integer(kind) else middle
-        yield Population(_name(f"{column} below {least}"), where=col(column) < least), numbers < least
-        yield Population(_name(f"{column} from {least}"), where=col(column) >= least), numbers >= least
-        return
+def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterator[Proposal]:
+    """The rules to try for a column, in this order; none where it has no two groups that are large enough.
+
+    Training keeps them with a margin, so that unseen rows keep them, too.
+    """
+    outcome = repr(guesses.positive)
+    pairs, values = _groups(table.filter(pc.equal(table[guesses.target], pa.scalar(guesses.positive))), column, kind)
+    if pairs or values:
+        enforced, promised = (_four_fifths(column, pairs, values, ratio) for ratio in (0.85, 0.8))
+        why = f"every group gets {outcome} at least four fifths as often as any other; trained to 0.85"
+        yield Proposal(column, "80% rule", enforced, promised, why)
+        enforced, promised = (_opportunity(column, pairs, values, most) for most in (0.03, 0.05))
+        why = f"of those with {outcome}, as many are found in every group, within 5 points; trained to 3"
+        yield Proposal(column, "equal opportunity", enforced, promised, why)
+
+
+def _four_fifths(column: str, pairs: Pairs, values: list[Any], ratio: float) -> Rules:
+    if values:
+        return [demographic_parity(column, ratio=ratio, values=values)]
+    return [positive_rate(a) >= ratio * positive_rate(b) for pair in pairs for a, b in (pair, pair[::-1])]
+
+
+def _opportunity(column: str, pairs: Pairs, values: list[Any], most: float) -> Rules:
+    if values:
+        return [equal_opportunity(column, difference=most, values=values)]
+    return [recall(a) >= recall(b) - most for pair in pairs for a, b in (pair, pair[::-1])]
+
+
+def _groups(rows: pa.Table, column: str, kind: str) -> tuple[Pairs, list[Any]]:
+    """Groups of enough rows: who is younger and who is not where law and practice cut ages, else two values or more."""
+    values, name = rows[column], _name(column)
+    if kind == "age" and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        ages = values.to_numpy()
+        cuts = [cut for cut in _AGE_CUTS if min((ages < cut).sum(), (ages >= cut).sum()) >= LEAST_ROWS]
+        wheres = [(cut, col(column) < cut, col(column) >= cut) for cut in cuts]
+        return [
+            (Population(f"{name}_below_{cut}", where=below), Population(f"{name}_from_{cut}", where=above))
+            for cut, below, above in wheres
+        ], []
+    if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
+        return [], []  # a number without a practice of cutting it
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
-    largest = sorted((pair for pair in counts if pair[1] is not None), key=lambda pair: (-pair[0], str(pair[1])))
-    for _, value in largest[:2]:
-        where = cast(Predicate, col(column) == value)  # a column compares to a predicate, not to a bool
-        member = pc.fill_null(pc.equal(values, pa.scalar(value)), False).to_numpy()
-        yield Population(_name(f"{column} {value}"), where=where), member
+    large = [pair for pair in counts if pair[1] is not None and pair[0] >= LEAST_ROWS]
+    of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
+    return [], of_size if len(of_size) > 1 else []
 
 
 def _name(text: str) -> str:
     """A name that needs no quotes."""
     name = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in text.casefold()).split())
-    return f"group_{name}"[:100] if not name[:1].isalpha() else name[:100]
-
-
-def _round(value: float, *, up: bool) -> float:
-    """To hundredths."""
-    return (math.ceil(value * 100 - 1e-9) if up else math.floor(value * 100 + 1e-9)) / 100
+    return f"group_{name}"[:80] if not name[:1].isalpha() else name[:80]

@@ -17,6 +17,7 @@ from widemargin.cli.tables.training_data import TableRows, is_trained_on, rows_o
 from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
+from widemargin.goals.measuring.group_table import group_lines
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if options.junit is not None:
         write_text(junit_xml([audit_suite(report, suite=str(options.goals))]), options.junit)
     if not options.json:
-        say(f"Model: {candidate.title}", "", str(report))
+        say(f"Model: {candidate.title}", "", *group_lines(report.groups), *([""] if report.groups else []), str(report))
         if getattr(candidate.last, "enforce", None) == "randomized":
             say(
                 '\nThe model was trained with enforce = "randomized", which holds the bounds for predict_randomized on '

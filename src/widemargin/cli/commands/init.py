@@ -3,19 +3,22 @@
 import argparse
 import json
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from widemargin._text import printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
-from widemargin.cli.checks.proposals import RARE_WORDS, Proposal, propose, proposed_goal
+from widemargin.cli.checks.proposals import RARE_WORDS, PlainModel, Proposal, doubts, propose, proposed_goal
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.reports import write_text
 from widemargin.cli.tables.column_roles import split_rows
-from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
+from widemargin.cli.tables.csv_reading import CSV_ENDINGS, CsvFormat, likely_numbers, likely_separator
 from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import DataError
 
@@ -30,45 +33,87 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     refuse_to_replace(options)
     with Progress() as progress:
         progress.step("looking at the table")
-        separator = options.separator
-        if separator is None and options.table.name.lower().endswith(CSV_ENDINGS) and options.table.is_file():
-            usual, likely = likely_separator(options.table)
-            separator = None if likely == usual else likely  # said only where the name of the file does not say it
-        table = read_table(options.table, separator=separator)
-        guesses = guess_roles(table, options.target, str(options.table))
-        parts = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)
-        progress.step("fitting a plain model to see what can be asked")
-        proposals = propose(parts["train"].table, guesses, parts["test"].table.num_rows)
+        table, how = _read(options.table, options.separator)
+    # Nobody is asked who cannot answer, or reads the answer as JSON.
+    ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
+    guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
+    train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)["train"].table
+    with Progress() as progress:
+        progress.step("fitting models to see what can be asked")
+        plain, proposals, left_out = propose(train, guesses)
+    cautions = doubts(train, guesses, plain)
     try:
         place = Path(os.path.relpath(options.table, out.parent)).as_posix()
     except ValueError:  # on another drive
         place = options.table.resolve().as_posix()
-    write_text(_text(guesses, proposals, place, out.stem, separator), out, "file")
+    lines = [*_data_lines(guesses, place, how), *_goal_lines(guesses, plain, proposals, left_out)]
+    lines += [*_model_lines(plain, cautions), *_output_lines(out.stem)]
+    write_text("\n".join(lines) + "\n", out, "file")
     read_goals_file(out)  # what is written is read again, lest it be refused later
     goal = str(proposed_goal(proposals, promised=False))
     if not options.json:
         say(
-            f"Target: {guesses.target} ({guesses.why_target}); positive: {guesses.positive!r}, the rarer value",
+            f"Target: {guesses.target} ({guesses.why_target}); positive: {guesses.positive!r}, {guesses.why_positive}",
             f"Protected: {_names(guesses.protected) or 'none found'}",
+            *(f"  {_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
             f"Features: {_names(guesses.features)}",
         )
         if guesses.ignore:
             say("Ignored:", *(f"  {_names([name])} {reason}" for name, reason in guesses.ignore.items()))
         say("Goal:", *(f"  {line}" for line in goal.split("\n")))
+        say(*(f"Not asked: {printable(text)}" for text in left_out))
+        say(*(f"Caution: {text}." for text in cautions))
         say(f"Saved as {out}. Read it, then: widemargin train {out}")
     return 0, {
         "goals_file": str(out),
         "target": guesses.target,
         "positive": guesses.positive,
+        "why_positive": guesses.why_positive,
         "protected": list(guesses.protected),
+        "alike": dict(guesses.alike),
         "ignore": dict(guesses.ignore),
         "features": list(guesses.features),
         "goal": goal,
+        "left_out": left_out,
+        "cautions": cautions,
     }
 
 
-def _text(guesses: Guesses, proposals: list[Proposal], table: str, stem: str, separator: str | None) -> str:
-    """The goals file."""
+def answer(question: str, answers: Sequence[str]) -> str:
+    """Ask on the terminal until one of the answers, or nothing for the first one, is given."""
+    while True:
+        listed = ", ".join(f"{number}: {text!r}" for number, text in enumerate(map(printable, answers), 1))
+        try:
+            given = input(f"{printable(question)} {listed} [1]: ").strip()
+        except EOFError:
+            return answers[0]
+        if not given:
+            return answers[0]
+        if given in answers:
+            return given
+        if given.isdecimal() and 1 <= int(given) <= len(answers):
+            return answers[int(given) - 1]
+
+
+def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
+    """The table, and how its CSV file is written where that must be said."""
+    how: CsvFormat = {"separator": separator}
+    if not (path.name.lower().endswith(CSV_ENDINGS) and path.is_file()):
+        return read_table(path, **how), {}
+    if separator is None:
+        usual, likely = likely_separator(path)
+        how["separator"] = None if likely == usual else likely  # said only where the name of the file does not say it
+    table = read_table(path, **how)
+    numbers = likely_numbers(table)
+    if numbers["decimal"] != "." or numbers["missing"]:
+        how |= numbers
+        table = read_table(path, **how)
+    return table, how
+
+
+def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
+    """Table and roles of its columns, and which rows are held out."""
+    separator, missing = how.get("separator"), how.get("missing", ())
     lines = [
         "# A first goals file, guessed from the table by `widemargin init`. Read every line before you rely on it.",
         "# What the keys mean: docs/goals-file.md. Check changes by `widemargin check FILE --data`.",
@@ -76,8 +121,14 @@ def _text(guesses: Guesses, proposals: list[Proposal], table: str, stem: str, se
         "[data]",
         f"table = {_toml(table)}  # relative to this file",
         *([] if separator is None else [f"separator = {_toml(separator)}  # between the fields of a line"]),
+        *(['decimal = ","  # before the decimals of its numbers'] if how.get("decimal") == "," else []),
+        *(
+            [f"missing = {_toml(list(missing))}  # texts that stand for no value in columns of numbers"]
+            if missing
+            else []
+        ),
         f"target = {_toml(guesses.target)}  # {guesses.why_target}",
-        f"positive = {_toml(guesses.positive)}  # the rarer of its two values; rates call it positive",
+        f"positive = {_toml(guesses.positive)}  # {printable(guesses.why_positive)}",
     ]
     if guesses.split is not None:
         column, train, test = map(_toml, (guesses.split.column, guesses.split.train, guesses.split.test))
@@ -87,8 +138,9 @@ def _text(guesses: Guesses, proposals: list[Proposal], table: str, stem: str, se
         ]
     if guesses.protected:
         lines += [
-            "# Names of people's attributes: rates may be measured by them, and the model never sees them.",
-            f"protected = {_toml(guesses.protected)}",
+            "# Attributes of people: rates may be measured by them, and the model never sees them.",
+            *(f"#   {_names([name])} {printable(why)}; take it out if not" for name, why in guesses.alike.items()),
+            f"protected = {_toml(list(guesses.protected))}",
         ]
     if guesses.words:
         lines += ["# Numbers that are codes of words, as their names say.", f"words = {_toml(guesses.words)}"]
@@ -102,38 +154,62 @@ def _text(guesses: Guesses, proposals: list[Proposal], table: str, stem: str, se
     if guesses.earlier:
         named = (f"{_toml(name)} = {{ column = {_toml(name)} }}" for name in guesses.earlier)
         lines += ["[baselines]  # columns that look like decisions of an earlier model", *named, ""]
-    lines += ["[goal]  # what training enforces: about what a plain model does, so that it can be met"]
+    return lines
+
+
+def _goal_lines(
+    guesses: Guesses, plain: PlainModel | None, proposals: list[Proposal], left_out: list[str]
+) -> list[str]:
+    """The goal, as training enforces it and as it is promised; what a plain model does, for who sets other bounds."""
+    lines = ["[goal]  # what training enforces"]
+    lines += [f"# {_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals]
+    lines += [f"# Not asked: {printable(text)}" for text in left_out]
+    if plain is not None:
+        lines += ["# Other bounds are yours to set. On rows that it has not seen, a plain model"]
+        lines += [f"#   decides {plain.error:.2f} of the rows wrongly (the best constant: {plain.constant_error:.2f})"]
+        lines += [f"#   finds {plain.recall:.2f} of the positives: subject to recall() >= ..."]
+        for name, share in plain.changed.items():
+            lines += [f"#   changes {share:.2f} of the decisions: subject to churn({printable(_toml(name))}) <= ..."]
     lines += [*_goal_text(proposals, promised=False), ""]
     if proposals:
-        lines += ["[goal.audit]  # what is promised for rows the model has not seen: three standard errors looser"]
+        lines += ["[goal.audit]  # what is promised for rows the model has not seen: the rules as they are named"]
         lines += [*_goal_text(proposals, promised=True), ""]
-    lines += [
+    return lines
+
+
+def _model_lines(plain: PlainModel | None, cautions: list[str]) -> list[str]:
+    chosen = [] if plain is None else [f"C = {plain.C!r}  # of four tried, the best over three folds"]
+    bins = (
+        "  # one 0/1 feature per interval of a number, so that a linear model can follow any shape; better over folds"
+    )
+    scale = "  # better over folds than an interval each"
+    numbers = "bins" if plain is not None and plain.numbers == "bins" else "scale"
+    return [
         "[model]",
-        'numbers = "bins"  # one 0/1 feature per interval of a number, so that a linear model can follow any shape',
+        *(f"# {text}." for text in cautions),
+        *chosen,
+        f'numbers = "{numbers}"{bins if numbers == "bins" else scale}',
         f"rare_words = {RARE_WORDS}  # words of fewer rows share one feature",
         "time_budget = 60  # seconds after which the best model so far is kept",
         "",
+    ]
+
+
+def _output_lines(stem: str) -> list[str]:
+    return [
         "[output]",
         f"model = {_toml(f'{stem}.skops')}",
         f"report = {_toml(f'{stem}.html')}",
         f"predictions = {_toml(f'{stem}-predictions.csv')}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _goal_text(proposals: list[Proposal], *, promised: bool) -> list[str]:
-    """The goal's statements, before each constraint the reason for it."""
-    reasons = {item.constraint.label: item.why for item in proposals if not promised}
-    lines = []
-    for line in str(proposed_goal(proposals, promised=promised)).split("\n"):
-        label = next((label for label in reasons if line.startswith("subject to") and f"{label}" in line), None)
-        if label is not None:
-            lines.append(f"# {reasons.pop(label)}")
-        lines.append(line)
-    text = "\n".join(lines)
+    """The goal's statements."""
+    text = str(proposed_goal(proposals, promised=promised))
     if "'''" in text or printable(text.replace("\n", "")) != text.replace("\n", ""):
         return [f"text = {_toml(text)}"]
-    return ["text = '''", *lines, "'''"]
+    return ["text = '''", *text.split("\n"), "'''"]
 
 
 def _toml(value: object) -> str:

@@ -40,15 +40,15 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         raise DataError("no model is named. Give --model FILE, or a goals file with [output] model")
     with Progress() as progress:
         progress.step("loading the model")
-        separator = options.separator if goals is None else goals.data.separator
-        how: dict[str, Any] = {"pieces": options.time_budget is not None, "separator": separator}
+        how: dict[str, Any] = {"separator": options.separator} if goals is None else {**goals.data.csv, "words": ()}
+        how["pieces"] = options.time_budget is not None
         blocks = TableBlocks(options.data, **how)
         features = None if goals is None else feature_columns(blocks.names, goals)
         candidate = load_candidate(path, features=features, trust_code=options.trust_code)
         copied_as_text = [name for name in options.keep if name not in (candidate.features or ())]
         words = [*copied_as_text, *candidate.words, *(() if goals is None else goals.data.words)]
         if blocks.is_guessed and words:
-            blocks = TableBlocks(options.data, words=words, **how)
+            blocks = TableBlocks(options.data, **how | {"words": words})
         # Refuse now what would only be found out after the work.
         for name in options.keep:
             if name not in blocks.names:

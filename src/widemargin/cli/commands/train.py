@@ -30,6 +30,7 @@ from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.goals.measuring.group_table import group_lines
 from widemargin.persistence import save_model
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
@@ -273,7 +274,8 @@ def _show(result: _Result) -> None:
     if validation.confidence is not None:
         say(classifier.guarantee_ or "Nothing is proved about new rows.", "")
     if "test" in rows:
-        say(str(result.reports["test"][MODEL]), "")
+        report = result.reports["test"][MODEL]
+        say(*group_lines(report.groups), *([""] if report.groups else []), str(report), "")
     else:
         proof = "" if validation.confidence is None else " beyond the proof above"
         say(f"No rows were held out (no data.split), so nothing is known about unseen rows{proof}.", "")

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, dataclass_trans
 from widemargin._typing import JSON
 from widemargin.cli.console import CARD_KEYS
 from widemargin.cli.goals_file.toml_lines import TomlLines
+from widemargin.cli.tables.csv_reading import DECIMALS, CsvFormat
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals import Goal
 from widemargin.kernels.feature_maps import FEATURE_MAPS
@@ -252,6 +253,9 @@ class DataSection:
     )
     separator: str | None = _key(SEPARATOR, 'between the fields of CSV files, such as ";"; of .tsv files a tab',
                                  default=None)  # fmt: skip
+    decimal: str = _key(one_of(*DECIMALS), "before the decimals of numbers in CSV files", default=".")
+    missing: tuple[str, ...] = _key(TEXTS, "texts of CSV files that stand for no value, such as \"n/a!\", beside empty "
+                                    "fields and the usual spellings (NA, NaN, null, ...)", default=())  # fmt: skip
     target: str = _key(TEXT, "column to predict")
     positive: Label = _key(LABEL, "its value that rates call positive")
     features: tuple[str, ...] | None = _key(TEXTS, "columns to learn from; by default all that have no other role",
@@ -261,9 +265,16 @@ class DataSection:
                                                   default=())  # fmt: skip
     ignore: tuple[str, ...] = _key(TEXTS, "columns that nobody uses", default=())
     words: tuple[str, ...] = _key(TEXTS, "columns to treat as words although they hold numbers (codes)", default=())
+    dates: tuple[str, ...] = _key(TEXTS, "columns of days (2024-01-31) or times to learn from, as numbers of days",
+                                  default=())  # fmt: skip
     weight: str | None = _key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it",
                               default=None)  # fmt: skip
     split: Split | None = _inner(Inner(Split, absent="none"), default=None)
+
+    @property
+    def csv(self) -> CsvFormat:
+        """How its CSV files are written."""
+        return {"words": self.words, "separator": self.separator, "decimal": self.decimal, "missing": self.missing}
 
 
 @_section

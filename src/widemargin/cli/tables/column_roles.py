@@ -47,8 +47,9 @@ def feature_columns(names: Sequence[str], goals: GoalsFile) -> list[str]:
 
 def named_columns(goals: GoalsFile) -> dict[str, str]:
     """Columns that the file names, each with its key."""
-    words, features = goals.data.words, goals.data.features or ()
-    return dict.fromkeys(words, "data.words") | dict.fromkeys(features, "data.features") | goals.roles
+    data = goals.data
+    asked = {"data.words": data.words, "data.dates": data.dates, "data.features": data.features or ()}
+    return {name: key for key, names in asked.items() for name in names} | goals.roles
 
 
 def split_rows(

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypedDict, Unpack, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,16 +17,38 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 CSV_BLOCK = 1 << 26
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 """What commonly separates the fields of CSV files."""
+DECIMALS = {".": "point", ",": "comma"}
+"""What may stand before the decimals of a number."""
+
+
+class CsvFormat(TypedDict, total=False):
+    """How CSV files are written; other files say it themselves.
+
+    Attributes
+    ----------
+    words : collection of str
+        Columns that are text even if they look like numbers.
+    separator : str or None
+        What stands between the fields; None: a comma, in .tsv files a tab.
+    decimal : {".", ","}
+        What stands before the decimals of a number.
+    missing : collection of str
+        Texts that stand for no value, beside empty fields and the usual spellings (NA, NaN, null, ...).
+    """
+
+    words: Collection[str]
+    separator: str | None
+    decimal: str
+    missing: Collection[str]
+
+
 _UTF8 = 'Save it as UTF-8 (in spreadsheets "CSV UTF-8")'
 
 
-def reading_options(
-    path: Path, words: Collection[str], separator: str | None, columns: Collection[str] | None = None
-) -> dict[str, Any]:
+def reading_options(path: Path, columns: Collection[str] | None = None, **how: Unpack[CsvFormat]) -> dict[str, Any]:
     """How pyarrow is to read a CSV file: the same types and missing values, whether whole or in blocks.
 
-    Missing are empty fields and the usual spellings (NA, NaN, null, ...), unless they stand in quotes. What separates
-    the fields is as said, else a comma, or a tab in .tsv files.
+    Texts that stand for no value do so only where they are not in quotes.
 
     Raises
     ------
@@ -44,7 +66,7 @@ def reading_options(
         fault = "(it holds bytes 0 and is no text). Give a CSV file in UTF-8"
     if fault is not None:
         raise DataError(f"{path}: the table cannot be read {fault}")
-    usual, likely = likely_separator(path, separator)
+    usual, likely = likely_separator(path, how.get("separator"))
     if likely != usual:
         raise DataError(
             f"{path}: the first line has no {SEPARATORS.get(usual, repr(usual))}, and is all one column; it "
@@ -56,7 +78,8 @@ def reading_options(
         "parse_options": pyarrow.csv.ParseOptions(delimiter=usual, newlines_in_values=True),
         "convert_options": pyarrow.csv.ConvertOptions(
             strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
-            column_types=dict.fromkeys(words, pa.string()),
+            column_types=dict.fromkeys(how.get("words", ()), pa.string()), decimal_point=how.get("decimal", "."),
+            null_values=[*pyarrow.csv.ConvertOptions().null_values, *how.get("missing", ())],
         ),
     }  # fmt: skip
 
@@ -69,6 +92,28 @@ def likely_separator(path: Path, separator: str | None = None) -> tuple[str, str
         line = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20).lstrip(b"\xef\xbb\xbf"))  # no names are longer
     commonest = max(SEPARATORS, key=lambda other: line.count(other.encode()))
     return usual, usual if usual.encode() in line or commonest.encode() not in line else commonest
+
+
+def likely_numbers(table: pa.Table) -> CsvFormat:
+    """What stands before decimals, and which texts stand for no value, as its columns of nearly only numbers show.
+
+    A column of texts is one where nine rows of ten hold numbers, of ten values at least, beside three texts at most.
+    """
+    decimal, missing = ".", dict[str, None]()
+    for column in table.columns:
+        if not pa.types.is_string(column.type):
+            continue
+        counts = {item["values"]: item["counts"] for item in column.value_counts().to_pylist()}
+        counts.pop(None, None)
+        for point in DECIMALS:
+            number = re.compile(rf"[+-]?\d+({re.escape(point)}\d+)?")
+            others = [text for text in counts if number.fullmatch(text.strip()) is None]
+            rows = sum(counts[text] for text in others)
+            if len(others) <= 3 and len(counts) >= len(others) + 10 and rows <= 0.1 * sum(counts.values()):
+                missing |= dict.fromkeys(others)
+                decimal = point if any(point in text for text in {*counts} - {*others}) else decimal
+                break
+    return {"decimal": decimal, "missing": tuple(missing)}
 
 
 def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[str, str]:

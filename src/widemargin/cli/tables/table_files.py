@@ -7,7 +7,7 @@ whole, so that every value has a say in the type of its column; beyond, the firs
 import copy
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from widemargin._files import PARQUET_ENDINGS, parquet_files
 from widemargin._typing import Bools, Ints
 from widemargin.cli.goals_file.keys import Label, Split, TablePath, paths_of, table_text
 from widemargin.cli.tables import csv_reading
-from widemargin.cli.tables.csv_reading import CSV_ENDINGS
+from widemargin.cli.tables.csv_reading import CSV_ENDINGS, CsvFormat
 from widemargin.exceptions import DataError
 
 _ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".arrow", ".feather", ".ipc")
@@ -55,17 +55,15 @@ class Block(NamedTuple):
         return Block(self.table.filter(pa.array(mask)), self.rows[mask], self.title)
 
 
-def read_table(path: TablePath, *, words: Collection[str] = (), separator: str | None = None) -> pa.Table:
+def read_table(path: TablePath, **how: Unpack[CsvFormat]) -> pa.Table:
     """Read a table: one file, a list of files that hold its parts, or a folder of Parquet files.
 
     Parameters
     ----------
     path : Path or tuple of Path
         Files end in .csv, .tsv (both may be followed by .gz), .parquet, .pq, .parq, .arrow, .feather or .ipc.
-    words : collection of str
-        Columns of a CSV file that are text even if they look like numbers.
-    separator : str, optional
-        What stands between the fields of CSV files; by default a comma, in .tsv files a tab.
+    **how
+        How CSV files among them are written.
 
     Returns
     -------
@@ -78,7 +76,7 @@ def read_table(path: TablePath, *, words: Collection[str] = (), separator: str |
         there are no rows.
     """
     files = table_files(path)
-    parts = [_read_file(file, words, separator) for file in files]
+    parts = [_read_file(file, how) for file in files]
     table = parts[0]
     for file, part in zip(files, parts, strict=True):
         _refuse_other_columns(file, part.column_names, files[0], table.column_names)
@@ -116,7 +114,7 @@ def table_files(path: TablePath) -> list[Path]:
     return files
 
 
-def _read_file(path: Path, words: Collection[str], separator: str | None) -> pa.Table:
+def _read_file(path: Path, how: CsvFormat) -> pa.Table:
     name = path.name.lower()
     if not name.endswith(_ENDINGS):
         raise DataError(f"{path}: unknown kind of table. Use {', '.join(_ENDINGS)}")
@@ -125,7 +123,7 @@ def _read_file(path: Path, words: Collection[str], separator: str | None) -> pa.
         raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
     try:
         if name.endswith(CSV_ENDINGS):
-            table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, words, separator))
+            table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, **how))
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -137,7 +135,7 @@ def _read_file(path: Path, words: Collection[str], separator: str | None) -> pa.
                     table = pa.ipc.open_stream(file).read_all()
         table.validate(full=True)  # a damaged file may hold offsets that lead out of it
     except _FAULTS as error:
-        raise _unreadable(path, error, separator) from error
+        raise _unreadable(path, error, how.get("separator")) from error
     _refuse_twice(path, table.column_names)
     return table
 
@@ -184,14 +182,12 @@ class TableBlocks:
     ----------
     path : Path or tuple of Path
         CSV, Parquet, Arrow, a folder of Parquet files with the same columns, or the parts of a table.
-    words : collection of str
-        Columns of a CSV file that are text even if they look like numbers.
-    separator : str, optional
-        As in `read_table`.
     fraction : float, default=None
         The share of rows that training held out of this table, where no column says which.
     pieces : bool, default=False
         Whether a table that is read whole is also given out in blocks, so that work on it can stop between them.
+    **how
+        As in `read_table`.
 
     Attributes
     ----------
@@ -213,14 +209,13 @@ class TableBlocks:
         self,
         path: TablePath,
         *,
-        words: Collection[str] = (),
-        separator: str | None = None,
         fraction: float | None = None,
         pieces: bool = False,
+        **how: Unpack[CsvFormat],
     ) -> None:
         self.title, self.fraction, self._pieces = table_text(path), fraction, pieces
         self._table: pa.Table | None = None
-        self._words, self._separator = tuple(words), separator
+        self._how = how
         files = table_files(path)
         # Parquet files are read in blocks if all parts are of this kind.
         self._files = files if all(file.name.lower().endswith(PARQUET_ENDINGS) for file in files) else []
@@ -236,7 +231,7 @@ class TableBlocks:
             self.names = list(self._csv_reader(None).schema.names)
             self.n_rows = sum(table.num_rows for table in self._tables(self.names[:1]))
         elif not self._files:
-            self._table = read_table(path, words=words, separator=separator)
+            self._table = read_table(path, **how)
             self.names = list(self._table.column_names)
             self.n_rows = int(self._table.num_rows)
         else:
@@ -305,7 +300,7 @@ class TableBlocks:
                 for batch in reader:
                     yield pa.Table.from_batches([batch])
             except _FAULTS as error:
-                raise _unreadable(self._large, error, self._separator) from error
+                raise _unreadable(self._large, error, self._how.get("separator")) from error
         for file in self._files:
             try:
                 for batch in _opened(file).iter_batches(BLOCK_ROWS, row_groups=self._groups, columns=columns):
@@ -318,7 +313,7 @@ class TableBlocks:
         """A large CSV file a block at a time: the first block decides the types of the columns."""
         assert self._large is not None
         try:
-            options = csv_reading.reading_options(self._large, self._words, self._separator, columns)
+            options = csv_reading.reading_options(self._large, columns, **self._how)
             return pyarrow.csv.open_csv(self._large, **options)
         except _FAULTS as error:
             raise _unreadable(self._large, error) from error

@@ -75,7 +75,7 @@ def read_data(goals: GoalsFile) -> TrainingData:
         A table cannot be read, lacks a column that the file names, or holds labels that cannot be used.
     """
     where, held = table_text(goals.data.table), goals.validation.test_fraction
-    table = read_table(goals.data.table, words=goals.data.words, separator=goals.data.separator)
+    table = read_table(goals.data.table, **goals.data.csv)
     require_columns(table.column_names, named_columns(goals), where)
     parts = split_rows(table, goals.data.split, where, fraction=held)
     rows = {part: rows_of(content, goals) for part, content in parts.items()}
@@ -120,9 +120,10 @@ def with_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocess
     DataError
         A feature column cannot be read, or does not fit the training rows elsewhere.
     """
-    words, model = [name for name in goals.data.words if name in data.features], goals.model
+    model = goals.model
+    words, dates = ([name for name in names if name in data.features] for names in (goals.data.words, goals.data.dates))
     step = make_preprocessor(
-        data.features, words=words, numbers=model.numbers, n_bins=model.bins, rare_words=model.rare_words
+        data.features, words=words, dates=dates, numbers=model.numbers, n_bins=model.bins, rare_words=model.rare_words
     )
     train = data.rows["train"]
     rows = {"train": train.replaced(X=step.fit_transform(train.populations))}
@@ -185,8 +186,9 @@ def external_set(name: str, goals: GoalsFile, words: Collection[str] = ()) -> Ta
                 f"external.{name}.table: {str(file)!r} leads outside the folder of the goals file. Move it there, or "
                 "allow its folder by --allow-outside FOLDER"
             )
-    where, separator = table_text(section.table), section.separator or goals.data.separator
-    table = read_table(section.table, words=[*goals.data.words, *words], separator=separator)
+    where, how = table_text(section.table), goals.data.csv
+    how |= {"words": [*goals.data.words, *words], "separator": section.separator or goals.data.separator}
+    table = read_table(section.table, **how)
     if section.target is not None:
         require_columns(table.column_names, {section.target: f"external.{name}.target"}, where)
     rows = rows_of(Block.whole(table, where), goals, section.target, some_labels=True)

@@ -211,9 +211,8 @@ def fold_measures(
         plan = MajorizeOptions(steps=setting.steps - 1, tol=options.step_tol, loose_tol=options.step_tol)
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
-            pool = search(problem, convex, measures, plan, hard=hard, budget=budget).pool
-            pool.restart(budget)  # as `fit` does
-            best = pool.best
+            # Nothing is taken over from another setting: a model of a weaker regulariser would hide what this one does.
+            best = search(problem, convex, measures, plan, hard=hard, budget=budget).restarted(budget).best
         if budget.exhausted:
             return
         scores = plain._scores_at(space, held.matrices, best.w, best.b)

@@ -122,6 +122,7 @@ class GoalSeries:
         self._last: Neighbour | None = None
         self._given: Neighbour | None = None
         self._state: ConvexState | None = None
+        self._models: list[steps.Solution] = []
 
     def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
@@ -130,6 +131,8 @@ class GoalSeries:
     def go_on(self, tied: TiedGoal, before: Neighbour | None) -> None:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
         self._tied, self._given = tied, before
+        if before is not None:
+            self._models.append((before.w, before.b))
 
     def train(self, tied: TiedGoal) -> steps.Trained:
         """Train on a tied goal, warm where there is a goal before."""
@@ -161,20 +164,23 @@ class GoalSeries:
         if found is None or ((resumed or not alike) and not self.budget.exhausted):
             cold = search(problem, convex, measures, self.plan.steps, hard=hard, budget=self.budget)
             found = cold if found is None or cold.best.beats(found.best) else found
+        # The restarts begin near the best model for this goal that any point so far has found.
+        found.pool.take_in(self._models, steps.OF_ANOTHER_GOAL)
+        found = found.restarted(self.budget)
         trained = steps.Trained(found, problem, steps.result_status(found.best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked)
         self._tied, self._state = tied, convex.last
+        if not isinstance(self.space, GramSpace):  # models of an exact kernel are weights of the rows of one goal
+            self._models.append((trained.best.w, trained.best.b))
         return trained
 
     def shared(self, points: Sequence[steps.Trained]) -> list[steps.Trained]:
         """Each point with the best for its goal of all points' models, so that a looser goal is never worse off.
 
-        Models of an exact kernel stay with their points: they are weights of the rows of one goal.
+        Models of an exact kernel stay with their points.
         """
-        if isinstance(self.space, GramSpace):
-            return list(points)
-        return [point.choosing_among([other.best for other in points], self.plan.enforce) for point in points]
+        return [point.choosing_among(self._models) for point in points]
 
 
 class Sweep:

@@ -6,7 +6,7 @@ Rows in memory and rows in blocks take the same steps; only the moves along sing
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -34,6 +34,9 @@ from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_t
 
 Solution = tuple[Floats, float]
 """A model (w, b), `f(x) = <w, x> - b`."""
+
+OF_ANOTHER_GOAL = "the model was trained to another goal, and is better for this one, too"
+"""What is said of a point of a path that has the model of another one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +151,10 @@ class Trained:
         """Whether the enforced rates meet every bound on the training rows."""
         return self.best.violation <= 0.0
 
-    def choosing_among(self, models: Sequence[Candidate], enforce: str) -> "Trained":
+    def choosing_among(self, models: Iterable[Solution]) -> "Trained":
         """The same with the best of its own model and of others, trained to other goals on the same rows."""
-        measures, best = make_measures(self.problem, enforce)[0], self.best
-        how = "the model was trained to another goal, and is better for this one, too"
-        for model in models:
-            if model is not self.best:
-                other = self.best.moved_to(model.w, model.b, measures.values(model.w, model.b), how)
-                best = other if other.beats(best) else best
-        return replace(self, search=replace(self.search, best=best))
+        self.search.pool.take_in(models, OF_ANOTHER_GOAL)
+        return replace(self, search=self.search.at_best())
 
 
 def train(
@@ -203,11 +201,10 @@ def train_problem(
     found = search(problem, convex, measures, plan.steps, hard=hard, start=start, budget=budget)
     if start is not None:  # the model that the search started from stays a candidate
         how = "the model is the one that the search started from"
-        found.pool.add(found.best.moved_to(*start, measures.values(*start), how))
+        found.pool.take_in([start], how)
     diagnosis = None
     try:
-        found.pool.restart(budget)
-        found = replace(found, best=found.pool.best)
+        found = found.restarted(budget)
         if explain and found.best.violation > 0.0 and not budget.exhausted:
             diagnosis = diagnose(problem, convex, type(measures), found.pool, budget=budget)
             found = replace(found, best=diagnosis.best)

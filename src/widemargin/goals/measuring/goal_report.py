@@ -15,6 +15,7 @@ from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import plain_value
 from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
+from widemargin.goals.measuring.group_table import GroupRow, group_table
 from widemargin.goals.measuring.intervals import (
     Interval,
     NewRows,
@@ -129,6 +130,8 @@ class GoalReport:
         Of each interval.
     decide : {"estimate", "confident"}
         What `passed` goes by.
+    groups : tuple of GroupRow
+        Counts and rates of the groups that the goal speaks of, where intervals were asked for.
     """
 
     positive_class: PlainLabel
@@ -147,6 +150,7 @@ class GoalReport:
     cautions: tuple[str, ...] = ()
     confidence: float | None = None
     decide: Decide = "estimate"
+    groups: tuple[GroupRow, ...] = ()
 
     def all_met(self, decide: Decide | None = None) -> bool:
         """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met).
@@ -225,7 +229,7 @@ class GoalReport:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
         plain = dataclasses.asdict(self)
         plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "cautions", "external_rows"):
+        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
             plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
         return plain
 
@@ -253,6 +257,7 @@ class GoalReport:
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
             values["cautions"] = tuple(values.get("cautions", ()))
+            values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no report: {error}.") from None
@@ -378,6 +383,7 @@ def make_report(
         cautions=(*_of_constants(tied, measured, mass, label), *_of_new_rows(constraints)),
         confidence=confidence,
         decide=rule,
+        groups=() if confidence is None else group_table(tied, mass, confidence),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin._numba import kernel
-from widemargin._typing import Bools, Cells, Floats, Integers, Ints
+from widemargin._typing import Cells, Floats, Integers, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.majorization import RampProblem
@@ -134,11 +134,24 @@ def best_step(
         Violation is the sum of the excesses above rounding; t lies in the middle between two turns.
     """
     objective, excess = problem.values(problem.hard_mass(z)) if here is None else here
-    coef, most = problem.coef, row.shape[0] if nearest is None else nearest
-    return Step(*best_of_line(
-        z, row, x, most, limits[0], limits[1], problem.weight, problem.cell, coef.alpha0 - coef.beta0, *coef.entries,
-        excess, objective, OPTIONS.tie, FEASIBLE,
-    ))  # fmt: skip
+    coef, (low, high) = problem.coef, limits
+    turn, moving = np.empty(row.shape[0]), np.empty(row.shape[0], dtype=np.int64)
+    count = turns(z, row, x, turn, moving)
+    turn, moving = turn[:count], moving[:count]
+    # NumPy selects and sorts: compiled, these two would take longer at the first fit than all other loops.
+    distance = np.abs(turn)
+    if nearest is not None and nearest < count:
+        within = float(np.partition(distance, nearest)[nearest])
+        close = distance < within
+        turn, moving, distance = turn[close], moving[close], distance[close]
+        low, high = max(low, -within), min(high, within)
+    found = np.array([_violation(excess), objective, 0.0])
+    length = best_of_line(
+        turn, np.argsort(distance), np.empty(turn.shape[0], dtype=np.int64), low, high, distance, moving, z,
+        problem.weight, problem.cell, coef.alpha0 - coef.beta0, *coef.entries, excess, objective, OPTIONS.tie,
+        FEASIBLE, np.empty_like(excess), found,
+    )  # fmt: skip
+    return Step(length, float(found[0]), float(found[1]))
 
 
 def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, entries: float, budget: Budget) -> Moved:
@@ -256,57 +269,61 @@ TINY = float(np.finfo(float).tiny)
 
 
 @kernel
-def best_of_line(
-    z: Floats, row: Ints, x: Floats, nearest: int, low: float, high: float, weight: Floats, cell: Cells, gain: Floats,
-    indptr: Integers, column: Integers, change: Floats, here: Floats, objective: float, tie: float, feasible_tol: float,
-) -> tuple[float, float, float]:  # fmt: skip
-    """What `best_step` returns; the arguments are its own and those of `walk`. t lies in [low, high] around 0."""
-    turn, moving = np.empty(row.shape[0]), np.empty(row.shape[0], np.int64)
+def turns(z: Floats, row: Ints, x: Floats, turn: Floats, moving: Ints) -> int:
+    """t at which each row changes sides, into `turn`, and the row, into `moving`; returns how many do.
+
+    Rows that the direction does not move never turn and are left out.
+    """
     count = 0
     for e in range(row.shape[0]):
-        if x[e] == 0.0:  # rows that the direction does not move never turn
+        if x[e] == 0.0:
             continue
         score = z[row[e]]
         # a score of exactly 0 counts as negative, so its row turns at once where the direction raises it
         turn[count] = np.copysign(TINY, x[e]) if score == 0.0 else -score / x[e]
-        moving[count] = e
+        moving[count] = row[e]
         count += 1
-    turn, moving = turn[:count], moving[:count]
-    if nearest < count:
-        within = np.partition(np.abs(turn), nearest)[nearest]
-        close = np.abs(turn) < within
-        turn, moving, low, high = turn[close], moving[close], max(low, -within), min(high, within)
-    violation = 0.0
-    for j in range(here.shape[0]):
-        if here[j] > feasible_tol:
-            violation += here[j]
-    best, before = np.array([violation, objective, 0.0]), np.empty(3)
-    work, length = np.empty_like(here), 0.0
+    return count
+
+
+@kernel
+def best_of_line(
+    turn: Floats, order: Ints, ahead: Ints, low: float, high: float, distance: Floats, row: Ints, z: Floats,
+    weight: Floats, cell: Cells, gain: Floats, indptr: Integers, column: Integers, change: Floats, here: Floats,
+    objective: float, tie: float, feasible_tol: float, excess: Floats, found: Floats,
+) -> float:  # fmt: skip
+    """The `length` of `best_step`, both ways along the line: t lies in [low, high] around 0.
+
+    The turns are met in `order`, nearest first; `ahead` is work space, the other arguments are those of `walk`.
+    """
+    length = 0.0
     for sign, last in ((1.0, high), (-1.0, -low)):
         # Only turns ahead are met when going this way.
-        ahead = np.flatnonzero(sign * turn > 0.0)
-        mine, distance = moving[ahead], sign * turn[ahead]
-        best[2] = abs(length)
+        count = 0
+        for e in order:
+            if sign * turn[e] > 0.0:
+                ahead[count] = e
+                count += 1
         # The second way has to beat what the first one has found.
-        before[:] = best
+        before = found[0], found[1], found[2]
         walk(
-            distance, np.argsort(distance), row[mine], sign * x[mine] > 0.0, weight, cell, gain, indptr, column, change,
-            here, objective, tie, last, feasible_tol, work, best,
+            distance, ahead[:count], row, z, weight, cell, gain, indptr, column, change, here, objective, tie, last,
+            feasible_tol, excess, found,
         )  # fmt: skip
-        if best[0] != before[0] or best[1] != before[1] or best[2] != before[2]:
-            length = sign * best[2]
-    return length, best[0], best[1]
+        if before != (found[0], found[1], found[2]):
+            length = sign * found[2]
+    return length
 
 
 @kernel
 def walk(
-    turn: Floats, order: Ints, row: Ints, rising: Bools, weight: Floats, cell: Cells, gain: Floats, indptr: Integers,
+    distance: Floats, order: Ints, row: Ints, z: Floats, weight: Floats, cell: Cells, gain: Floats, indptr: Integers,
     column: Integers, change: Floats, here: Floats, objective: float, tie: float, last: float, feasible_tol: float,
     excess: Floats, found: Floats,
 ) -> None:  # fmt: skip
     """Go from the present scores over the turns in `order`, outwards; keep the best interval between two of them.
 
-    Row `row[e]` changes sides at the distance `turn[e] > 0`; to the positive side where `rising[e]`. `gain[c]` and
+    Row `row[e]` changes sides at `distance[e] > 0`; to the positive side where its score in `z` is not. `gain[c]` and
     `change[q]` are what a unit of weight of cell c adds to the objective and to constraint `column[q]` when it turns
     positive; `here` holds the excesses at distance 0, `excess` is work space. Distances that lie less than `tie` (of
     their own size) apart count as one, and those beyond `last` are not tried. `found` holds violation, objective and
@@ -321,14 +338,14 @@ def walk(
         e = order[p]
         i = row[e]
         c = cell[i]
-        moved = weight[i] if rising[e] else -weight[i]
+        moved = -weight[i] if z[i] > 0.0 else weight[i]
         objective += moved * gain[c]
         for q in range(indptr[c], indptr[c + 1]):
             excess[column[q]] += moved * change[q]
-        low = turn[e]
+        low = distance[e]
         if low >= last:
             break
-        high = min(turn[order[p + 1]] if p + 1 < n else np.inf, last)
+        high = min(distance[order[p + 1]] if p + 1 < n else np.inf, last)
         # two turns that rounding does not tell apart leave no room for a classifier between them
         if high - low <= tie * (1.0 + low):
             continue

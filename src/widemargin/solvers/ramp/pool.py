@@ -6,7 +6,7 @@ way to something else. So every model visited goes into one pool, which keeps th
 respect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -165,6 +165,12 @@ class Pool:
             self._raw.clear()
             for candidate in self.measures.moves.polish(best_first[:most], budget):
                 self.add(candidate)
+
+    def take_in(self, models: Iterable[tuple[Floats, float]], how: str) -> None:
+        """Measure models (w, b) that come from elsewhere, beside the certificate of the best, and take them in."""
+        best = self.best
+        for w, b in models:
+            self.add(best.moved_to(w, b, self.measures.values(w, b), how))
 
     def restart(self, budget: Budget) -> None:
         """Look for a better model than the best by exact moves from random ones around it."""

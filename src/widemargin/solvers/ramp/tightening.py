@@ -101,6 +101,16 @@ class Enforced:
             sum(run.n_epochs for run in runs), tuple(entry for run in runs for entry in run.history),
         )  # fmt: skip
 
+    def at_best(self) -> "Enforced":
+        """This search with the best of its pool, into which others may have looked since; of equals its own is kept."""
+        best = self.pool.best
+        return replace(self, best=best) if best.beats(self.best) else self
+
+    def restarted(self, budget: Budget) -> "Enforced":
+        """This search after a restart of its pool, with which every fit ends: also those of folds and of a path."""
+        self.pool.restart(budget)
+        return self.at_best()
+
     def after(self, earlier: "Enforced") -> "Enforced":
         """This search with what an earlier one into the same pool took; the pool has kept or beaten its best model."""
         return replace(

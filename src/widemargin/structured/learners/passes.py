@@ -15,17 +15,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import inlined_kernel, kernel
 from widemargin._threads import in_threads, threads_in_force
 from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
-from widemargin.structured.compiled import GREEDY, CompiledModel, Structure, Work, workspace
+from widemargin.structured.compiled import GREEDY, SLACK, CompiledModel, Structure, Work, workspace
 from widemargin.structured.learners.example_rows import ExampleRows, scores
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
 from widemargin.structured.model import Weights
-from widemargin.structured.oracles.argmax import argmax, difference
+from widemargin.structured.oracles.argmax import best_answer, difference
 
 __all__ = [
     "EXAMPLES_PER_THREAD", "BatchedPasses", "Buffers", "Cluster", "CompiledPasses", "Passes", "PythonPasses",
@@ -74,7 +74,7 @@ class Responses(NamedTuple):
     labels: Blocks | None
 
 
-@kernel
+@inlined_kernel
 def respond(
     u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints, p: Floats,
     p_b: Floats,
@@ -86,14 +86,15 @@ def respond(
     loss, value : float
         The loss of the label, and the example's structured hinge.
     """
-    h, g = argmax(u, theta, truth, rescale, structure, work, label)
-    value = h * g if rescale == 1 else h + g - 1.0
+    slack = rescale == SLACK
+    h, g = best_answer(u, theta, truth, slack, 1.0, structure, work, label)
+    value = h * g if slack else h + g - 1.0
     # The truth itself has the value 0, so nothing violates.
     if value <= 0.0:
         p[:] = 0.0
         p_b[:] = 0.0
         return 0.0, 0.0
-    difference(label, truth, g if rescale == 1 else 1.0, structure, p, p_b)
+    difference(label, truth, g if slack else 1.0, structure, p, p_b)
     return g, value
 
 

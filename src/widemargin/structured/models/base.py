@@ -12,7 +12,17 @@ from scipy import sparse
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr, check_sparse
-from widemargin.structured.compiled import CHAIN, DECODE, ENUMERATION, GREEDY, MULTICLASS, PATHS, Desk, Structure
+from widemargin.structured.compiled import (
+    CHAIN,
+    CLASSES,
+    DECODE,
+    ENUMERATION,
+    GREEDY,
+    MULTICLASS,
+    PATHS,
+    Desk,
+    Structure,
+)
 from widemargin.structured.model import Examples, Features
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles import argmax as loops
@@ -48,14 +58,17 @@ class StructureModel(ABC):
             raise ValueError(f"a {type(self).__name__} has no structure of the kind {self.structure.kind}")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what belongs to threads."""
-        return {name: value for name, value in vars(self).items() if name != "_per_thread"}
+        """Without what belongs to threads; the kind of the structure says its class."""
+        state = {name: value for name, value in vars(self).items() if name != "_per_thread"}
+        return state | ({"structure": Structure(*self.structure)} if "structure" in state else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Arrays of a memory-mapped model cannot be written to, and for such ones loops would be compiled anew."""
         vars(self).update(state)
         if "structure" in state:
-            self.structure = Structure(*map(in_memory, self.structure))
+            kind = self.structure.kind  # of a damaged file any, which `_refuse_arrays` tells
+            of_kind = CLASSES[kind] if kind in self._kinds else Structure
+            self.structure = of_kind(*map(in_memory, self.structure))
 
     @property
     def _local(self) -> Any:
@@ -123,12 +136,7 @@ class StructureModel(ABC):
 
     def features(self, x: object, y: object) -> Features:
         """phi(x, y), factored."""
-        label = self.encode(y)
-        A = np.zeros((label.shape[0] if self.structure.kind == CHAIN else 1, self.structure.weight.shape[1]))
-        # Chains have a weight for every pair of successive states, label sets for the pairs of their structure.
-        b = np.zeros(self.structure.n_theta)
-        loops.add_features(label, 1.0, self.structure, A, b)
-        return Features(A, b)
+        return loops.features(self.encode(y), self.structure)
 
     def loss(self, y: object, truth: object) -> float:
         """L(y, truth)."""
@@ -136,11 +144,11 @@ class StructureModel(ABC):
         work = self._desk.work(label.shape[0] if self.structure.kind == CHAIN else 1)
         # The arrays are used for something else now: nobody finds his own in them.
         self._desk.owner = None
-        return float(loops.loss(self.encode(y), label, self.structure, work))
+        return loops.loss(self.encode(y), label, self.structure, work)
 
     def score(self, y: object, potentials: Floats, theta: Floats) -> float:
         """f(x, y) from the potentials of the example."""
-        return float(loops.score(potentials, theta, self.encode(y), self.structure))
+        return loops.score(potentials, theta, self.encode(y), self.structure)
 
     def oracle(self, x: object, truth: object, potentials: Floats, theta: Floats) -> Oracle:
         """The oracle of a training example."""

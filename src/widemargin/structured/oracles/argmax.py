@@ -1,100 +1,66 @@
 """One argmax for every compiled model, and what a learner needs beside it: joint features, scores, losses.
 
-The answers depend on `structure.kind` alone, so that one compiled pass of a learner serves all models.
+Where the kinds of models differ, the class of `structure` says which form of a loop is compiled: the others never are.
 """
 
 import numpy as np
 
-from widemargin._numba import kernel, summing_kernel
+from widemargin._numba import kernel, kernel_by_class, summing_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import (
     CHAIN,
-    ENUMERATION,
-    GREEDY,
-    HIERARCHY,
     MARGIN,
     MULTICLASS,
-    PATHS,
     SLACK,
-    TREE,
-    UNARY,
+    ChainStructure,
+    EnumerationStructure,
+    GreedyStructure,
+    HierarchyStructure,
+    MulticlassStructure,
+    PathsStructure,
     Structure,
+    TreeStructure,
+    UnaryStructure,
     Work,
 )
+from widemargin.structured.model import Features
 from widemargin.structured.oracles import closed_sets, enumeration, label_tree, local_search, viterbi
 
-__all__ = ["add_features", "argmax", "best_of_losses", "difference", "free", "label_of_loss", "loss", "score"]
+__all__ = [
+    "argmax", "best_answer", "best_of_losses", "difference", "features", "label_of_loss", "loss", "score",
+]  # fmt: skip
 
 
-@kernel
 def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
     """f(x, label) from the potentials u of shape (rows, S) and theta."""
-    total = 0.0
     # Each kind has its own features: one state, one a step, or sets of labels with pairs.
-    if structure.kind == MULTICLASS:
-        return float(total + u[0, label[0]])
-    if structure.kind == CHAIN:
-        for t in range(u.shape[0]):
-            total += u[t, label[t]]
-            if t > 0:
-                total += theta[label[t - 1] * u.shape[1] + label[t]]
-        return total
-    for index in range(label.shape[0]):  # 0 or 1: products, as jumps would be guessed wrong
-        total += label[index] * u[0, index]
-    for e in range(structure.pairs.shape[0]):
-        total += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * theta[e]
-    return total
+    if structure.kind in (CHAIN, MULTICLASS):
+        steps = u[np.arange(label.shape[0]), label].sum()
+        return float(steps + theta[label[:-1] * u.shape[1] + label[1:]].sum())
+    return float(u[0] @ label + theta @ label[structure.pairs].prod(axis=1))
 
 
-@kernel
 def loss(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
     """L(label, truth)."""
-    total = 0.0
     if structure.kind == MULTICLASS:
-        return float(total + structure.weight[truth[0], label[0]])
+        return float(structure.weight[truth[0], label[0]])
     if structure.kind == CHAIN:
-        for t in range(truth.shape[0]):
-            if label[t] != truth[t]:
-                total += structure.weight[0, truth[t]]
-        return total
-    for index in range(truth.shape[0]):
-        total += (label[index] ^ truth[index]) * structure.weight[0, index]
-    return total + _loss_of_ends(label, truth, structure, work)
+        return float(structure.weight[0, truth[label != truth]].sum())
+    total = float(structure.weight[0, label != truth].sum())
+    # Only the second line of weights, of hierarchies and paths, asks where paths end.
+    return total + closed_sets.loss_of_ends(label, truth, structure, work) if structure.weight.shape[0] == 2 else total
 
 
-@kernel
-def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    """What a hierarchy or path asks for deepest nodes that differ."""
-    total = 0.0
-    if (structure.kind == HIERARCHY or structure.kind == PATHS) and structure.weight[1].any():
-        ends, true_ends = work.scratch[0], work.scratch[1]
-        # Only the second line of weights asks where paths end, which takes a walk over the labels.
-        closed_sets.deepest(label, structure, ends)
-        closed_sets.deepest(truth, structure, true_ends)
-        for index in range(truth.shape[0]):
-            if ends[index] != true_ends[index]:
-                total += structure.weight[1, index]
-    return total
-
-
-@kernel
-def add_features(label: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    """Add `factor` times the joint features of a label to A of shape (rows, S) and b of shape (P,)."""
-    if structure.kind == MULTICLASS:
-        # A class has the features of its one state and no pairs.
-        A[0, label[0]] += factor
-        return
-    if structure.kind == CHAIN:
-        for t in range(A.shape[0]):
-            A[t, label[t]] += factor
-            if t > 0:
-                # Pairs of states are numbered row by row, by the state before.
-                b[label[t - 1] * A.shape[1] + label[t]] += factor
-        return
-    for index in range(label.shape[0]):
-        A[0, index] += label[index] * factor
-    for e in range(structure.pairs.shape[0]):
-        b[e] += label[structure.pairs[e, 0]] * label[structure.pairs[e, 1]] * factor
+def features(label: Ints, structure: Structure) -> Features:
+    """The joint features of a label: A of shape (rows, S) and b of shape (P,)."""
+    states = structure.weight.shape[1]
+    if structure.kind not in (CHAIN, MULTICLASS):
+        return Features(label[None, :].astype(np.float64), label[structure.pairs].prod(axis=1).astype(np.float64))
+    A = np.zeros((label.shape[0], states))
+    A[np.arange(label.shape[0]), label] = 1.0
+    # Pairs of states are numbered row by row, by the state before.
+    pairs = np.bincount(label[:-1] * states + label[1:], minlength=structure.n_theta)
+    return Features(A, pairs.astype(np.float64))
 
 
 @summing_kernel
@@ -111,6 +77,19 @@ def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Float
     return h, g
 
 
+@kernel_by_class("structure", {HierarchyStructure: closed_sets.loss_of_ends})
+def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
+    """What a hierarchy asks for deepest nodes that differ: other label sets have none."""
+    return 0.0
+
+
+@kernel_by_class("structure", {ChainStructure: viterbi.point})
+def _point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
+    """(h, g) of a label, for the kinds whose search does not say it; this form is that of label sets."""
+    h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
+    return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
+
+
 @summing_kernel
 def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Floats, b: Floats) -> None:
     """`difference` of 0/1 labels, in one go."""
@@ -123,50 +102,60 @@ def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Flo
 
 
 @kernel
+def _difference_of_classes(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
+    A[:] = 0.0
+    A[0, truth[0]] += factor
+    A[0, label[0]] -= factor
+
+
+@kernel_by_class("structure", {ChainStructure: viterbi.difference, MulticlassStructure: _difference_of_classes})
 def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """`factor` times the joint features of the truth minus those of a label, into A and b."""
-    if structure.kind == MULTICLASS or structure.kind == CHAIN:
-        A[:] = 0.0
-        b[:] = 0.0
-        add_features(truth, factor, structure, A, b)
-        add_features(label, -factor, structure, A, b)
-    # Classes and chains have features that collide (two steps in one state), so they are added one label after the
-    # other; label sets have a place for each label and pair, written once.
-    else:
-        _set_difference(label, truth, factor, structure.pairs, A[0], b)
+    # Label sets have a place for each label and pair, written once.
+    _set_difference(label, truth, factor, structure.pairs, A[0], b)
 
 
-@kernel
+@kernel_by_class(
+    "structure",
+    {
+        UnaryStructure: label_tree.sort_flips,
+        TreeStructure: label_tree.best_of_losses,
+        HierarchyStructure: closed_sets.best_of_losses,
+    },
+)
 def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
     """H of every level into `work.H`: the largest h of the labels of loss `unit c`. Kinds with a dynamic programme."""
-    if structure.kind == UNARY:
-        label_tree.sort_flips(u, truth, work, everything)
-    elif structure.kind == TREE:
-        label_tree.best_of_losses(u, theta, truth, structure, work, everything)
-    elif structure.kind == HIERARCHY:
-        closed_sets.best_of_losses(u, truth, structure, work, everything)
-    else:
-        viterbi.best_of_losses(u, theta, truth, structure, work)
+    viterbi.best_of_losses(u, theta, truth, structure, work)
 
 
-@kernel
+@kernel_by_class(
+    "structure",
+    {
+        UnaryStructure: label_tree.flip_best,
+        TreeStructure: label_tree.label_of_loss,
+        HierarchyStructure: closed_sets.label_of_loss,
+    },
+)
 def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
     """The label behind `H[c]`, after `best_of_losses`."""
-    if structure.kind == UNARY:
-        label_tree.flip_best(c, truth, work, label)
-    elif structure.kind == TREE:
-        label_tree.label_of_loss(c, truth, structure, work, label)
-    elif structure.kind == HIERARCHY:
-        closed_sets.label_of_loss(c, truth, structure, work, label)
-    else:
-        viterbi.label_of_loss(c, truth, structure, work, label)
+    viterbi.label_of_loss(c, truth, structure, work, label)
+
+
+@kernel_by_class(
+    "structure",
+    {UnaryStructure: label_tree.flip_what_gains, TreeStructure: label_tree.free, HierarchyStructure: closed_sets.free},
+)
+def _label_of_sum(
+    u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints
+) -> None:
+    """The label with the largest `h + lam g`, of the kinds with a dynamic programme."""
+    viterbi.free(u, theta, truth, lam, structure, work, label)
 
 
 @kernel
 def _best_class(
-    u: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, label: Ints
+    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
-    """The class with the largest `h g`, or `h + lam g`."""
     # There are few classes, so all are looked at, whatever the question.
     own, row, top = u[0, truth[0]], structure.weight[truth[0]], -np.inf
     for c in range(u.shape[1]):
@@ -177,34 +166,38 @@ def _best_class(
     return 1.0 + u[0, label[0]] - own, row[label[0]]
 
 
-@kernel
-def free(
-    u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints
+@kernel_by_class(
+    "structure",
+    {
+        MulticlassStructure: _best_class,
+        EnumerationStructure: enumeration.best_set,
+        GreedyStructure: local_search.search,
+        PathsStructure: closed_sets.best_path,
+    },
+)
+def best_answer(
+    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
-    """The label with the largest `h + lam g`, into `label`; returns (h, g). Exact, but for the greedy search."""
-    if structure.kind == MULTICLASS:
-        return _best_class(u, truth, False, lam, structure, label)
-    if structure.kind == ENUMERATION:
-        return enumeration.best_set(u, theta, truth, False, lam, structure, work, label)
-    if structure.kind == PATHS:
-        return closed_sets.best_path(u, truth, False, lam, structure, work, label)
-    if structure.kind == UNARY:
-        label_tree.flip_what_gains(u, truth, lam, structure.weight, label)
-    elif structure.kind == TREE:
-        label_tree.free(u, theta, truth, lam, structure, work, label)
-    elif structure.kind == HIERARCHY:
-        closed_sets.free(u, truth, lam, structure, work, label)
-    else:
-        # For sequences the point is computed from the label, which is cheap beside the search.
-        viterbi.free(u, theta, truth, lam, structure, work, label)
-        h = 1.0 + score(u, theta, label, structure) - score(u, theta, truth, structure)
-        return h, loss(label, truth, structure, work)
-    # Sets of labels have their point in one go over labels and pairs.
-    h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
-    return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
+    """The label with the largest `h g`, or `h + lam g`, into `label`; returns (h, g). Exact, but for the local search.
+
+    This form is that of the dynamic programmes. A sum is one question, a product goes through the losses: with the loss
+    fixed at c, the largest h gives the largest product.
+    """
+    if not by_product:
+        _label_of_sum(u, theta, truth, lam, structure, work, label)
+        return _point(u, theta, label, truth, structure, work)
+    best_of_losses(u, theta, truth, structure, work, False)
+    best = 0
+    # H of a loss that no label has is -inf, which never wins; a loss of 0 has a product of 0, the truth.
+    for c in range(1, work.H.shape[0]):
+        if c * work.H[c] > best * work.H[best]:
+            best = c
+    # The loss is chosen by the values alone; only its label is written out. (By `int`, as it would be compiled a second
+    # time for the constant 0.)
+    label_of_loss(int(best), truth, structure, work, label)
+    return work.H[best], best * structure.unit
 
 
-@kernel
 def argmax(
     u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
@@ -227,34 +220,10 @@ def argmax(
     h, g : float
         The point of `label`. Slack: where no product is positive, `label` is the truth and the point (1, 0).
     """
-    # Local search and tables answer for every rescaling by themselves. For the others margin rescaling is one free
-    # question, and slack rescaling goes through the losses: with the loss fixed at c, the largest h gives the largest
-    # product.
-    slack = rescale == SLACK
-    kind = structure.kind
-    if kind == GREEDY:
-        h, g = local_search.search(u, theta, truth, rescale, structure, work, label)
-    elif not slack:
-        h, g = free(u, theta, truth, 1.0 if rescale == MARGIN else 0.0, structure, work, label)
-    elif kind == MULTICLASS:
-        h, g = _best_class(u, truth, True, 0.0, structure, label)
-    elif kind == ENUMERATION:
-        h, g = enumeration.best_set(u, theta, truth, True, 0.0, structure, work, label)
-    elif kind == PATHS:
-        h, g = closed_sets.best_path(u, truth, True, 0.0, structure, work, label)
-    else:
-        best_of_losses(u, theta, truth, structure, work, False)
-        best = 0
-        # H of a loss that no label has is -inf, which never wins; a loss of 0 has a product of 0, the truth.
-        for c in range(1, work.H.shape[0]):
-            if c * work.H[c] > best * work.H[best]:
-                best = c
-        # The loss is chosen by the values alone; only its label is written out.
-        label_of_loss(best, truth, structure, work, label)
-        h, g = work.H[best], best * structure.unit
+    slack, lam = rescale == SLACK, 1.0 if rescale == MARGIN else 0.0
+    h, g = best_answer(u, theta, truth, slack, lam, structure, work, label)
     # Then no label violates: the hinge of the example is 0, and the truth stands for that.
     if slack and h * g <= 0.0:
-        for index in range(truth.shape[0]):
-            label[index] = truth[index]
+        label[:] = truth
         h, g = 1.0, 0.0
     return h, g

@@ -17,7 +17,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 from widemargin.structured.oracles.label_tree import all_one, take_largest
 
-__all__ = ["best_of_losses", "best_path", "deepest", "free", "label_of_loss", "path_points", "path_to"]
+__all__ = ["best_of_losses", "best_path", "deepest", "free", "label_of_loss", "loss_of_ends", "path_points", "path_to"]
 
 
 @kernel
@@ -33,6 +33,21 @@ def deepest(label: Ints, structure: Structure, out: Ints) -> None:
 
 
 @kernel
+def loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
+    """The weights of the deepest nodes that differ."""
+    total = 0.0
+    # Only the second line of weights asks where paths end, which takes a walk over the labels.
+    if structure.weight[1].any():
+        ends, true_ends = work.scratch[0], work.scratch[1]
+        deepest(label, structure, ends)
+        deepest(truth, structure, true_ends)
+        for index in range(truth.shape[0]):
+            if ends[index] != true_ends[index]:
+                total += structure.weight[1, index]
+    return total
+
+
+@kernel
 def _last_loss(u: Floats, truth: Ints, structure: Structure, work: Work) -> int:
     """The last cost at which H may be positive, for loss over nodes with costs 1: as if sets need not be closed."""
     k, gain = truth.shape[0], work.rows[0]
@@ -42,7 +57,7 @@ def _last_loss(u: Floats, truth: Ints, structure: Structure, work: Work) -> int:
 
 
 @kernel
-def best_of_losses(u: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
+def best_of_losses(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
     """H[c] for every cost c, into `work.H`; the decisions stay in `work` for `label_of_loss`.
 
     Without `everything` it leaves out costs beyond which H is negative for good (-inf), where that is easily known.
@@ -155,7 +170,7 @@ def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: 
 
 
 @kernel
-def free(u: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
+def free(u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints) -> None:
     """The label with the largest score plus `lam` times its loss: max-product, no levels."""
     k = truth.shape[0]
     best, below, top, stop = work.rows[0], work.rows[1], work.rows[2], work.scratch[2]
@@ -230,7 +245,7 @@ def path_to(node: int, structure: Structure, label: Ints) -> None:
 
 @kernel
 def best_path(
-    u: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
     """The path with the largest `h g`, or `h + lam g`; returns its (h, g)."""
     k = truth.shape[0]

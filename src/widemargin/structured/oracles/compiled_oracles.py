@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import CHAIN, GREEDY, MARGIN, SLACK, Desk, Structure
+from widemargin.structured.compiled import CHAIN, GREEDY, SLACK, Desk, Structure
 from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
 from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.roof_duality import RoofOracle
@@ -57,6 +57,13 @@ class _CompiledOracle(PartialOracle):
         h, g = loops.argmax(self._u, self._theta, self._truth, SLACK, self._structure, work, label)
         return Answer(self._restore(label), float(h), float(g))
 
+    def free(self, lam: float) -> Answer:
+        """The label with the largest `h + lam g`, or the best one found."""
+        work, label = self._desk.work(self._u.shape[0]), np.empty_like(self._truth)
+        self._desk.owner = None
+        answer = loops.best_answer(self._u, self._theta, self._truth, False, float(lam), self._structure, work, label)
+        return Answer(self._restore(label), *map(float, answer))
+
 
 class LossOracle(_CompiledOracle):
     """The best label of every loss by one dynamic programme (spec 3, sections 5.1 and 5.7).
@@ -76,14 +83,6 @@ class LossOracle(_CompiledOracle):
             loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self
         return work.H
-
-    def free(self, lam: float) -> Answer:
-        """The label with the largest `h + lam g`."""
-        work = self._desk.work(self._u.shape[0])
-        label = np.empty_like(self._truth)
-        self._desk.owner = None
-        h, g = loops.free(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
-        return Answer(self._restore(label), float(h), float(g))
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""
@@ -109,17 +108,6 @@ class GreedyOracle(_CompiledOracle):
     """
 
     exact = False
-
-    def free(self, lam: float) -> Answer:
-        """A label with a large `h + lam g`."""
-        lam = float(lam)
-        # Margin rescaling with losses lam times as large is the free question.
-        scaled = self._structure._replace(weight=lam * self._structure.weight)
-        label = np.empty_like(self._truth)
-        h, _ = loops.argmax(self._u, self._theta, self._truth, MARGIN, scaled, self._desk.work(1), label)
-        # The loss is computed anew, with the weights as they are.
-        wrong = label != self._truth
-        return Answer(self._restore(label), float(h), float(self._structure.weight[0, wrong].sum()))
 
     def relaxed(self) -> RoofOracle:
         """An oracle of the relaxation: the hull search on it gives an upper bound of `h g` over all labels."""

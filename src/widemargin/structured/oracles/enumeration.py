@@ -82,7 +82,7 @@ def best_set(
         value = (1.0 + F[i]) * G[i] if by_product else F[i] + lam * G[i]
         if value > top:
             top, mask = value, i
-    label_of(mask, truth, label)
+    label_of(int(mask), truth, label)  # compiled for whole numbers, and not for the constant 0 too
     return 1.0 + F[mask], G[mask]
 
 

@@ -52,7 +52,7 @@ def _sink(gain: Floats, heap: Ints, at: int, size: int) -> None:
 
 
 @kernel
-def sort_flips(u: Floats, truth: Ints, work: Work, everything: bool) -> None:
+def sort_flips(u: Floats, theta: Floats, truth: Ints, structure: Structure, work: Work, everything: bool) -> None:
     """H[c] = 1 + the c largest gains `(1 - 2 y_l) u_l`, into `work.H`; the flips into `work.scratch[1]`, best first.
 
     Without `everything` it ends where H is negative for good (the rest is -inf): enough for the largest `c H[c]`.
@@ -87,7 +87,7 @@ def take_largest(gain: Floats, k: int, work: Work, everything: bool) -> int:
 
 
 @kernel
-def flip_best(c: int, truth: Ints, work: Work, label: Ints) -> None:
+def flip_best(c: int, truth: Ints, structure: Structure, work: Work, label: Ints) -> None:
     """The label of level c, after `best_of_losses`."""
     for index in range(truth.shape[0]):
         label[index] = truth[index]
@@ -98,12 +98,14 @@ def flip_best(c: int, truth: Ints, work: Work, label: Ints) -> None:
 
 
 @kernel
-def flip_what_gains(u: Floats, truth: Ints, lam: float, weight: Floats, label: Ints) -> None:
+def flip_what_gains(
+    u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints
+) -> None:
     """The label with the largest score plus `lam` times its loss."""
     for index in range(truth.shape[0]):
         gain = u[0, index] if truth[index] == 0 else -u[0, index]
         # Labels without edges are decided one by one.
-        flip = gain + lam * weight[0, index] > 0.0
+        flip = gain + lam * structure.weight[0, index] > 0.0
         label[index] = 1 - truth[index] if flip else truth[index]
 
 

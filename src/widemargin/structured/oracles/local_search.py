@@ -8,17 +8,15 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import MARGIN, SLACK, Structure, Work
+from widemargin.structured.compiled import Structure, Work
 
 __all__ = ["search"]
 
 
 @kernel
-def _value(h: float, g: float, rescale: int) -> float:
+def _value(h: float, g: float, by_product: bool, lam: float) -> float:
     """What is maximised."""
-    if rescale == SLACK:
-        return h * g
-    return h + g if rescale == MARGIN else h
+    return h * g if by_product else h + lam * g
 
 
 @kernel
@@ -35,11 +33,11 @@ def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
 
 @kernel
 def _climb(
-    h: float, g: float, truth: Ints, rescale: int, weight: Floats, T: Floats, slope: Floats, y: Ints
+    h: float, g: float, truth: Ints, by_product: bool, lam: float, weight: Floats, T: Floats, slope: Floats, y: Ints
 ) -> tuple[float, float]:
     """Best flips, then best swaps of a flipped label against another, as long as they improve; returns (h, g)."""
     k = truth.shape[0]
-    value = _value(h, g, rescale)
+    value = _value(h, g, by_product, lam)
     while True:
         # A flip or swap must gain more than rounding: else two labellings of equal value would be exchanged for ever.
         first, second = -1, -1
@@ -47,7 +45,7 @@ def _climb(
         for p in range(k):
             # A flip away from the truth adds the weight of the label to the loss, one back takes it off.
             wrong = weight[0, p] if y[p] == truth[p] else -weight[0, p]
-            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, rescale)
+            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, by_product, lam)
             if x > bound:
                 bound, first = x, p
         # No flip helps. A swap leaves the number of errors about as it is, which a flip cannot do: with slack
@@ -63,7 +61,7 @@ def _climb(
                     up_q = 1.0 - 2.0 * y[q]
                     # Both slopes are at the same point, so the pair of the two is counted by its own weight.
                     gain = up_p * slope[p] + up_q * slope[q] + up_p * up_q * T[p, q]
-                    x = _value(h + gain, g - weight[0, p] + weight[0, q], rescale)
+                    x = _value(h + gain, g - weight[0, p] + weight[0, q], by_product, lam)
                     if x > bound:
                         bound, first, second = x, p, q
         if first < 0:
@@ -72,12 +70,12 @@ def _climb(
             if index >= 0:
                 g += weight[0, index] if y[index] == truth[index] else -weight[0, index]
                 h += _flip(index, T, slope, y)
-        value = _value(h, g, rescale)
+        value = _value(h, g, by_product, lam)
 
 
 @kernel
 def _path(
-    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
     """Fill T and the slopes at the truth, then flip the best label again and again; the best labelling into `label`."""
     k = truth.shape[0]
@@ -96,7 +94,7 @@ def _path(
     h, g, best_h, best_g = 1.0, 0.0, 1.0, 0.0
     # The path flips each label once, the one that gains most first, also where all lose: a labelling with more errors
     # may have the larger product.
-    best = _value(h, g, rescale)
+    best = _value(h, g, by_product, lam)
     since = 0
     for _ in range(k):
         chosen, gain = -1, -np.inf
@@ -106,7 +104,7 @@ def _path(
                 chosen, gain = p, x
         h += _flip(chosen, T, slope, y)
         g += structure.weight[0, chosen]
-        value = _value(h, g, rescale)
+        value = _value(h, g, by_product, lam)
         since += 1
         if value > best:
             best, best_h, best_g, since = value, h, g, 0
@@ -119,15 +117,15 @@ def _path(
 
 @kernel
 def search(
-    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
-    """The best label found for a rescaling (0 margin, 1 slack, 2 score alone); returns its (h, g).
+    """The best label found for the largest `h g`, or `h + lam g`; returns its (h, g).
 
     The cursor in the table of random draws is `work.scratch[3, 0]`.
     """
     k = truth.shape[0]
     y, flips, cursor = work.scratch[0, : truth.shape[0]], work.scratch[1], work.scratch[3]
-    best_h, best_g = _path(u, theta, truth, rescale, structure, work, label)
+    best_h, best_g = _path(u, theta, truth, by_product, lam, structure, work, label)
     for start in range(structure.restarts + 1):
         # Starts differ in how many labels are flipped; most have few, as good labels are near the truth.
         density = work.draws[cursor[0]] ** 2
@@ -146,9 +144,9 @@ def search(
             if flips[p]:
                 h += _flip(p, work.values[0], work.rows[0], y)
                 g += structure.weight[0, p]
-        h, g = _climb(h, g, truth, rescale, structure.weight, work.values[0], work.rows[0], y)
+        h, g = _climb(h, g, truth, by_product, lam, structure.weight, work.values[0], work.rows[0], y)
         cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
-        if start == 0 or _value(h, g, rescale) > _value(best_h, best_g, rescale):
+        if start == 0 or _value(h, g, by_product, lam) > _value(best_h, best_g, by_product, lam):
             best_h, best_g = h, g
             for p in range(k):
                 label[p] = y[p]

@@ -6,7 +6,35 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 
-__all__ = ["best_of_losses", "free", "label_of_loss"]
+__all__ = ["best_of_losses", "difference", "free", "label_of_loss", "point"]
+
+
+@kernel
+def point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
+    """(h, g) of a label."""
+    h, g = 1.0, 0.0
+    for t in range(truth.shape[0]):
+        h += u[t, label[t]] - u[t, truth[t]]
+        if label[t] != truth[t]:
+            g += structure.weight[0, truth[t]]
+        if t > 0:
+            # Pairs of states are numbered row by row, by the state before.
+            h += theta[label[t - 1] * u.shape[1] + label[t]] - theta[truth[t - 1] * u.shape[1] + truth[t]]
+    return h, g
+
+
+@kernel
+def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
+    """`factor` times the joint features of the truth minus those of a label, into A and b."""
+    A[:] = 0.0
+    b[:] = 0.0
+    # Steps collide in pairs of states, so both labels are added; label sets have a place for each pair.
+    for t in range(truth.shape[0]):
+        A[t, truth[t]] += factor
+        A[t, label[t]] -= factor
+        if t > 0:
+            b[truth[t - 1] * A.shape[1] + truth[t]] += factor
+            b[label[t - 1] * A.shape[1] + label[t]] -= factor
 
 
 @kernel

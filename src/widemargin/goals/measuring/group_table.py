@@ -1,0 +1,145 @@
+"""Counts, rates and intervals of every group that a goal speaks of, and of their intersections."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from widemargin._text import aligned, printable
+from widemargin._typing import Bools, Floats
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.measuring.intervals import clopper_pearson
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupRate:
+    """A rate of a group.
+
+    Attributes
+    ----------
+    value : float or None
+        None where no row is in the denominator.
+    lower, upper : float or None
+        Of the exact interval by Clopper and Pearson (1934); None for weighted rows.
+    """
+
+    value: float | None
+    lower: float | None = None
+    upper: float | None = None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "-"
+        return f"{self.value:.3f}" + ("" if self.lower is None else f" [{self.lower:.3f}, {self.upper:.3f}]")
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupRow:
+    """A group of the main rows, or all of them.
+
+    Attributes
+    ----------
+    name : str
+    n_rows : int
+        Rows of weight > 0.
+    positive_rate : GroupRate
+        Share that the model calls positive.
+    recall, precision, false_positive_rate : GroupRate or None
+        None where the goal needs no labels.
+    """
+
+    name: str
+    n_rows: int
+    positive_rate: GroupRate
+    recall: GroupRate | None = None
+    precision: GroupRate | None = None
+    false_positive_rate: GroupRate | None = None
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> "GroupRow":
+        """A row from what `dataclasses.asdict` made of it."""
+        first, *rest = (None if plain[name] is None else GroupRate(**plain[name]) for name in HEADS)
+        return cls(plain["name"], plain["n_rows"], first or GroupRate(None), *rest)
+
+
+HEADS = {
+    "positive_rate": "positive rate",
+    "recall": "recall",
+    "precision": "precision",
+    "false_positive_rate": "false positive rate",
+}
+"""What the columns of the table are called."""
+
+
+def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 40) -> tuple[GroupRow, ...]:
+    """All rows, every population of the goal's constraints on the main rows, and what two of different columns share.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    mass : ndarray of shape (k,)
+        Weight that is predicted positive, by cell.
+    confidence : float
+        Of each interval.
+    most : int, default=40
+        Groups; the intersections beyond, of which there can be thousands, are left out.
+
+    Returns
+    -------
+    tuple of GroupRow
+        Empty where the goal speaks of no group.
+    """
+    part, start = tied.space.parts[None], tied.space.start[None]
+    asked = (rate.population for item in tied.constraints for rate in item.constraint.rates)
+    named = {population.rows: population for population in asked if population.source is None}
+    groups = [population for rows, population in named.items() if rows != EVERYONE.rows]
+    members: dict[str, Bools] = {_name(group): part.member(group.rows) for group in groups}
+    for one, other in itertools.combinations(groups, 2):
+        both = members[_name(one)] & members[_name(other)]
+        if _columns(one) and _columns(other) and _columns(one).isdisjoint(_columns(other)) and both.any():
+            members[f"{_name(one)} and {_name(other)}"] = both
+    cells = slice(start, start + part.n_cells)
+    weighted = not np.array_equal(part.weight, part.weighty)
+    positive, negative, called = part.label > 0, part.label < 0, mass[cells]
+
+    def rate(over: Floats, of: Floats, inside: Bools) -> GroupRate:
+        above, below = float(of[inside].sum()), float(over[inside].sum())
+        if below <= 0.0:
+            return GroupRate(None)
+        if weighted:
+            return GroupRate(above / below)
+        return GroupRate(above / below, *clopper_pearson(round(above), round(below), confidence))
+
+    def row(name: str, inside: Bools) -> GroupRow:
+        of_rows = GroupRow(name, int(part.weighty[inside].sum()), rate(part.weight, called, inside))
+        if not part.label.any():
+            return of_rows
+        right = called * positive
+        return dataclasses.replace(
+            of_rows,
+            recall=rate(part.weight, called, inside & positive),
+            precision=rate(called, right, inside),
+            false_positive_rate=rate(part.weight, called, inside & negative),
+        )
+
+    everyone = row("all rows", part.member(EVERYONE.rows))
+    return (everyone, *itertools.islice(itertools.starmap(row, members.items()), most)) if members else ()
+
+
+def group_lines(groups: Sequence[GroupRow]) -> list[str]:
+    """The table as text."""
+    rates = [name for name in HEADS if groups and getattr(groups[0], name) is not None]
+    rows = [["", "rows", *(HEADS[name] for name in rates)]]
+    rows += [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
+    return aligned(rows)
+
+
+def _name(population: Population) -> str:
+    return population.name or str(population.where)
+
+
+def _columns(population: Population) -> set[object]:
+    return set() if population.where is None else {*population.where.columns}

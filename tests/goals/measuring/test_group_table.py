@@ -1,0 +1,62 @@
+"""Counts and rates by group, against plain loops."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from widemargin import audit
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.group_table import HEADS, group_lines
+from widemargin.goals.measuring.intervals import clopper_pearson
+
+GOAL = """
+women = population(sex == "f")
+young = population(age < 30)
+subject to positive_rate(women) >= 0.5 * positive_rate()
+subject to recall(young) >= 0.1
+"""
+
+
+def rows(seed, n=300):
+    rng = np.random.default_rng(seed)
+    table = pa.table({"sex": rng.choice(["f", "m"], n), "age": rng.integers(18, 60, n)})
+    return (rng.random(n) < 0.4).astype(int), (rng.random(n) < 0.5).astype(int), table, rng.uniform(0.5, 2.0, n)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_number_is_that_of_plain_loops(weighted):
+    predicted, y, table, weight = rows(0)
+    weight = weight if weighted else np.ones(len(y))
+    report = audit(predicted, GOAL, y=y, populations=table, sample_weight=weight if weighted else None, confidence=0.9)
+    women, young = np.asarray(table["sex"]) == "f", np.asarray(table["age"]) < 30
+    inside = {"all rows": women | ~women, "women": women, "young": young, "women and young": women & young}
+    assert [item.name for item in report.groups] == [*inside]
+    for item in report.groups:
+        group = inside[item.name]
+        assert item.n_rows == group.sum()
+        for name, of, over in (
+            ("positive_rate", predicted == 1, group),
+            ("recall", predicted == 1, group & (y == 1)),
+            ("precision", y == 1, group & (predicted == 1)),
+            ("false_positive_rate", predicted == 1, group & (y == 0)),
+        ):
+            rate = getattr(item, name)
+            assert rate.value == pytest.approx(weight[over & of].sum() / weight[over].sum(), rel=1e-12)
+            ends = (None, None) if weighted else clopper_pearson((over & of).sum(), over.sum(), 0.9)
+            assert (rate.lower, rate.upper) == ends
+    assert GoalReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    head, *lines = group_lines(report.groups)
+    assert all(HEADS[name] in head for name in HEADS) and len(lines) == 4
+
+
+def test_without_labels_or_groups_there_is_less():
+    predicted, y, table, _ = rows(1)
+    report = audit(predicted, 'subject to positive_rate(population(sex == "f")) >= 0.1', populations=table)
+    assert [item.name for item in report.groups] == ["all rows", 'sex == "f"']
+    assert all(item.recall is None for item in report.groups)
+    assert "recall" not in group_lines(report.groups)[0]
+    assert audit(predicted, "subject to recall() >= 0.1", y=y).groups == ()
+    nobody = audit(np.zeros(300, int), GOAL, y=y, populations=table).groups
+    assert nobody[1].precision.value is None and "-" in group_lines(nobody)[2]
