@@ -3,8 +3,6 @@
 NumPy takes ten times as long for each: it walks columns through memory, or makes copies to throw away.
 """
 
-import numpy as np
-
 from widemargin._numba import kernel
 from widemargin._typing import Ints, Reals
 

@@ -33,8 +33,8 @@ class WorkingSetOptions:
         Rows of a working set. Fewer need more rounds; more make the steps longer, as each touches two rows of the
         block. Chosen on a9a and MNIST.
     first : int, default=128
-        Rows of the first set. The next ones are twice as large as long as violating rows fill their half: where few rows
-        are support vectors few kernel rows are computed.
+        Rows of the first set. The next ones are twice as large as long as violating rows fill their half: where few
+        rows are support vectors few kernel rows are computed.
     smallest : int, default=32
         Where the steps do not suffice (badly scaled features), the next block has a quarter of the rows, down to so
         many: a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with a linear
@@ -193,9 +193,8 @@ class Block:
         if q == buffer.shape[0] == buffer.shape[1] and np.array_equal(slot, work):
             return self._step(buffer, buffer, slot, work, coef, scores, lower, upper, floor)  # it is the block already
         block, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
-        place = np.full(
-            q, -1
-        )  # of these rows in the last block: values that are there are copied, as they lie together
+        # Place of these rows in the last block: values that are there are copied, as they lie together.
+        place = np.full(q, -1)
         if p:
             order = np.argsort(self._last)
             nearest = order[np.minimum(np.searchsorted(self._last, work, sorter=order), p - 1)]
