@@ -273,7 +273,7 @@ def test_blocks_shrink_where_their_steps_do_not_suffice(monkeypatch, fit_interce
         return solve(self, K, *rest)
 
     monkeypatch.setattr(working_set.Block, "solve", watched)
-    small = working_set.solve(p, tol=1e-4, options=WorkingSetOptions(steps=1, first=1024))
+    small = working_set.solve(p, tol=1e-4, options=WorkingSetOptions(steps=1))
     assert small.status is Status.CONVERGED
     assert small.dual == pytest.approx(whole.dual, rel=1e-6)
     assert sizes[:2] == [300, 75]

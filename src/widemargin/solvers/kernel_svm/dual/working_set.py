@@ -117,7 +117,8 @@ def solve(
     recorder = KernelRecorder(problem, "working set", budget, tol)
     goal = options.fine if tol is None else tol
     work: Ints = np.empty(0, dtype=np.int64)
-    size_now, rounds, ended = min(size, options.first), 0, False
+    # A problem that one set holds is solved by it at once.
+    size_now, rounds, ended = size if size == problem.n_rows else min(size, options.first), 0, False
     try:
         while True:
             # A quarter of the set from either side: new rows are one half of it.
