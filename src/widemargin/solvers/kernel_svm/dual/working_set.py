@@ -32,9 +32,6 @@ class WorkingSetOptions:
     size : int, default=1024
         Rows of a working set. Fewer need more rounds; more make the steps longer, as each touches two rows of the
         block. Chosen on a9a and MNIST.
-    first : int, default=1024
-        Rows of the first set. The next ones are twice as large as long as violating rows fill their half: where few
-        rows are support vectors few kernel rows are computed; where many are, 128 was measured to compute more.
     smallest : int, default=32
         Where the steps do not suffice (badly scaled features), the next block has a quarter of the rows, down to so
         many: a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with a linear
@@ -50,7 +47,6 @@ class WorkingSetOptions:
     """
 
     size: int = 1024
-    first: int = 1024
     smallest: int = 32
     share: float = 0.1
     steps: int = 100
@@ -117,8 +113,7 @@ def solve(
     recorder = KernelRecorder(problem, "working set", budget, tol)
     goal = options.fine if tol is None else tol
     work: Ints = np.empty(0, dtype=np.int64)
-    # A problem that one set holds is solved by it at once.
-    size_now, rounds, ended = size if size == problem.n_rows else min(size, options.first), 0, False
+    size_now, rounds, ended = size, 0, False
     try:
         while True:
             # A quarter of the set from either side: new rows are one half of it.
@@ -131,20 +126,16 @@ def solve(
                 # Half of the set is new; the rest are rows of the last sets, whose kernel rows are cached and which
                 # often have to move again.
                 fresh = np.concatenate((left.up, left.down))
-                full = 2 * fresh.shape[0] >= size_now
                 work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size_now]
             else:
                 # The set is the whole problem: one block solves it.
-                work, full = np.arange(problem.n_rows), True
+                work = np.arange(problem.n_rows)
             buffer, slot = problem.rows.cached(work)
             # A block is solved more exactly than the run, so that rounding does not stop it short.
             moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
-            # A block that ran out of steps was too large; others grow as long as they are filled.
-            if block.tired:
-                size_now = max(min(options.smallest, size), size_now // 4)
-            elif full:
-                size_now = min(size, 2 * size_now)
+            # A block that ran out of steps was too large; others grow back to the full size.
+            size_now = max(min(options.smallest, size), size_now // 4) if block.tired else min(size, 2 * size_now)
             if not moved:  # rounding: the block cannot be told from its optimum
                 break
     except KeyboardInterrupt:
