@@ -171,7 +171,7 @@ def somebody_else():
         os.seteuid(os.getuid())
 
 
-@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="Unix")
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="only on Unix can a process go on as somebody else")
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "reproduce"])
 def test_a_folder_that_is_read_only(name, project, monkeypatch, capsys):
     with tempfile.TemporaryDirectory() as place:

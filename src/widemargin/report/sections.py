@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import ConstraintReport
-from widemargin.goals.measuring.group_table import HEADS, GroupRate
+from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
 from widemargin.report.content import Content
 from widemargin.report.drawings import interval_bar, margin_histogram
 from widemargin.report.markup import Child, Html, element, joined, section, table
@@ -160,7 +160,7 @@ def groups(content: Content) -> Html | None:
     shown_groups = content.report.groups
     if not shown_groups:
         return None
-    rates = [name for name in HEADS if getattr(shown_groups[0], name) is not None]
+    rates = rates_of(shown_groups)
     rows: list[list[Child]] = [
         [item.name, plain_number(item.n_rows), *(_with_ends(getattr(item, name)) for name in rates)]
         for item in shown_groups

@@ -57,6 +57,6 @@ def test_without_labels_or_groups_there_is_less():
     assert [item.name for item in report.groups] == ["all rows", 'sex == "f"']
     assert all(item.recall is None for item in report.groups)
     assert "recall" not in group_lines(report.groups)[0]
-    assert audit(predicted, "subject to recall() >= 0.1", y=y).groups == ()
+    assert audit(predicted, "subject to recall() >= 0.1", y=y).groups == () and group_lines(()) == []
     nobody = audit(np.zeros(300, int), GOAL, y=y, populations=table).groups
     assert nobody[1].precision.value is None and "-" in group_lines(nobody)[2]

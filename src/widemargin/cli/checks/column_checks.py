@@ -125,12 +125,11 @@ def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> float | N
     if codes.max() >= len(codes) / 10 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         numbers = np.asarray(column.to_numpy(), np.float64)
         order = np.argsort(numbers)
-        # Of each prefix of the sorted rows how many are of either class; a cut lies between different numbers.
-        below = np.cumsum(np.eye(int(groups.max()) + 1, dtype=np.int64)[groups[order]], axis=0)[:-1]
-        above = np.bincount(groups) - below
-        told = (below.max(axis=1) + above.max(axis=1))[np.diff(numbers[order]) != 0]
-        cut = int(np.argmax(told)) if len(told) else 0
-        value = numbers[order][np.flatnonzero(np.diff(numbers[order]) != 0)[cut]] if len(told) else np.inf
+        ordered, ends = numbers[order], np.flatnonzero(np.diff(numbers[order]))  # a cut lies between different numbers
+        # How many rows of either class are up to each cut, and how many beyond.
+        below = np.cumsum(np.eye(int(groups.max()) + 1, dtype=np.int64)[groups[order]], axis=0)[ends]
+        told = below.max(axis=1) + (np.bincount(groups) - below).max(axis=1)
+        value = ordered[ends[np.argmax(told)]] if len(ends) else np.inf
         codes = (~(numbers <= value)).astype(np.int64)  # missing ones stand above
     return _share_told(codes, groups, 0.995)
 

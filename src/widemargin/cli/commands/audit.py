@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from widemargin.cli.candidates import TableModel
-from widemargin.cli.console import Deadline, Progress, say
+from widemargin.cli.console import Deadline, Progress, groups_and_report, say
 from widemargin.cli.goals_file.keys import table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
@@ -17,7 +17,6 @@ from widemargin.cli.tables.training_data import TableRows, is_trained_on, rows_o
 from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
 from widemargin.exceptions import DataError, TableWarning, WidemarginError
-from widemargin.goals.measuring.group_table import group_lines
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -45,7 +44,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if options.junit is not None:
         write_text(junit_xml([audit_suite(report, suite=str(options.goals))]), options.junit)
     if not options.json:
-        say(f"Model: {candidate.title}", "", *group_lines(report.groups), *([""] if report.groups else []), str(report))
+        say(f"Model: {candidate.title}", "", groups_and_report(report))
         if getattr(candidate.last, "enforce", None) == "randomized":
             say(
                 '\nThe model was trained with enforce = "randomized", which holds the bounds for predict_randomized on '

@@ -183,7 +183,7 @@ def _model_lines(plain: PlainModel | None, cautions: list[str]) -> list[str]:
         "  # one 0/1 feature per interval of a number, so that a linear model can follow any shape; better over folds"
     )
     scale = "  # better over folds than an interval each"
-    numbers = "bins" if plain is not None and plain.numbers == "bins" else "scale"
+    numbers = "scale" if plain is None else plain.numbers
     return [
         "[model]",
         *(f"# {text}." for text in cautions),

@@ -129,9 +129,16 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
     return (everyone, *itertools.islice(itertools.starmap(row, members.items()), most)) if members else ()
 
 
+def rates_of(groups: Sequence[GroupRow]) -> list[str]:
+    """The rates that a table of groups has: without labels only one is known."""
+    return [name for name in HEADS if getattr(groups[0], name) is not None]
+
+
 def group_lines(groups: Sequence[GroupRow]) -> list[str]:
-    """The table as text."""
-    rates = [name for name in HEADS if groups and getattr(groups[0], name) is not None]
+    """The table as text; nothing of no groups."""
+    if not groups:
+        return []
+    rates = rates_of(groups)
     rows = [["", "rows", *(HEADS[name] for name in rates)]]
     rows += [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
     return aligned(rows)
