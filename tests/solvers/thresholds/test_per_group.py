@@ -273,7 +273,8 @@ def test_links_are_gathered_in_families(edges, law, expected):
 def test_the_compiled_search_is_that_of_plain_python(monkeypatch):
     problem = comparing(3, 3, [(POSITIVE, False, 0.05)], n=60, overall=True)
     compiled = best_per_group(Candidates(*problem))
-    for name in ("range_minima", "least_place", "narrow", "bound_box", "cut_of_links", "worst_excess", "sum_of"):
+    loops = ["range_minima", "least_place", "narrow", "bound_box", "cut_of_links", "added", "worst_excess", "sum_of"]
+    for name in (*loops, "take_if_better", "widest_group", "raise_bound"):
         monkeypatch.setattr(boxes, name, getattr(boxes, name).py_func)
     monkeypatch.setattr(per_group, "range_minima", boxes.range_minima)
     monkeypatch.setattr(per_group, "search_boxes", boxes.search_boxes.py_func)

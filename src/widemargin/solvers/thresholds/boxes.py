@@ -17,8 +17,8 @@ from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.links import Links
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-LONG = 128
-"""Candidates of which the smallest change is not looked for again, but that of the whole group taken."""
+STEPS = 6
+"""Of the prices in a box. More raise the bound further and look at more candidates; four to eight took as long."""
 
 
 class Priced(NamedTuple):
@@ -35,12 +35,15 @@ class Priced(NamedTuple):
     cheapest : ndarray of int64, shape (t, K)
         See `range_minima`.
     links : Links
-    change : ndarray of shape (q, K)
-        What each adds to the constraints that are no links.
+    rise, fall : ndarray of shape (q, K)
+        What each adds to the constraints that are no links is the difference of these two, which grow with the number
+        of rows that are called positive: so the ends of a range bound what its candidates add.
     least_change : ndarray of shape (q, n_groups)
         Smallest of all candidates of each group.
     excess : ndarray of shape (q,)
         Of these constraints where nobody is called positive.
+    reach : float
+        So far at most a step of the prices aims above the bound.
     constant : float
         The sum of prices plus this is a lower bound of the sum of gains, where the constraints are met.
     """
@@ -50,9 +53,11 @@ class Priced(NamedTuple):
     price: Floats
     cheapest: Ints
     links: Links
-    change: Floats
+    rise: Floats
+    fall: Floats
     least_change: Floats
     excess: Floats
+    reach: float
     constant: float
 
 
@@ -166,12 +171,7 @@ def bound_box(
     for j in range(priced.excess.shape[0]):
         smallest = priced.excess[j]
         for g in range(n_groups):
-            least_change = priced.least_change[j, g]
-            if high[g] - low[g] < LONG:
-                least_change = priced.change[j, low[g]]
-                for c in range(low[g] + 1, high[g] + 1):
-                    least_change = min(least_change, priced.change[j, c])
-            smallest += least_change
+            smallest += max(priced.least_change[j, g], priced.rise[j, low[g]] - priced.fall[j, high[g]])
         if smallest > FEASIBLE:
             return np.inf
     return bound
@@ -199,13 +199,19 @@ def cut_of_links(priced: Priced, pick: Ints, levels: Floats) -> int:
 
 
 @kernel
+def added(priced: Priced, j: int, c: int) -> float:
+    """What a candidate adds to a constraint that is no link."""
+    return float(priced.rise[j, c] - priced.fall[j, c])
+
+
+@kernel
 def worst_excess(priced: Priced, pick: Ints) -> int:
     """The constraint that is no link and is violated most, or -1."""
     worst, number = FEASIBLE, -1
     for j in range(priced.excess.shape[0]):
         value = priced.excess[j]
         for g in range(pick.shape[0]):
-            value += priced.change[j, pick[g]]
+            value += added(priced, j, pick[g])
         if value > worst:
             worst, number = value, j
     return number
@@ -221,71 +227,141 @@ def sum_of(values: Floats, pick: Ints) -> float:
 
 
 @kernel
+def take_if_better(priced: Priced, pick: Ints, best: Ints, found: Floats) -> int:
+    """Take thresholds that violate no link, if they are the best so far; the constraint violated most, or -1."""
+    violated = worst_excess(priced, pick)
+    if violated < 0 and sum_of(priced.gain, pick) < found[0]:
+        found[0] = sum_of(priced.gain, pick)
+        best[:] = pick
+    return violated
+
+
+@kernel
+def widest_group(priced: Priced, low: Ints, high: Ints, violated: int) -> int:
+    """The group to halve the range of: that which matters most for a violated constraint; -1: all are single ones."""
+    widest, group = -1.0, -1
+    for g in range(low.shape[0]):
+        if high[g] > low[g]:
+            width = 1e-9 * (high[g] - low[g])  # decides where nothing else does
+            if violated >= 0:
+                width += abs(added(priced, violated, high[g]) - added(priced, violated, low[g]))
+            if width > widest:
+                widest, group = width, g
+    return group
+
+
+@kernel
+def raise_bound(
+    priced: Priced, low: Ints, high: Ints, paid: Floats, known: float, pick: Ints, best: Ints, found: Floats
+) -> float:  # fmt: skip
+    """Move the prices `paid` of the constraints that are no links until the bound of a box is higher; the bound.
+
+    The bound is concave in them, and what the cheapest candidates exceed is its slope: Polyak's steps. Cheapest
+    candidates that meet all constraints are taken. `found[2]` counts the candidates that are looked at.
+    """
+    n_groups, q = low.shape[0], priced.excess.shape[0]
+    here, slope, trial, share, highest = paid.copy(), np.empty(q), np.empty(n_groups, np.int64), 1.0, -np.inf
+    for _ in range(STEPS):
+        value = 0.0
+        slope[:] = priced.excess
+        for j in range(q):
+            value += here[j] * priced.excess[j]
+        for g in range(n_groups):
+            smallest = np.inf
+            for c in range(low[g], high[g] + 1):
+                if priced.price[c] < np.inf:
+                    price = priced.gain[c]
+                    for j in range(q):
+                        if here[j] > 0.0:
+                            price += here[j] * (priced.rise[j, c] - priced.fall[j, c])
+                    if price < smallest:
+                        smallest, trial[g] = price, c
+            value += smallest
+            found[2] += high[g] - low[g] + 1
+            for j in range(q):
+                slope[j] += added(priced, j, trial[g])
+        if not value < known:
+            return np.inf
+        if cut_of_links(priced, trial, np.empty(priced.links.factor.shape[0])) < 0:
+            take_if_better(priced, trial, best, found)
+        if value > highest:
+            highest, paid[:], pick[:] = value, here, trial
+        else:
+            share *= 0.5
+        steep = 0.0
+        for j in range(q):
+            if here[j] > 0.0 or slope[j] > 0.0:
+                steep += slope[j] * slope[j]
+        if steep == 0.0:
+            break
+        step = share * (min(known, highest + priced.reach) - value) / steep
+        for j in range(q):
+            here[j] = max(0.0, here[j] + step * slope[j])
+    return highest
+
+
+@kernel
 def search_boxes(
-    priced: Priced, granule: float, most_boxes: int, best: Ints, found: Floats
+    priced: Priced, paid_at_first: Floats, granule: float, most_boxes: int, most_looks: float, best: Ints, found: Floats
 ) -> int:  # fmt: skip
     """Find the candidates of least gain that meet everything; return the number of boxes.
 
     `found[0]` is the sum of gains of `best` (inf where nothing is known that meets the constraints) and is updated
-    with it. `found[1]` becomes a lower bound of the sums of gains. No two sums differ by less than `granule`; by that
-    much a box must promise to be better to be looked at.
+    with it. `found[1]` becomes a lower bound of the sums of gains, `found[2]` the number of looks at a candidate. No
+    two sums differ by less than `granule`; by that much a box must promise to be better to be looked at.
     """
-    n_groups, n_families = priced.first.shape[0] - 1, priced.links.factor.shape[0]
-    low, high = np.empty((2, most_boxes, n_groups), np.int64)
+    n_groups, n_families, q = priced.first.shape[0] - 1, priced.links.factor.shape[0], priced.excess.shape[0]
+    low, high, picks = np.empty((3, most_boxes, n_groups), np.int64)
     least, most = np.empty((2, most_boxes, n_families))
+    paid = np.empty((most_boxes, q))
     low[0], high[0] = priced.first[:-1], priced.first[1:] - 1
-    least[0], most[0] = -1.0, 2.0  # wider than rates
-    pick, trial = np.empty((2, n_groups), np.int64)
-    levels = np.empty(n_families)
-    some_low, some_high = np.empty((2, n_groups), np.int64)
+    least[0], most[0], paid[0] = -1.0, 2.0, paid_at_first  # levels wider than rates
+    trial, levels, some_low, some_high = (
+        np.empty(n_groups, np.int64),
+        np.empty(n_families),
+        low[0].copy(),
+        high[0].copy(),
+    )
     n = 1
-    first = bound_box(priced, low[0], high[0], least[0], most[0], found[0] - granule, pick)
+    bound = bound_box(priced, low[0], high[0], least[0], most[0], found[0] - granule, picks[0])
     found[1] = np.inf
-    heap = [(first, 0)]
-    while len(heap) > 0:
-        bound, box = heapq.heappop(heap)
-        # The boxes come by rising bounds: if this one promises too little, so do all others.
-        if not bound < found[0] - granule:
-            break
-        if n + 2 > most_boxes:
+    heap, box = [(bound, 0)], -1
+    while True:
+        if box < 0:
+            if len(heap) == 0:
+                break
+            bound, box = heapq.heappop(heap)
+            # The boxes come by rising bounds: if this one promises too little, so do all others.
+            if not bound < found[0] - granule:
+                break
+        if n + 2 > most_boxes or found[2] > most_looks:
             found[1] = bound
+            if len(heap) > 0:
+                found[1] = min(bound, heap[0][0])
             break
-        for g in range(n_groups):
-            pick[g] = least_place(priced.price, priced.cheapest, low[box, g], high[box, g])
-        family = cut_of_links(priced, pick, levels)
+        family, group = cut_of_links(priced, picks[box], levels), 0
         if family >= 0:
             # A guess: the levels in the middle, with which the groups are on their own.
             some_low[:], some_high[:] = low[box], high[box]
             guessed = bound_box(priced, some_low, some_high, levels.copy(), levels.copy(), found[0], trial)
-            if guessed < np.inf and cut_of_links(priced, trial, levels.copy()) < 0 and worst_excess(priced, trial) < 0:
-                gain = sum_of(priced.gain, trial)
-                if gain < found[0]:
-                    found[0] = gain
-                    best[:] = trial
-        group, middle = 0, 0
-        if family < 0:
-            violated = worst_excess(priced, pick)
-            if violated < 0:
-                gain = sum_of(priced.gain, pick)
-                if gain < found[0]:
-                    found[0] = gain
-                    best[:] = pick
-                if not bound < found[0] - granule:
-                    continue  # nothing in this box is better
-            # No link is violated: halve the range of the group that matters most for what is, or the longest.
-            widest = -1.0
-            for g in range(n_groups):
-                if high[box, g] > low[box, g]:
-                    width = 1e-9 * (high[box, g] - low[box, g])
-                    if violated >= 0:
-                        width += abs(priced.change[violated, high[box, g]] - priced.change[violated, low[box, g]])
-                    if width > widest:
-                        widest, group = width, g
-            if widest < 0.0:
+            if guessed < np.inf and cut_of_links(priced, trial, levels.copy()) < 0:
+                take_if_better(priced, trial, best, found)
+        else:
+            violated = take_if_better(priced, picks[box], best, found)
+            group = widest_group(priced, low[box], high[box], violated)
+            if group < 0 or not bound < found[0] - granule:
+                box = -1  # nothing in this box is better
                 continue
-            middle = (low[box, group] + high[box, group]) // 2
+        middle = (low[box, group] + high[box, group]) // 2
+        parent, box, ahead = box, -1, np.inf
         for side in range(2):
-            low[n], high[n], least[n], most[n] = low[box], high[box], least[box], most[box]
+            low[n], high[n], least[n], most[n], paid[n] = (
+                low[parent],
+                high[parent],
+                least[parent],
+                most[parent],
+                paid[parent],
+            )
             if family >= 0:
                 if side == 0:
                     most[n, family] = min(most[n, family], levels[family])
@@ -295,9 +371,20 @@ def search_boxes(
                 high[n, group] = middle
             else:
                 low[n, group] = middle + 1
-            value = bound_box(priced, low[n], high[n], least[n], most[n], found[0] - granule, trial)
-            if value < np.inf:
+            value = bound_box(priced, low[n], high[n], least[n], most[n], found[0] - granule, picks[n])
+            if q > 0 and value < np.inf:
+                known = found[0] - granule
+                value = max(value, raise_bound(priced, low[n], high[n], paid[n], known, picks[n], best, found))
+            if value == np.inf:
+                continue
+            # Go on with the better half at once: that finds thresholds to compare with.
+            if value < ahead:
+                if box >= 0:
+                    heapq.heappush(heap, (ahead, box))
+                ahead, box = value, n
+            else:
                 heapq.heappush(heap, (value, n))
-                n += 1
+            n += 1
+        bound = ahead
     found[1] = min(found[1], found[0])
     return n

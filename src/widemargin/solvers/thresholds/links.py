@@ -68,15 +68,16 @@ class Parts(NamedTuple):
     links : Links
     rest : ndarray of int64
         Numbers of the other constraints.
-    change : ndarray of shape (number of the rest, K)
-        What each candidate adds to them.
+    rise, fall : ndarray of shape (number of the rest, K)
+        What each candidate adds to them is the difference of these two, which grow as more rows are called positive.
     """
 
     possible: bool
     allowed: Bools
     links: Links
     rest: Ints
-    change: Floats
+    rise: Floats
+    fall: Floats
 
 
 def take_apart(candidates: Candidates) -> Parts:
@@ -104,12 +105,14 @@ def take_apart(candidates: Candidates) -> Parts:
                 edges[law].add((end_u, end_v))
         else:
             rest.append(j)
-    change = np.zeros((len(rest), len(candidates.group)))
+    rise, fall = np.zeros((2, len(rest), len(candidates.group)))
     for row, j in enumerate(rest):
+        cells, values = candidates.column(j)
         for g in range(candidates.n_groups):
             part = slice(candidates.first[g], candidates.first[g + 1])
-            change[row, part] = candidates.running(g, *candidates.column(j))
-    return Parts(possible, allowed, _linked(candidates, rates, edges), np.array(rest, np.int64), change)
+            rise[row, part] = candidates.running(g, cells, np.maximum(values, 0.0))
+            fall[row, part] = candidates.running(g, cells, np.maximum(-values, 0.0))
+    return Parts(possible, allowed, _linked(candidates, rates, edges), np.array(rest, np.int64), rise, fall)
 
 
 class _Rates:

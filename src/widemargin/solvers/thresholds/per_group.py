@@ -21,6 +21,9 @@ from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 MOST_RANGES = 2_000_000
 """Ranges of candidates in all boxes of a search, about two seconds: the number of boxes times that of the groups."""
 
+MOST_LOOKS = 3e8
+"""Looks at a candidate in a search with other constraints than links, about a second."""
+
 
 @dataclass(frozen=True)
 class GroupThresholds:
@@ -66,31 +69,32 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
     """
     parts = take_apart(candidates)
     gain = candidates.prices(1.0, np.zeros(candidates.n_constraints))
-    price, constant, lower = gain.copy(), 0.0, -np.inf
+    price, constant, lower, paid = gain.copy(), 0.0, -np.inf, np.zeros(len(parts.rest))
     if len(parts.rest):
         mixture = best_mixture(candidates)
         if mixture.violation > 0.0:
             return _nearest(candidates, mixture, proved=True)
         paid = mixture.multipliers[parts.rest]
-        price += paid @ parts.change
+        price += paid @ (parts.rise - parts.fall)
         constant, lower = float(paid @ candidates.excess[parts.rest]), mixture.lower
     price[~parts.allowed] = np.inf
+    spread = float(np.abs(gain).max(initial=0.0)) or 1.0
     longest = int(np.diff(candidates.first).max())
     cheapest = np.zeros((longest.bit_length(), len(price)), np.int64)
     range_minima(price, cheapest)
-    least_change = np.minimum.reduceat(parts.change, candidates.first[:-1], axis=1)
+    least_change = np.minimum.reduceat(parts.rise - parts.fall, candidates.first[:-1], axis=1)
     priced = Priced(
-        candidates.first, gain, price, cheapest, parts.links, parts.change, least_change,
-        candidates.excess[parts.rest], constant,
+        candidates.first, gain, price, cheapest, parts.links, parts.rise, parts.fall, least_change,
+        candidates.excess[parts.rest], 0.02 * spread, constant,
     )  # fmt: skip
-    spread = float(np.abs(gain).max(initial=0.0)) or 1.0
     rounding = 1e-9 * spread
-    best, found = np.zeros(candidates.n_groups, np.int64), np.full(2, np.inf)
+    best, found = np.zeros(candidates.n_groups, np.int64), np.array([np.inf, np.inf, 0.0])
     n_boxes = 0
     if parts.possible:
         most_boxes = max(3, most_ranges // candidates.n_groups)
-        n_boxes = search_boxes(priced, max(candidates.granule - rounding, 0.1 * rounding), most_boxes, best, found)
-    known, bound = found.tolist()
+        granule = max(candidates.granule - rounding, 0.1 * rounding)
+        n_boxes = search_boxes(priced, paid, granule, most_boxes, MOST_LOOKS, best, found)
+    known, bound, _ = found.tolist()
     if known == np.inf:
         return _nearest(candidates, best_mixture(candidates), proved=bound == np.inf)
     objective = candidates.totals(best)[0]
