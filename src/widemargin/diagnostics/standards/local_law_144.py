@@ -147,9 +147,18 @@ class BiasAudit:
     @property
     def passed(self) -> bool:
         """Whether every impact ratio is at least four fifths, as `decide` says."""
-        ratios = [item.impact_ratio if self.decide == "estimate" else item.least
-                  for table in self.tables for item in table.categories]  # fmt: skip
-        return all(ratio is None or ratio >= FOUR_FIFTHS for ratio in ratios)
+        ratios = [item.impact_ratio if self.decide == "estimate" else item.least for item in self.with_ratio]
+        return all(ratio is not None and ratio >= FOUR_FIFTHS for ratio in ratios)
+
+    @property
+    def with_ratio(self) -> list[Category]:
+        """The categories of all tables that have an impact ratio."""
+        return [item for table in self.tables for item in table.categories if item.impact_ratio is not None]
+
+    @property
+    def word(self) -> str:
+        """What people with the better outcome are, in the head of a column."""
+        return "selected" if self.kind == "selection" else "above median"
 
     @property
     def exit_code(self) -> int:
@@ -158,9 +167,9 @@ class BiasAudit:
 
     def headline(self) -> str:
         """What is found, in one sentence."""
-        every = [item for table in self.tables for item in table.categories if item.impact_ratio is not None]
-        below, turning = (sum(item.impact_ratio < FOUR_FIFTHS for item in every), # type: ignore[operator]
-                          sum(item.four_fifths == "open" for item in every))  # fmt: skip
+        every = self.with_ratio
+        below = sum(item.impact_ratio is not None and item.impact_ratio < FOUR_FIFTHS for item in every)
+        turning = sum(item.four_fifths == "open" for item in every)
         return (
             f"Impact ratios of {self.data_name} ({self.n_people} people): {below} of {len(every)} below four fifths; "
             f"people of unknown category can turn {turning} of these verdicts."
@@ -184,9 +193,9 @@ class BiasAudit:
         lines = wrapped(self.headline())
         for table in self.tables:
             lines += ["", table.title, *aligned(self._texts(table))]
-            lines.append(f"Unknown: {table.n_unknown} people, of them {table.n_unknown_selected} selected")
+            lines.append(f"Unknown: {table.n_unknown} people, of them {table.n_unknown_selected} {self.word}")
         lines += ["", *(line for name, text in self.facts() for line in wrapped(f"{name}: {text}"))]
-        return "\n".join([*lines, "", *(line for text in LEGEND for line in wrapped(text))])
+        return "\n".join([*lines, "", *wrapped(LEGEND)])
 
     __repr__ = __str__
 
@@ -199,7 +208,7 @@ class BiasAudit:
 
     def _texts(self, table: CategoryTable) -> list[list[str]]:
         """The cells of a table, its heads first."""
-        rows = [["", "people", "selected", f"{self.kind} rate", "impact ratio", "can be", "four fifths"]]
+        rows = [["", "people", self.word, f"{self.kind} rate", "impact ratio", "can be", "four fifths"]]
         for item in table.categories:
             name = printable(item.name) + (" *" if item.is_small else "")
             ratio = "-" if item.impact_ratio is None else f"{item.impact_ratio:.3f}"
@@ -259,10 +268,10 @@ class BiasAudit:
 
 
 LEGEND = (
-    "In brackets: exact 95% interval. Impact ratio: the rate over the highest rate. Can be: least and largest impact "
-    "ratio over all ways to place the people of unknown category. *: less than 2% of the data.",
-    "Four fifths is the mark of the federal guidelines (29 CFR 1607.4 D); Local Law 144 asks to publish, not to reach "
-    "it. open: people of unknown category can turn it.",
+    "In brackets: exact 95% interval. Impact ratio: the rate over the highest rate. Can be: the least and the largest "
+    "impact ratio over all ways to place the people of unknown category. *: less than 2% of the data. Four fifths: the "
+    "mark of the federal guidelines (29 CFR 1607.4 D), which Local Law 144 does not ask to reach, only to publish the "
+    "ratios. Open: people of unknown category can turn it."
 )
 
 
@@ -439,10 +448,14 @@ def _table(
         ratio = rate / highest if takes_part and n_people and highest > 0.0 else None
         ends = ends or ImpactRange(None, None)
         ends_of_rate = clopper_pearson(n_selected, n_people) if n_people else (None, None)
-        categories.append(Category(
-            name, n_people, n_selected, n_people / total, GroupRate(rate if n_people else None, *ends_of_rate), ratio,
-            *ends, small, _four_fifths(ends) if takes_part else "left out",
-        ))  # fmt: skip
+        categories.append(
+            Category(
+                name, n_people, n_selected, share=n_people / total,
+                rate=GroupRate(rate if n_people else None, *ends_of_rate),
+                impact_ratio=ratio, least=ends.least, largest=ends.largest, is_small=small,
+                four_fifths=_four_fifths(ends) if takes_part else "left out",
+            )
+        )  # fmt: skip
     return CategoryTable(title, tuple(categories), n_unknown, sum(kind.selected for kind in unknown))
 
 
