@@ -192,7 +192,7 @@ class BiasAudit:
     def __str__(self) -> str:
         lines = wrapped(self.headline())
         for table in self.tables:
-            lines += ["", table.title, *aligned(self._texts(table))]
+            lines += ["", table.title, *aligned(self.texts(table))]
             lines.append(f"Unknown: {table.n_unknown} people, of them {table.n_unknown_selected} {self.word}")
         lines += ["", *(line for name, text in self.facts() for line in wrapped(f"{name}: {text}"))]
         return "\n".join([*lines, "", *wrapped(LEGEND)])
@@ -202,11 +202,11 @@ class BiasAudit:
     def _repr_html_(self) -> str:
         parts = [f"<div><p><strong>{html.escape(self.headline())}</strong></p>"]
         for table in self.tables:
-            head, *rows = self._texts(table)
+            head, *rows = self.texts(table)
             parts += [f"<p>{html.escape(table.title)}</p>", html_table(head, rows)]
         return "".join([*parts, "</div>"])
 
-    def _texts(self, table: CategoryTable) -> list[list[str]]:
+    def texts(self, table: CategoryTable) -> list[list[str]]:
         """The cells of a table, its heads first."""
         rows = [["", "people", self.word, f"{self.kind} rate", "impact ratio", "can be", "four fifths"]]
         for item in table.categories:

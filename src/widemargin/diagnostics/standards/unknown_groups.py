@@ -146,8 +146,8 @@ def _water_level(
         return [max(0, math.ceil(above / level) - above - below) for above, below in open_groups]
 
     low, high = Fraction(0), Fraction(1)
-    # Rates of so many people differ by more than the square of their number: then the rate below `high` is known.
-    people = sum(selected) + sum(passed) + kind.passed_over
+    # Two rates of so many people differ by more than 1 over the square of their number, so `high` then tells the rate.
+    people = 1 + sum(selected) + sum(passed) + kind.passed_over
     while high - low > Fraction(1, people * people):
         middle = (low + high) / 2
         low, high = (low, middle) if sum(needed(middle)) <= kind.passed_over else (middle, high)
