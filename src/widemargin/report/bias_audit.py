@@ -2,7 +2,7 @@
 
 import json
 
-from widemargin.diagnostics.standards.local_law_144 import LEGEND, BiasAudit, CategoryTable
+from widemargin.diagnostics.standards.local_law_144 import FOUR_FIFTHS, LEGEND, BiasAudit, CategoryTable
 from widemargin.report.drawings import rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
 from widemargin.report.page import HtmlPage, whole_page
@@ -77,12 +77,14 @@ def _table(audit: BiasAudit, item: CategoryTable, identifier: str) -> Html:
     rows.append(["unknown", plain_number(item.n_unknown), plain_number(item.n_unknown_selected), *[NONE] * 4])
     rates = [(each.name, each.rate.value, each.rate.lower, each.rate.upper) for each in item.categories]
     ratios = [(each.name, each.impact_ratio, each.least, each.largest) for each in item.categories]
+    captions = {
+        f"{capital(audit.kind)} rates with exact 95% intervals.": (rates, Unit.SHARE, None),
+        "Impact ratios, and what they can be for people of unknown category. Line: four fifths.":
+            (ratios, Unit.NUMBER, FOUR_FIFTHS),
+    }  # fmt: skip
     figures = [
-        element("figure", element("figcaption", text), rates_by_group(drawn, f"{text} The table has the numbers."))
-        for text, drawn in (
-            (f"{capital(audit.kind)} rates with exact 95% intervals.", rates),
-            ("Impact ratios, and what they can be for people of unknown category.", ratios),
-        )
+        element("figure", element("figcaption", text), rates_by_group(drawn, unit, f"{text} See the table.", mark=mark))
+        for text, (drawn, unit, mark) in captions.items()
     ]
     return section(
         identifier, item.title, table(f"Impact ratios by {item.title.lower()}", head, rows),
