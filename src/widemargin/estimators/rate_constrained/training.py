@@ -321,7 +321,7 @@ class Deterministic(_Rates):
     def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
         """The models that exact moves reach from random ones near a candidate, each better than the one before."""
         problem, found, left = self._problem, list[Candidate](), float(MOVES.least_entries)
-        if not problem.n_constraints or not isinstance(problem.rows, RowBlocks):
+        if not isinstance(problem.rows, RowBlocks):
             return found
         if MOVES.restart_passes * problem.rows.n_stored > left:
             return found
