@@ -15,7 +15,7 @@ from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult
 from widemargin.solvers.ramp.pool import Candidate, Pool
 from widemargin.solvers.ramp.search import search as search_from
-from widemargin.solvers.ramp.tightening import Enforced, enforce
+from widemargin.solvers.ramp.tightening import enforce
 
 
 class Counting(Deterministic):
@@ -30,7 +30,7 @@ class Counting(Deterministic):
         return super().judge(solution)
 
 
-def search(problem: RateConstrainedProblem, *, soft: bool = False, **options: Any) -> tuple[Enforced, Counting]:
+def search(problem: RateConstrainedProblem, *, soft: bool = False, **options: Any) -> tuple[Pool, Counting]:
     hard = Counting(problem)
     measures = Randomized(problem) if soft else hard
     options = {"budget": Budget(), **options}
