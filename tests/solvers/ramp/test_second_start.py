@@ -115,4 +115,4 @@ def test_an_interrupt_in_the_second_start_keeps_the_first_model() -> None:
     found = search_from(problem, newton.solve, hard, MajorizeOptions(), hard=hard, budget=budget)
     assert budget.interrupted
     assert found.best.violation == 0.0
-    assert not any(member.beats(found.best) for member in found.pool.members)
+    assert not any(member.beats(found.best) for member in found.members)
