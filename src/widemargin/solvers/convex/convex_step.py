@@ -244,11 +244,13 @@ class BlockStep(ConvexStep):
     def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:
         # Where Newton would iterate its systems each product is a look at all blocks.
         by_cuts = newton.is_wide(rows) and n_constraints <= options.most_cut
-        super().__init__("auto" if name == "bundle" else name, rows.n_features, options)
-        self._over_blocks = name if name != "auto" else "bundle" if by_cuts else "newton"
+        in_memory = "auto" if name == "bundle" else name
+        super().__init__(in_memory, rows.n_features, options)
+        self._of_samples = ConvexStep(in_memory, rows.n_features, options)
+        self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """See `ConvexStep`."""
         if isinstance(sub.rows, BlockedRows):
-            return (Stage(self._over_blocks),)
-        return super().stages(sub, start)
+            return (Stage(self.name),)
+        return self._of_samples.stages(sub, start)
