@@ -107,10 +107,12 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: i
             answers[k] = part(cuts[k], cuts[k + 1])
 
     helpers = [_pool().submit(work) for _ in range(threads - 1)]
+    before, _LIMIT.threads = _LIMIT.threads, 1  # what a part calls finds no thread free
     try:
         work()
     finally:  # also where the caller is interrupted: the others still write to its arrays
         wait(helpers)
+        _LIMIT.threads = before
     for helper in helpers:
         helper.result()
     return answers  # type: ignore[return-value]
