@@ -21,6 +21,7 @@ from benchmarks import (
     recall_task,
     runner,
     thermometer_adult,
+    threads,
 )
 from testing import exact
 
@@ -48,7 +49,7 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert "###" in capsys.readouterr().out
 
 
-OWN_DATA = (audit_stream, first_call, memory, thermometer_adult)
+OWN_DATA = (audit_stream, first_call, memory, thermometer_adult, threads)
 """Scripts that generate their data, or bring them: nothing can be missing."""
 
 
