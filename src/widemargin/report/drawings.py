@@ -148,7 +148,7 @@ def frontier(
         parts.append(_line(x, x, floor, floor + 4.0, "axis"))
         parts.append(element("text", shown(value, units[0]), x=x, y=floor + 17.0, text_anchor="middle"))
     parts.append(_line(left, right, floor, floor, "axis"))
-    parts.append(element("text", "bound asked for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
+    parts.append(element("text", "bound that training asks for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
     order = np.argsort(path.values, kind="stable").tolist()
     training = [up(value) if np.isfinite(value) else None for value in path.training.objective]
     curves = {"training-line": training, "held-line": ys} if path.held_out is not None else {"held-line": ys}
