@@ -1,6 +1,7 @@
 """The page in headless Chromium: it renders, the slider works, nothing is fetched, nothing hostile runs."""
 
 import os
+import re
 import shutil
 
 import numpy as np
@@ -172,6 +173,7 @@ def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
     with Tab(browser, files["plain"], viewport={"width": 720, "height": 900}) as tab:
         tab.page.pdf(path=tmp_path / "page.pdf", format="A4")
         assert 20_000 < (tmp_path / "page.pdf").stat().st_size < 1_000_000
+        assert len(re.findall(rb"/Type\s*/Page[^s]", (tmp_path / "page.pdf").read_bytes())) <= 2
         tab.page.emulate_media(media="print")
         assert not tab.page.locator("#path-0-slider").is_visible()
         assert tab.page.locator("details table").first.bounding_box()["height"] > 20

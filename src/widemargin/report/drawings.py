@@ -91,7 +91,9 @@ def rates_by_group(
     parts = []
     for value in ticks:
         parts.append(_line(across(value), across(value), top, floor, "grid"))
-        parts.append(element("text", shown(value, unit), x=across(value), y=floor + 14.0, text_anchor="middle"))
+        x = across(value)
+        anchor = "start" if x < 20.0 else "end" if x > width - 20.0 else "middle"  # so that it stays inside
+        parts.append(element("text", shown(value, unit), x=x, y=floor + 14.0, text_anchor=anchor))
     parts.append(_line(6.0, width - 6.0, floor, floor, "axis"))
     if mark is not None:
         parts.append(_line(across(mark), across(mark), top, floor, "bound"))

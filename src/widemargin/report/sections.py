@@ -170,7 +170,7 @@ def groups(content: Content) -> Html | None:
     for name in rates:
         drawn = [(item.name, rate.value, rate.lower, rate.upper) for item in shown_groups[:most]
                  if (rate := getattr(item, name)) is not None]  # fmt: skip
-        text = f"{capital(HEADS[name])} by group, with its interval."
+        text = f"{capital(HEADS[name])} and interval."
         picture = rates_by_group(drawn, Unit.SHARE, f"{text} The table of groups holds every number.")
         figures.append(element("figure", element("figcaption", text), picture))
     return section(

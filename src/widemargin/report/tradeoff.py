@@ -169,7 +169,7 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
         "input", type="range", id=f"{identifier}-slider", min=0, max=len(path) - 1, step=1, value=chosen,
         aria_valuetext=bound, aria_describedby=f"{identifier}-said",
     )  # fmt: skip
-    moved = f"Move the bound of “{path.name}” that training asks for"
+    moved = f"Move the bound of “{path.name}”"
     if promised is not None and rule.trained is not None and promised.worst.bound != rule.trained:
         moved += f" (promised: {sign}{shown(promised.worst.bound, promised.unit)})"
     label = element("label", moved, for_=f"{identifier}-slider")
