@@ -300,7 +300,8 @@ def build_problem(
     """
     kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
-    for X, cell, weight in zip(matrices, tied.cell, tied.row_weight, strict=True):
+    for X, source in zip(matrices, tied.sources, strict=True):
+        cell, weight = source.cell, source.weight
         seen = cell if kind is None else kind[cell]
         if merge:
             row_of, s = merge_rows(X, seen, weight)

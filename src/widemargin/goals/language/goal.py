@@ -90,10 +90,7 @@ class Goal(Keyed):
         object.__setattr__(self, "on_small", small)
         populations = dict.fromkeys(self.objective.populations)
         for constraint in self.constraints:
-            if isinstance(constraint, Constraint):
-                populations |= dict.fromkeys(constraint.lhs.populations + constraint.rhs.populations)
-            elif constraint.population is not None:
-                populations[constraint.population] = None
+            populations |= dict.fromkeys(constraint.populations)
         object.__setattr__(self, "_populations", tuple(populations))
         by_name: dict[str | None, Population] = {}
         for population in populations:

@@ -365,16 +365,15 @@ def make_report(
     constraints = [
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]
-    rows = dict(zip(tied.sources, tied.n_rows, strict=True))
     return GoalReport(
         positive_class=label if isinstance(label, str | int | float | bool) else str(label),  # as JSON can hold it
         data_name=data_name,
-        n_rows=rows.pop(None, 0),
+        n_rows=tied.sources[0].n_rows,
         goal_text=str(tied.goal),
         objective_text=str(tied.goal.objective),
         objective=_finite(measured.objective),
         constraints=tuple(constraints),
-        external_rows=tuple((str(name), number) for name, number in rows.items()),
+        external_rows=tuple((str(source.name), source.n_rows) for source in tied.sources[1:]),
         ramp_objective=None if soft is None else _finite(soft.objective),
         status=status,
         certificate=certificate,
@@ -427,7 +426,7 @@ def _of_constants(tied: TiedGoal, measured: Measured, mass: Floats, label: Label
     # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
     start = tied.space.start[None]
     main = slice(start, start + tied.space.parts[None].n_cells)
-    n_rows = dict(zip(tied.sources, tied.n_rows, strict=True))[None]
+    n_rows = tied.sources[0].n_rows
     positive, whole = float(mass[main].sum()), float(tied.cell_weight[main].sum())
     for word, share in (("none", 0.0), ("all", 1.0)):
         if abs(positive - share * whole) <= TOLERANCE * whole:

@@ -214,8 +214,8 @@ def _proportion_ends(
     denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
     """
     cleared, ratio, table = item.cleared, item.cleared.ratio, tied.table
-    weights = dict(zip(tied.sources, tied.row_weight, strict=True))
-    if any(weights[rate.population.source] is not None for rate in cleared.form.rates):
+    weighted = {source.name for source in tied.sources if source.weight is not None}
+    if any(rate.population.source in weighted for rate in cleared.form.rates):
         return None
     if ratio is not None and cleared.ratio_bound is not None:
         sides = ratio.numerator, ratio.denominator
@@ -308,7 +308,8 @@ class Tally:
 def tally(tied: TiedGoal, positive: Predictions) -> Tally:
     """Count the rows of all sources, given 0/1 predictions for each source."""
     parts, n_bins = [], 0
-    for cell, weight, repeats, sign in zip(tied.cell, tied.row_weight, tied.repeats, positive, strict=True):
+    for source, sign in zip(tied.sources, positive, strict=True):
+        cell, weight, repeats = source.cell, source.weight, source.repeats
         bins, number = np.zeros(len(cell), np.int64), 1
         if weight is not None:
             # One bin for each weight while there are few and they are not means; beyond, one for each level.
@@ -388,7 +389,7 @@ def slack_replicates(
             weight += whole @ drawn
             mass += chosen @ drawn
         values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
-        slack[start:stop] = constraint_standing(constraint, item.cleared, table, values).slack
+        slack[start:stop] = constraint_standing(constraint, table, values).slack
     first_moment = np.bincount(group, count * weight_of_row, m)
     second_moment = np.bincount(group, count * weight_of_row**2, m)
     sizes = (over @ first_moment) ** 2 / (over @ second_moment)
@@ -519,6 +520,6 @@ def _influence(above: Linear, below: Linear | None, tied: TiedGoal, values: Floa
         base[block.place] -= (offset @ block.over)[0]
     base /= divisor
     return tuple(
-        (base[cell] + gain[cell] * share) * (1.0 if weight is None else weight)
-        for cell, weight, share in zip(tied.cell, tied.row_weight, positive, strict=True)
+        (base[source.cell] + gain[source.cell] * share) * (1.0 if source.weight is None else source.weight)
+        for source, share in zip(tied.sources, positive, strict=True)
     )
