@@ -54,7 +54,7 @@ def test_a_wheel_that_is_too_large_is_named(tmp_path: Path) -> None:
         for name in WHOLE:
             archive.writestr(name, b"x" * (LARGEST // len(WHOLE) + 1))
     (said,) = faults_of_wheel(wheel)
-    assert said.endswith("bytes, more than 1,000,000")
+    assert said.endswith("bytes, more than 1,048,576")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
