@@ -279,9 +279,11 @@ class RateConstrainedProblem(_Weighted):
 
 
 def build_problem(
-    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True, merge: bool = True
+    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True
 ) -> RateConstrainedProblem:
     """Marry a tied goal to its rows, with the bounds that keep its ratios from being undefined after its own.
+
+    Equal rows of equal cell become one.
 
     Parameters
     ----------
@@ -291,8 +293,6 @@ def build_problem(
     lam : float
         Weight of the regulariser beside an objective whose coefficients sum to one.
     fit_intercept : bool, default=True
-    merge : bool, default=True
-        Merge equal rows of equal cell.
 
     Returns
     -------
@@ -301,13 +301,8 @@ def build_problem(
     kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
     for X, source in zip(matrices, tied.sources, strict=True):
-        cell, weight = source.cell, source.weight
-        seen = cell if kind is None else kind[cell]
-        if merge:
-            row_of, s = merge_rows(X, seen, weight)
-        else:
-            row_of = np.flatnonzero(seen >= 0)
-            s = np.ones(row_of.shape[0]) if weight is None else weight[row_of]
+        seen = source.cell if kind is None else kind[source.cell]
+        row_of, s = merge_rows(X, seen, source.weight)
         blocks.append((X, row_of))
         weights.append(s)
         cells.append(seen if row_of.shape == seen.shape else seen[row_of])
