@@ -76,7 +76,10 @@ def _table(audit: BiasAudit, item: CategoryTable, identifier: str) -> Html:
         ])  # fmt: skip
     rows.append(["unknown", plain_number(item.n_unknown), plain_number(item.n_unknown_selected), *[NONE] * 4])
     rates = [(each.name, each.rate.value, each.rate.lower, each.rate.upper) for each in item.categories]
-    ratios = [(each.name, each.impact_ratio, each.least, each.largest) for each in item.categories]
+    ratios = [
+        (each.name, None if each.impact_ratio is None else round(each.impact_ratio, 3), each.least, each.largest)
+        for each in item.categories
+    ]
     captions = {
         f"{capital(audit.kind)} rates with exact 95% intervals.": (rates, Unit.SHARE, None),
         "Impact ratios, and what they can be for people of unknown category. Line: four fifths.":

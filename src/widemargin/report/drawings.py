@@ -91,7 +91,9 @@ def rates_by_group(
     parts = []
     for value in ticks:
         parts.append(_line(across(value), across(value), top, floor, "grid"))
-        parts.append(element("text", shown(value, unit), x=across(value), y=floor + 14.0, text_anchor="middle"))
+        x = across(value)
+        anchor = "start" if x < 20.0 else "end" if x > width - 20.0 else "middle"  # so that it stays inside
+        parts.append(element("text", shown(value, unit), x=x, y=floor + 14.0, text_anchor=anchor))
     parts.append(_line(6.0, width - 6.0, floor, floor, "axis"))
     if mark is not None:
         parts.append(_line(across(mark), across(mark), top, floor, "bound"))
@@ -148,7 +150,7 @@ def frontier(
         parts.append(_line(x, x, floor, floor + 4.0, "axis"))
         parts.append(element("text", shown(value, units[0]), x=x, y=floor + 17.0, text_anchor="middle"))
     parts.append(_line(left, right, floor, floor, "axis"))
-    parts.append(element("text", "bound asked for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
+    parts.append(element("text", "bound that training asks for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
     order = np.argsort(path.values, kind="stable").tolist()
     training = [up(value) if np.isfinite(value) else None for value in path.training.objective]
     curves = {"training-line": training, "held-line": ys} if path.held_out is not None else {"held-line": ys}

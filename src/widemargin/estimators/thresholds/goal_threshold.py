@@ -70,7 +70,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     random_state : int, RandomState or None, default=None
         Of the split or the folds, and the default of `predict_randomized`.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             reached = partial(reach, groups) if groups else None
             proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
             sizes = np.array([proof.size for proof in proofs])
-        external = [row_wise(external_rows(rows.external, name)) for name in tied.sources[1:]]
+        external = [row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:]]
         scores = [direction * z for z in (own_scores, *(raw_scores(self.estimator_, X) for X in external))]
         group = self._group_numbers(rows, tied)
         natural = 0.0 if hasattr(self.estimator_, "decision_function") else 0.5  # where the scorer changes its mind
