@@ -51,6 +51,7 @@ SCRIPTS = (
     "distributed",
     "first_report",
     "first_call",
+    "threads",
 )
 QUICK = ROOT / "out" / "bench-quick"
 

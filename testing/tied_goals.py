@@ -97,8 +97,8 @@ def assert_same_tied(one: TiedGoal, other: TiedGoal, *, exact: bool = True) -> N
     assert same(np.array([one.objective_constant]), np.array([other.objective_constant]))
     if exact:
         assert np.array_equal(one.cell_count, other.cell_count)
-        for cell, match in zip(one.cell, other.cell, strict=True):
-            assert np.array_equal(cell, match)
+        for cell, match in zip(one.sources, other.sources, strict=True):
+            assert np.array_equal(cell.cell, match.cell)
         assert [(c.constraint.text, c.n_missing, c.n_rows) for c in one.constraints] == [
             (c.constraint.text, c.n_missing, c.n_rows) for c in other.constraints
         ]

@@ -21,6 +21,7 @@ def blocks(name, language):
 
 
 DOCUMENTS = (
+    "docs/bias-audit.md",
     "docs/extending.md",
     "docs/goal-language.md",
     "docs/ecosystem.md",

@@ -28,8 +28,9 @@ from widemargin._typing import (
     Table,
 )
 from widemargin.distributed.workers import side_by_side
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import BinaryGoalMixin, checked_rows, refuse_one_class
-from widemargin.estimators._options import CURES, SolverOptions, interrupted, worst
+from widemargin.estimators._options import CURES, SolverOptions, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import refuse_overflow
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
 from widemargin.exceptions import warn
@@ -62,9 +63,11 @@ __all__ = [
     "checked_rows",
     "interrupted",
     "kernel",
+    "kinds",
     "labels_of",
     "limit_threads",
     "new_figure",
+    "parameters",
     "refuse_missing",
     "refuse_one_class",
     "refuse_overflow",

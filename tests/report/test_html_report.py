@@ -65,7 +65,12 @@ def test_the_numbers_are_those_of_the_audit(report, page):
     assert report.goal_report.to_dict() == expected.to_dict()
     assert report.content.others["always yes"].objective == pytest.approx(1.0 - y.mean())
     for item in expected.constraints:
-        assert f"{shown(item.rate, Unit.SHARE)} against {'≥' if item.sense == '>=' else '≤'}" in page.text
+        rate = item.rate
+        if item.label == "parity":  # positive_rate(a) >= 0.6 * positive_rate(b) is shown as a ratio, with both rates
+            other = item.bound / 0.6
+            rate = item.rate / other
+            assert f"that is {shown(item.rate, Unit.SHARE)} / {shown(other, Unit.SHARE)};" in page.text
+        assert f"{shown(rate, Unit.SHARE)} against {'≥' if item.sense == '>=' else '≤'}" in page.text
     said = model.predict(X)
     changed, old = said != table["old"], table["old"].to_numpy()
     (own,) = [item for item in report.content.changes if item.name == "old"]
@@ -110,7 +115,11 @@ def test_the_data_of_the_slider_are_those_of_the_path(page):
     data, path = json.loads(text), made_path()
     assert data["values"] == path.values.tolist()
     assert data["objective"] == path.held_out.objective.tolist()
-    assert [rule["rate"] for rule in data["rules"]] == path.held_out.rate.T.tolist()
+    (rate, floor), bound = path.held_out.rate.T, path.held_out.bound[:, 0]
+    # The first rule compares two rates: the first over the second, which is the bound over the factor asked for.
+    assert data["rules"][0]["rate"] == pytest.approx(rate * path.values / bound)
+    assert data["rules"][0]["bound"] == path.values.tolist()
+    assert data["rules"][1]["rate"] == floor.tolist()
     assert data["met"] == path.met.tolist()
 
 

@@ -1,11 +1,13 @@
 """Commands and options of the command line, each stated once. Imports nothing heavy: --help must be quick."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from widemargin import __version__
 from widemargin.cli.console import CARD_KEYS
+from widemargin.exceptions import DataError
 
 
 def _positive(text: str) -> float:
@@ -65,7 +67,9 @@ COMMANDS = {
     "audit": (
         "measure a classifier, or its predictions, on rows of a table\n"
         "Measure a model of any kind, or a file of predictions, on the goal of a goals file ([goal.audit] if given). "
-        "Exit code 0: met; 1: not met, or the time was up; 2: bad input; 130: interrupted."
+        "With --standard: tables that a law asks for, from a table of decisions or scores. Exit code 0: met (with "
+        "--standard: every impact ratio is at least four fifths); 1: not met, or the time was up; 2: bad input; 130: "
+        "interrupted."
     ),
     "compare": (
         "measure two classifiers against one goal, and where they differ\n"
@@ -119,7 +123,9 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     # What a command is about
     ("init", "table", None, {"type": Path, "metavar": "TABLE"}),
     ("check", "goals", None, _GOALS | {"nargs": "?"}),
-    ("train audit compare tradeoff report", "goals", None, _GOALS),
+    ("train compare tradeoff report", "goals", None, _GOALS),
+    ("audit", "goals", "a goals file; with --standard a table (CSV, Parquet or a folder of Parquet files)",
+     {"type": Path, "metavar": "GOALS.toml|FILE", "nargs": "?"}),
     ("predict", "goals", "names the model by [output] model, and the features of models that do not know theirs",
      _GOALS | {"nargs": "?"}),
     ("reproduce", "figure", "one of those that --list names", {"nargs": "?", "metavar": "FIGURE"}),
@@ -128,6 +134,9 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("train", "--model", "where to save the model (default: [output] model)", _FILE),
     ("predict", "--model", _MODEL, _FILE),
     ("audit report", "--model", _MODEL, _FILE | {_ONE_OF: True}),
+    ("audit", "--standard",
+     "the tables that a law asks for, from decisions or scores alone: ll144, New York City Local Law 144",
+     {"choices": ("ll144",), _ONE_OF: True}),
     ("audit report", "--predictions", "a column of a CSV or Parquet file",
      {"metavar": "FILE[:COLUMN]", _ONE_OF: True}),
     ("compare", "--models", f"two of them, each {_MODEL}",
@@ -154,6 +163,17 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      "which rows of the file (default: test where it has the goals file's split column, else all)",
      {"choices": ("all", "train", "test")}),
     ("init", "--target", "the column to predict (default: guessed)", {"metavar": "COLUMN"}),
+    ("audit", "--outcome", "of --standard: the column of decisions or scores (default: guessed)",
+     {"metavar": "COLUMN"}),
+    ("audit", "--sex", "of --standard: the column of sex (default: guessed)", {"metavar": "COLUMN"}),
+    ("audit", "--race", "of --standard: the column of race or ethnicity (default: guessed)", {"metavar": "COLUMN"}),
+    ("audit", "--favourable", "of --standard: the decision that counts as selected (default: guessed)",
+     {"metavar": "VALUE"}),
+    ("audit", "--unknown", "of --standard: further values that mean an unknown category",
+     {"nargs": "+", "action": "extend", "metavar": "VALUE"}),
+    ("audit", "--leave-out-small",
+     "of --standard: leave categories under 2%% of the data out of the impact ratios, for this reason, which is told",
+     {"metavar": "REASON"}),
     ("init", "--favourable", "the target's value that people want; rates call it positive (default: asked, or guessed)",
      {"metavar": "VALUE"}),
     ("predict", "--keep", "columns of the table to copy, such as an identifier",
@@ -215,6 +235,19 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("init data", "--force", "replace the file if it exists", _FLAG),
     ("train audit", "--junit", "also write JUnit XML, a test case for each constraint", _FILE),
     ("audit compare report", "--report-json", "also write the report (docs/report.schema.json)", _FILE),
+    ("audit", "--html", "of --standard: also write a page", {"type": Path, "metavar": "FILE.html"}),
+    ("audit", "--csv", "of --standard: also write the tables", {"type": Path, "metavar": "FILE.csv"}),
+    ("audit", "--model-card", "of --standard: also write a section of a Hugging Face model card, with model-index",
+     {"type": Path, "metavar": "FILE.md"}),
+    ("audit", "--in-toto", "of --standard: also write an in-toto statement with the hashes of all files",
+     {"type": Path, "metavar": "FILE.json"}),
+    ("audit", "--about", "of --standard: files that the statement names beside the table, such as the model",
+     {"type": Path, "nargs": "+", "action": "extend", "metavar": "FILE"}),
+    ("audit", "--tool", "of --standard: name of the tool that is audited", {"metavar": "TEXT"}),
+    ("audit", "--date", "of --standard: the date of the audit (default: today)", {"metavar": "DATE"}),
+    ("audit", "--distributed", "of --standard: the date from which the tool is used", {"metavar": "DATE"}),
+    ("audit", "--source", "of --standard: source and explanation of the data", {"metavar": "TEXT"}),
+    ("audit", "--schema", "of --standard: print the JSON Schema of its report", _FLAG),
     ("tradeoff", "--plot", "draw the frontier (needs matplotlib)", {"type": Path, "metavar": "FILE.png"}),
     ("report", "--card",
      f"an entry of the model card, above that of [card]; KEY: {', '.join(CARD_KEYS)}, or any heading",
@@ -228,6 +261,21 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      _FOLDER | {"action": "append"}),
     (" ".join(COMMANDS), "--json", "print one JSON object instead of text", _FLAG),
 ]  # fmt: skip
+
+OF_STANDARDS = tuple(name for _, name, about, _ in OPTIONS if (about or "").startswith("of --standard"))
+"""Options of `audit` that only audits by a standard heed."""
+
+
+def refuse_options(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """Refuse options that would not be heeded.
+
+    Raises
+    ------
+    DataError
+    """
+    given = [name for name in names if getattr(options, name.removeprefix("--").replace("-", "_"))]
+    if given:
+        raise DataError(f"{', '.join(given)}: {len(given)} option(s) {why}. Leave them out")
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -7,12 +7,16 @@ from widemargin.diagnostics.discordance import labels_needed, mcnemar_p
 from widemargin.diagnostics.margin_report import MarginReport, MarginSummary, margin_report
 from widemargin.diagnostics.margins import Margins, margins_of
 from widemargin.diagnostics.metric_frame import GroupRates, as_metric, metric_frame
+from widemargin.diagnostics.standards.local_law_144 import BiasAudit, Category, CategoryTable, local_law_144
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 
 __all__ = [
     "AuditBlock",
     "AuditCounts",
+    "BiasAudit",
+    "Category",
+    "CategoryTable",
     "ComparisonCounts",
     "ComparisonReport",
     "ConstraintReport",
@@ -28,6 +32,7 @@ __all__ = [
     "compare_models",
     "comparison_report",
     "labels_needed",
+    "local_law_144",
     "margin_report",
     "margins_of",
     "mcnemar_p",

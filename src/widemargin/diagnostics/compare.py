@@ -25,9 +25,8 @@ from widemargin.goals.binding.sources import (
     rows_of_source,
 )
 from widemargin.goals.binding.tables import column_of
-from widemargin.goals.language.bundles import BUNDLE_KINDS, Bundle
-from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.bundles import Bundle
+from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import METRICS
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Compare
@@ -108,7 +107,7 @@ def compare_models(
     >>> [found.passed for found in report.reports]
     [False, True]
     """
-    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    goal = checked_goal(goal)
     main = Rows(X, y, sample_weight, populations, external or {}, baselines or {})
     classes = None
     for name in (None, *goal.sources):
@@ -187,16 +186,13 @@ def _predictions(model: Classifier | Column | Mapping[str | None, Column], rows:
 def needs_labels(goal: Goal) -> bool:
     """Whether a constraint of a goal (not its objective) looks at the labels of the main rows."""
     for entry in goal.constraints:
-        if isinstance(entry, Constraint):
-            rates = [*entry.lhs.rates, *entry.rhs.rates]
-            looks = [(rate.needs_label or rate.population.uses_label, rate.population) for rate in rates]
-            if any(needed and population.source is None for needed, population in looks):
-                return True
-        elif isinstance(entry, Bundle):
-            within = entry.population
-            named = any(METRICS[name].needs_label for name in BUNDLE_KINDS[entry.kind])
-            if named or (within is not None and within.uses_label):
-                return True
+        if isinstance(entry, Bundle):
+            needed = entry.within.uses_label or any(METRICS[name].needs_label for name in entry.rates)
+        else:
+            main = (rate for rate in entry.rates if rate.population.source is None)
+            needed = any(rate.needs_label or rate.population.uses_label for rate in main)
+        if needed:
+            return True
     return False
 
 
@@ -223,12 +219,7 @@ class ComparisonCounts(GoalCounts):
         columns = columns_used(goal)
         self._named: dict[str | None, dict[str, Population]] = {name: {} for name in (None, *goal.sources)}
         for entry in goal.constraints:  # each population once, by its name or condition
-            mentioned: list[Population] = []
-            if isinstance(entry, Constraint):
-                mentioned = [*entry.lhs.populations, *entry.rhs.populations]
-            elif isinstance(entry, Bundle) and entry.population is not None:
-                mentioned = [entry.population]
-            for population in mentioned:
+            for population in entry.populations:
                 named = self._named[population.source]
                 if population.where is not None and population.rows not in {item.rows for item in named.values()}:
                     named[population.name or str(population.where)] = population
@@ -319,7 +310,7 @@ class ComparisonCounts(GoalCounts):
                     inside[f"{prefix}{name}"] = members(population, source).true
             bundles = [entry for entry in self.goal.constraints if isinstance(entry, Bundle)]
             for entry in bundles:
-                if (None if entry.population is None else entry.population.source) != part_name:
+                if entry.within.source != part_name:
                     continue
                 values = [] if source.table is None else source.table.column(entry.column).distinct()
                 if len(values) > 50:  # more lines would bury the others

@@ -1,9 +1,11 @@
-"""The report that people read: one HTML file about a classifier and its goal, for any classifier.
+"""The report that people read: one HTML file about a classifier and its goal, or of a bias audit.
 
 Like `diagnostics`, it knows predictions, scores and stored paths, never an estimator.
 """
 
+from widemargin.report.bias_audit import bias_audit_card, bias_audit_page
 from widemargin.report.html_report import HtmlReport, html_report
+from widemargin.report.page import HtmlPage
 from widemargin.report.sections import CARD
 
-__all__ = ["CARD", "HtmlReport", "html_report"]
+__all__ = ["CARD", "HtmlPage", "HtmlReport", "bias_audit_card", "bias_audit_page", "html_report"]

@@ -1,6 +1,6 @@
 """What a report is about, as numbers: measured once, before a word of it is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -182,15 +182,14 @@ def _populations(goal: Goal, source: Source | None) -> list[Population]:
     """Everyone and each population of the main rows; with a source, those too that bundles make of its values."""
     populations, in_constraints = [EVERYONE], list(goal.objective.populations)
     for entry in goal.constraints:
-        constraints: Sequence[Constraint] = [entry] if isinstance(entry, Constraint) else ()
-        if isinstance(entry, Bundle):
-            within = entry.population
-            populations += [] if within is None else [within]
-            if source is not None and source.table is not None and (within is None or within.source is None):
-                inside = None if within is None else members(within, source).true
-                constraints = entry.expand(source.table.column(entry.column).distinct(inside))
-        for constraint in constraints:
-            in_constraints += [*constraint.lhs.populations, *constraint.rhs.populations]
+        if not isinstance(entry, Bundle):
+            in_constraints += entry.populations
+            continue
+        populations.append(entry.within)
+        if source is not None and source.table is not None and entry.within.source is None:
+            inside = members(entry.within, source).true
+            for constraint in entry.expand(source.table.column(entry.column).distinct(inside)):
+                in_constraints += constraint.populations
     by_rows: dict[object, Population] = {}
     for population in (*populations, *in_constraints):
         by_rows.setdefault(population.rows, population)

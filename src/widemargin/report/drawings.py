@@ -68,6 +68,47 @@ def interval_bar(item: ConstraintReport, unit: Unit) -> Html | None:
     return _picture(text, parts, "0 0 320 58", "bar")
 
 
+def rates_by_group(
+    rows: Sequence[tuple[str, float | None, float | None, float | None]], unit: Unit, text: str,
+    *, mark: float | None = None,
+) -> Html:  # fmt: skip
+    """A dot for the rate of each group, and its interval as a bar, all on one axis from 0 on.
+
+    Parameters
+    ----------
+    rows : sequence of (name, rate, lower, upper)
+        None is not drawn.
+    unit : Unit
+    text : str
+        What is shown, for those who do not see it.
+    mark : float, default=None
+        Where a line stands.
+    """
+    width, height, top = 320.0, 34.0, 4.0
+    values = [value for _, *rates in rows for value in rates if value is not None]
+    across, ticks = _axis([0.0, *values, *([] if mark is None else [mark])], 6.0, width - 6.0)
+    floor = top + height * len(rows)
+    parts = []
+    for value in ticks:
+        parts.append(_line(across(value), across(value), top, floor, "grid"))
+        x = across(value)
+        anchor = "start" if x < 20.0 else "end" if x > width - 20.0 else "middle"  # so that it stays inside
+        parts.append(element("text", shown(value, unit), x=x, y=floor + 14.0, text_anchor=anchor))
+    parts.append(_line(6.0, width - 6.0, floor, floor, "axis"))
+    if mark is not None:
+        parts.append(_line(across(mark), across(mark), top, floor, "bound"))
+    for number, (name, rate, lower, upper) in enumerate(rows):
+        y = top + height * number + 24.0
+        short = name if len(name) <= 48 else name[:47] + "…"
+        parts.append(element("text", f"{short}: {shown(rate, unit)}", x=6.0, y=y - 11.0))
+        if lower is not None and upper is not None:
+            parts.append(_line(across(lower), across(upper), y, y, "interval"))
+            parts += [_line(across(end), across(end), y - 4.0, y + 4.0, "interval") for end in (lower, upper)]
+        if rate is not None:
+            parts.append(element("circle", cx=across(rate), cy=y, r=4.5, class_="estimate"))
+    return _picture(text, parts, f"0 0 320 {floor + 18.0:g}", "bar")
+
+
 def frontier(
     path: TradeoffPath, *, chosen: int, trained: float | None, units: tuple[Unit, Unit], identifier: str, name: str
 ) -> tuple[Html, list[float], list[float | None]]:
@@ -109,7 +150,7 @@ def frontier(
         parts.append(_line(x, x, floor, floor + 4.0, "axis"))
         parts.append(element("text", shown(value, units[0]), x=x, y=floor + 17.0, text_anchor="middle"))
     parts.append(_line(left, right, floor, floor, "axis"))
-    parts.append(element("text", "bound asked for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
+    parts.append(element("text", "bound that training asks for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
     order = np.argsort(path.values, kind="stable").tolist()
     training = [up(value) if np.isfinite(value) else None for value in path.training.objective]
     curves = {"training-line": training, "held-line": ys} if path.held_out is not None else {"held-line": ys}

@@ -1,17 +1,9 @@
-"""`html_report`: one self-contained page about a classifier and its goal.
+"""`html_report`: one self-contained page about a classifier and its goal."""
 
-The style sheet and the script are inside, and a policy lets nothing else run.
-"""
-
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
-from os import PathLike
-from pathlib import Path
 
-from widemargin._files import replace_file
 from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError
@@ -20,57 +12,32 @@ from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import sections
 from widemargin.report.content import Content, Model, Record, changes_against, margins_by_population
-from widemargin.report.markup import Html, element, fingerprint
+from widemargin.report.markup import element
+from widemargin.report.page import HtmlPage, whole_page
 from widemargin.report.tradeoff import tradeoff
 from widemargin.report.words import Words
 from widemargin.rows import Rows
 
 
 @dataclass(frozen=True, repr=False)
-class HtmlReport:
+class HtmlReport(HtmlPage):
     """A page, and the numbers behind it. `save` writes it; notebooks show it in a frame.
 
     Attributes
     ----------
     text : str
         The HTML file.
+    title : str
     content : Content
         Everything that it shows, as numbers.
     """
 
-    text: str
     content: Content
 
     @property
     def goal_report(self) -> GoalReport:
         """The model measured on the goal."""
         return self.content.report
-
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the page.
-
-        Raises
-        ------
-        DataError
-            If the file cannot be written.
-        """
-        target = Path(path)
-        try:
-            replace_file(target, self.text.encode("utf-8"))
-        except OSError as error:
-            raise DataError(
-                f"{target}: the report cannot be written ({error.strerror}). Choose another place"
-            ) from error
-        return target
-
-    def __repr__(self) -> str:
-        return f"<HtmlReport {self.content.title!r}, {len(self.text)} characters>"
-
-    def _repr_html_(self) -> str:
-        """A frame of its own, so that neither page changes the other."""
-        title, page_text = html.escape(self.content.title), html.escape(self.text)
-        style = "width:100%;height:640px;border:1px solid #ccc"
-        return f'<iframe sandbox="allow-scripts" title="{title}" srcdoc="{page_text}" style="{style}"></iframe>'
 
 
 def html_report(
@@ -170,14 +137,10 @@ def html_report(
         paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,
         record=record or {}, card=card or {},
     )  # fmt: skip
-    return HtmlReport(_page(content), content)
-
-
-def _page(content: Content) -> str:
-    """The whole HTML file, which needs nothing else and asks for nothing else."""
-    words = Words(content.goal, content.report.positive_class)
-    main = element(
-        "main",
+    words = Words(goal, positive)
+    text = whole_page(
+        content.title,
+        sections.headline(content),
         sections.groups(content),
         sections.verdicts(content, words),
         sections.goal_in_words(content, words),
@@ -187,24 +150,6 @@ def _page(content: Content) -> str:
         sections.margins(content),
         sections.model_card(content),
         sections.record(content),
-        id="main",
+        skip=element("a", "To the verdicts", href="#verdicts", class_="skip"),
     )
-    style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    skip = element("a", "To the verdicts", href="#verdicts", class_="skip")
-    end = "Made by widemargin. This file holds everything it shows and asks the network for nothing."
-    footer = element("footer", element("p", end))
-    body = element("body", skip, sections.headline(content), main, footer, Html(f"<script>{script}</script>"))
-    policy = (
-        f"default-src 'none'; style-src {fingerprint(style)}; script-src {fingerprint(script)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", "generator": "widemargin"}
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        *(element("meta", name_=name, content=value) for name, value in named.items()),
-        element("title", content.title),
-        Html(f"<style>{style}</style>"),
-    )
-    return "<!DOCTYPE html>\n" + element("html", head, body, lang="en") + "\n"
+    return HtmlReport(text, content.title, content)

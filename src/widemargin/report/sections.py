@@ -5,23 +5,22 @@ What is known, what only the owner can say, and what it was all made from.
 
 from collections.abc import Iterable, Mapping
 
-from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.measuring.goal_report import ConstraintReport
 from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
 from widemargin.report.content import Content
-from widemargin.report.drawings import interval_bar, margin_histogram
+from widemargin.report.drawings import interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
+from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
-from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
+from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of_form
 
 
 def headline(content: Content) -> Html:
     """The title and the verdict in one line."""
     report = content.report
-    number = len(report.constraints)
-    met = sum(item.passes(report.decide) for item in report.constraints)
-    undecided = sum(item.verdict == "undecided" for item in report.constraints)
+    all_rules = shown_rules(content, report)
+    number, met = len(all_rules), sum(rule.passes for rule in all_rules)
+    undecided = sum(rule.worst.verdict == "undecided" for rule in all_rules)
     verdict, text = "met" if report.passed else "not met", ""
     if not number:
         verdict, text = "met", "The goal has no rules; nothing had to be met."
@@ -48,9 +47,9 @@ def headline(content: Content) -> Html:
 
 
 def goal_in_words(content: Content, words: Words) -> Html:
-    """What is asked for."""
+    """What the cards have not said of the goal: what is best, who is meant, and what training asked for."""
     goal, trained, named = content.goal, content.trained_goal, words.populations()
-    parts: list[Child] = [_rules(goal, words) if goal.constraints else element("p", "There are no rules.")]
+    parts: list[Child] = [] if goal.constraints else [element("p", "There are no rules.")]
     parts.append(element("p", words.objective()))
     if named:
         parts += [element("h3", "Who is meant"), _terms(named, "names")]
@@ -62,9 +61,9 @@ def goal_in_words(content: Content, words: Words) -> Html:
         parts += [element("h3", "What training asked for"), element("p", why)]
         parts.append(_rules(trained, Words(trained, words.positive_class)))
     code = Html("\n".join(joined(line) for line in str(goal).split("\n")))
-    summary = element("summary", "The same in the language of goals")
+    summary = element("summary", "The rules in the language of goals")
     parts.append(element("details", summary, element("pre", element("code", code))))
-    return section("goal", "The goal in words", *parts)
+    return section("goal", "The goal behind the rules", *parts)
 
 
 def _rules(goal: Goal, words: Words) -> Html:
@@ -89,7 +88,7 @@ def verdicts(content: Content, words: Words) -> Html:
         "Dot: what was measured. Bar: its interval. Line: the bound of the rule. Hatched: the side that keeps the rule."
     )
     parts: list[Child] = [element("p", legend, class_="note")] if report.constraints else []
-    parts += [_card(content, item, words) for item in report.constraints]
+    parts += [_card(content, rule, words) for rule in shown_rules(content, report)]
     notes = []
     if report.confidence is not None and report.constraints:
         each, all_of = shown(report.confidence, Unit.SHARE), shown(report.simultaneous_confidence, Unit.SHARE)
@@ -107,30 +106,30 @@ def verdicts(content: Content, words: Words) -> Html:
     return section("verdicts", "Is it met?", *parts)
 
 
-def _card(content: Content, item: ConstraintReport, words: Words) -> Html:
-    entry, unit = content.entry_of(item), _unit_of_item(content, item)
-    sentence = item.text
-    if entry is not None:
-        sentence = words.sentence(entry) + (f" Here: {item.text}." if isinstance(entry, Bundle) else "")
+def _card(content: Content, rule: ShownRule, words: Words) -> Html:
+    entry, item, unit = rule.entry, rule.worst, rule.unit
+    sentence = item.text if entry is None else words.sentence(entry)
+    if rule.n_constraints > 1:
+        sentence += f" The worst of {rule.n_constraints} comparisons: {item.text}."
     verdict: str = item.verdict
     if verdict == "undecided":
         verdict = f"undecided, {'met' if item.met else 'not met'} by the estimate"
     badge = element("span", _mark(item.verdict, "mark"), f" {verdict}", class_=f"badge {_class(item.verdict)}")
     numbers = [f"{shown(item.rate, unit)} against {'≥' if item.sense == '>=' else '≤'} {shown(item.bound, unit)}"]
+    if rule.sides:
+        numbers.append(f"that is {rule.sides}")
     if item.slack is not None:
         side = "on the right side" if item.slack >= 0 else "on the wrong side"
         numbers.append(f"{shown(abs(item.slack), unit, points=True)} {side}")
     if item.interval is not None:
         low, high = (shown(end, unit, points=True, sign=True) for end in (item.interval.lower, item.interval.upper))
         numbers.append(f"{shown(item.interval.confidence, Unit.SHARE)} interval of that distance: {low} to {high}")
-    if item.numerator is not None and item.denominator is not None:
-        numbers.append(f"{plain_number(item.numerator)} / {plain_number(item.denominator)}")
     rows = f"{plain_number(item.n_rows)} rows"
     numbers.append(rows if item.n_populations == 1 else f"{rows} in the smallest population")
     price = price_sentence(content, item, unit)
     return element(
         "article",
-        element("h3", item.label, " ", badge),
+        element("h3", rule.name, " ", badge),
         element("p", sentence),
         interval_bar(item, unit) or element("p", "Undefined on these rows: a denominator is 0.", class_="note"),
         element("p", "; ".join(numbers) + ".", class_="numbers"),
@@ -149,12 +148,6 @@ def _class(verdict: str) -> str:
     return "is-" + verdict.replace(" ", "-")
 
 
-def _unit_of_item(content: Content, item: ConstraintReport) -> Unit:
-    """In what its rate is read."""
-    entry = content.entry_of(item)
-    return Unit.NUMBER if entry is None else unit_of(entry)
-
-
 def groups(content: Content) -> Html | None:
     """Rows, rates and intervals of each group that the goal speaks of, before any verdict."""
     shown_groups = content.report.groups
@@ -171,8 +164,18 @@ def groups(content: Content) -> Html | None:
         "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
         f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
     )
-    content_table = table("Groups of the goal", ["", "rows", *(HEADS[name] for name in rates)], rows)
-    return section("groups", "Groups", element("p", intro), content_table)
+    content_table = table("Groups of the goal", ["group", "rows", *(HEADS[name] for name in rates)], rows)
+    most = 12  # beyond that the pictures are longer than a page, and the table says it all
+    figures = []
+    for name in rates:
+        drawn = [(item.name, rate.value, rate.lower, rate.upper) for item in shown_groups[:most]
+                 if (rate := getattr(item, name)) is not None]  # fmt: skip
+        text = f"{capital(HEADS[name])} and interval."
+        picture = rates_by_group(drawn, Unit.SHARE, f"{text} The table of groups holds every number.")
+        figures.append(element("figure", element("figcaption", text), picture))
+    return section(
+        "groups", "Groups", element("p", intro), content_table, element("div", *figures, class_="figures"),
+    )  # fmt: skip
 
 
 def _with_ends(rate: GroupRate) -> str:
@@ -187,19 +190,19 @@ def beside(content: Content) -> Html | None:
     reports = {"this model": content.report, **content.others}
     unit, word = unit_of_form(content.goal.objective), objective_word(content.goal)
     rows: list[list[Child]] = [[word, *(shown(report.objective, unit) for report in reports.values())]]
-    for number, item in enumerate(content.report.constraints):
-        cells: list[Child] = [f"{item.label}: {item.text}" if item.label.startswith("#") else item.label]
-        for report in reports.values():
-            other = report.constraints[number]
-            mark = "met" if other.met else "not met"
+    for each in zip(*(shown_rules(content, report) for report in reports.values()), strict=True):
+        name, item = each[0].name, each[0].worst
+        cells: list[Child] = [f"{name}: {item.text}" if name.startswith("#") else name]
+        for rule in each:
+            mark = "met" if rule.worst.met else "not met"
             verdict = element("span", _mark(mark), f" {mark}", class_=_class(mark))
-            cells.append(joined(f"{shown(other.rate, _unit_of_item(content, item))} ", verdict))
+            cells.append(joined(f"{shown(rule.worst.rate, rule.unit)} ", verdict))
         rows.append(cells)
     intro = (
         f"By the estimates on the same rows; of {word}, less is better. A model without rules "
         "usually has less of it: the difference is what the rules cost."
     )
-    models = table("Models on the same rows", ["", *reports], rows, class_="compare")
+    models = table("Models on the same rows", ["rule", *reports], rows, class_="compare")
     return section("beside", "Beside other models", element("p", intro), models)
 
 
@@ -276,14 +279,15 @@ def model_card(content: Content) -> Html:
         names = ", ".join(f"“{name}”" for name in content.goal.populations)
         facts.append(f"Rates were measured for {names} apart.")
     limits = []
-    for item in report.constraints:
+    for rule in shown_rules(content, report):
+        item = rule.worst
         if item.verdict == "undecided":
             limits.append(
-                f"“{item.label}” is undecided: measured {shown(item.rate, _unit_of_item(content, item))} on "
+                f"“{rule.name}” is undecided: measured {shown(item.rate, rule.unit)} on "
                 f"{plain_number(item.n_rows)} rows, too few to be sure on which side of its bound it is."
             )
         elif not item.met:
-            limits.append(f"“{item.label}” is not kept.")
+            limits.append(f"“{rule.name}” is not kept.")
     limits += [f"“{item.label}” was not measured: {item.reason}" for item in report.dropped]
     if report.confidence is None:
         limits.append("There are no intervals: nothing is said about rows other than those measured.")

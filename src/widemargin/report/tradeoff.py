@@ -4,6 +4,8 @@ The section has a picture, a movable bound, and a table for each stored path.
 """
 
 import contextlib
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from widemargin.goals.measuring.tradeoff_path import STRETCHES, Price, TradeoffP
 from widemargin.report.content import Content
 from widemargin.report.drawings import frontier
 from widemargin.report.markup import Child, Html, element, embedded_json, section, table
+from widemargin.report.rules import factor_of, shown_rules
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
@@ -121,6 +124,34 @@ def tradeoff(content: Content) -> Html | None:
     return section("tradeoff", "What the rules cost", element("p", intro), element("p", legend, class_="note"), *parts)
 
 
+class RuleAlongPath(NamedTuple):
+    """A constraint, or a rule, at every point of a path; the names are those that the page's script reads.
+
+    Attributes
+    ----------
+    label : str
+    unit : Unit
+    rate, bound : list of float or None
+    kept : list of bool
+    sign : list of str
+        "≥" or "≤".
+    """
+
+    label: str
+    unit: Unit
+    rate: list[float | None]
+    bound: list[float | None]
+    kept: list[bool]
+    sign: list[str]
+
+    def slack(self, point: int) -> float:
+        """How far it is on the right side at a point; what is undefined is worst."""
+        rate, bound = self.rate[point], self.bound[point]
+        if rate is None or bound is None:
+            return -np.inf
+        return rate - bound if self.sign[point] == "≥" else bound - rate
+
+
 def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
     """Picture, slider, the table of the chosen point, prices, all points, and the numbers that the script needs."""
     path, units, word = rule.path, rule.units, objective_word(content.goal)
@@ -132,12 +163,16 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
     picture, x, y = frontier(
         path, chosen=chosen, trained=rule.trained, units=units, identifier=identifier, name=capital(word)
     )
-    rates = _rates_of_rules(content, path)
+    rates = _shown_rates(content, path)
+    promised = next((rule for rule in shown_rules(content, content.report) if rule.name == path.name), None)
     slider = element(
         "input", type="range", id=f"{identifier}-slider", min=0, max=len(path) - 1, step=1, value=chosen,
         aria_valuetext=bound, aria_describedby=f"{identifier}-said",
     )  # fmt: skip
-    label = element("label", f"Move the bound of “{path.name}”", for_=f"{identifier}-slider")
+    moved = f"Move the bound of “{path.name}”"
+    if promised is not None and rule.trained is not None and promised.worst.bound != rule.trained:
+        moved += f" (promised: {sign}{shown(promised.worst.bound, promised.unit)})"
+    label = element("label", moved, for_=f"{identifier}-slider")
     hint = "The bound can be moved where scripts run; all points stand in the table below."
     # the same sentence that the script writes
     state = f"Bound {bound}: {'met' if path.met[chosen] else 'NOT met'} on the training rows."
@@ -160,14 +195,15 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
             against = f"{sense[chosen]} {shown(limit[chosen], unit)} {'✓ kept' if met[chosen] else '✗ missed'}"
         lines.append([name, cell(f"rate-{j}", shown(rate[chosen], unit)), cell(f"bound-{j}", against)])
     measured_on = "training rows: nothing was held out" if path.held_out is None else "held-out rows"
-    point = table(f"The model at this bound, on {measured_on}", ["", "measured", "rule"], lines, class_="point")
+    caption_of_point = f"The model at this bound of “{path.name}”, on {measured_on}"
+    point = table(caption_of_point, ["rule", "measured", "promised"], lines, class_="point")
     data: dict[str, object] = {
         "sign": sign, "unit": units[0], "objectiveUnit": units[1], "values": path.values.tolist(),
         "met": path.met.tolist(), "objective": list(objective), "error": list(error),
-        "rules": [dict(zip(("label", "unit", "rate", "bound", "kept", "sign"), row, strict=True)) for row in rates],
+        "rules": [line._asdict() for line in rates],
         "x": list(x), "y": list(y),
     }  # fmt: skip
-    head: list[Child] = ["bound", word, "± one standard error", *path.labels, "training rows"]
+    head: list[Child] = ["bound", word, "± one standard error", *(name for name, *_ in rates), "training rows"]
     rows: list[list[Child]] = [
         [
             shown(float(path.values[i]), units[0]), shown(objective[i], units[1]), shown(error[i], units[1]),
@@ -200,16 +236,14 @@ def _prices(rule: SweptRule, word: str) -> list[Html]:
     return [element("h4", "Price"), element("ul", *items), element("p", note, class_="note")]
 
 
-def _rates_of_rules(
-    content: Content, path: TradeoffPath
-) -> list[tuple[str, Unit, list[float | None], list[float | None], list[bool], list[str]]]:
+def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
     """Of each constraint along a path its label, unit, rates, the bounds that decide, whether they are met, and ≥ or ≤.
 
     Where less is promised than training asked for, the promise decides on held-out rows, as in the cards; else the
     bound of the path.
     """
     part = path.training if path.held_out is None else path.held_out
-    rules: list[tuple[str, Unit, list[float | None], list[float | None], list[bool], list[str]]] = []
+    rules: list[RuleAlongPath] = []
     for j, label in enumerate(path.labels):
         rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
         if path.held_out is not None:
@@ -224,8 +258,55 @@ def _rates_of_rules(
                 unit = Unit.SHARE
                 break
         senses = ["≥" if is_floor else "≤"] * len(path)
-        rules.append((label, unit, _finite(rate), _finite(bound), (slack >= -TOLERANCE).tolist(), senses))
+        kept = (slack >= -TOLERANCE).tolist()
+        rules.append(RuleAlongPath(label, unit, _finite(rate), _finite(bound), kept, senses))
     return rules
+
+
+def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
+    """The same for each rule that the user wrote, as on the cards: ratios as ratios, of a bundle the worst pair."""
+    by_rule: dict[str, list[RuleAlongPath]] = {}
+    for line in _rates_of_rules(content, path):
+        asked = next((entry for entry in content.asked_entries if _is_called(entry, line.label)), None)
+        promised = None if asked is None or path.held_out is None else _promise_of(content, asked)
+        entry = asked if promised is None else promised
+        compared = factor_of(entry)
+        if compared is not None:
+            factor, is_on_the_left, is_floor = compared
+            is_moved = promised is None and asked is not None and path.name in (asked.label, asked.text)
+            factors: list[float | None] = [*path.values.tolist()] if is_moved else [factor] * len(path)
+            over, under = (line.rate, line.bound) if is_on_the_left else (line.bound, line.rate)
+            ratios = [
+                None if a is None or k is None or not b else a * k / b
+                for a, b, k in zip(over, under, factors, strict=True)
+            ]
+            line = line._replace(rate=ratios, bound=factors, sign=["≥" if is_floor else "≤"] * len(path))
+        name = entry.label or entry.text if isinstance(entry, Bundle) else line.label
+        by_rule.setdefault(name, []).append(line)
+    return [_worst_of(name, lines, len(path)) for name, lines in by_rule.items()]
+
+
+def _worst_of(name: str, lines: Sequence[RuleAlongPath], n_points: int) -> RuleAlongPath:
+    """At each point the constraint of a rule that is furthest on the wrong side; kept only where all are kept."""
+    worst = []
+    for point in range(n_points):
+        slacks = [line.slack(point) for line in lines]
+        worst.append(lines[int(np.argmin(slacks))])
+    return RuleAlongPath(
+        name,
+        lines[0].unit,
+        [line.rate[point] for point, line in enumerate(worst)],
+        [line.bound[point] for point, line in enumerate(worst)],
+        [all(line.kept[point] for line in lines) for point in range(n_points)],
+        [line.sign[point] for point, line in enumerate(worst)],
+    )
+
+
+def _promise_of(content: Content, asked: Constraint | Bundle) -> Constraint | Bundle | None:
+    """What is promised where training asked for something else."""
+    if content.trained_goal is None or content.trained_goal == content.goal:
+        return None
+    return next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
 
 
 def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bound: Floats) -> tuple[Floats, Floats]:

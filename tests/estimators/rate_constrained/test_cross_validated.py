@@ -122,7 +122,8 @@ def test_populations_and_weights_are_sliced_and_external_is_not(data, monkeypatc
 
     def spy(rows, held, *rest):
         shapes = [m.shape[0] for m in rows.matrices]
-        seen.append((rows.tied.n_rows, held.tied.n_rows, shapes, held.tied.row_weight[0].sum()))
+        counts = [tuple(part.n_rows for part in one.tied.sources) for one in (rows, held)]
+        seen.append((*counts, shapes, held.tied.sources[0].weight.sum()))
         return measure(rows, held, *rest)
 
     monkeypatch.setattr(validation, "fold_measures", spy)

@@ -106,7 +106,7 @@ def test_every_kind_of_table_gives_the_same_tied_goal():
     for name in ("bound", "cell_weight", "scale"):
         assert np.array_equal(getattr(reference, name), getattr(positions, name))
     assert np.array_equal(reference.coefficients.alpha, positions.coefficients.alpha)
-    assert np.array_equal(reference.cell[0], positions.cell[0])
+    assert np.array_equal(reference.sources[0].cell, positions.sources[0].cell)
 
 
 def test_features_in_a_frame_serve_as_the_table():
@@ -147,7 +147,7 @@ def test_rows_share_cells_and_the_coefficients_do_not_grow_with_them():
     tied = tied_goal_of(GOAL)
     assert len(tied.cell_weight) < N
     assert tied.cell_count.sum() == N
-    assert tied.cell[0].dtype == np.int32
+    assert tied.sources[0].cell.dtype == np.int32
     assert tied.coefficients.indptr[-1] == len(tied.coefficients.column) == len(tied.coefficients.alpha)
     assert tied.coefficients.n_cells == len(tied.cell_weight)
     touched = np.diff(tied.coefficients.indptr)
@@ -159,7 +159,7 @@ def test_what_both_predictions_cost_alike_is_a_constant():
     tied = tied_goal_of(Goal(error_rate() + churn("old")))
     differ = (labels() == 1) != (columns()["old"] == 1)
     assert tied.objective_constant == pytest.approx(differ.mean())
-    cells = tied.cell[0][differ]
+    cells = tied.sources[0].cell[differ]
     assert (tied.coefficients.alpha0[cells] == 0).all()
     assert (tied.coefficients.beta0[cells] == 0).all()
 
@@ -183,9 +183,8 @@ def test_external_sources_continue_the_cells():
     said = np.array([0, 1, 1, 0, 1])
     goal = Goal(error_rate(), [churn("old", on=TRAFFIC) <= 0.4, recall() >= 0.1])
     tied = tied_goal_of(goal, external={"traffic": External(np.zeros((5, 2)), old=said)})
-    assert tied.sources == (None, "traffic")
-    assert tied.n_rows == (N, 5)
-    assert set(tied.cell[0]).isdisjoint(tied.cell[1])
+    assert [(part.name, part.n_rows) for part in tied.sources] == [(None, N), ("traffic", 5)]
+    assert set(tied.sources[0].cell).isdisjoint(tied.sources[1].cell)
     mass = tied.positive_mass([np.zeros(N), np.ones(5)])
     assert tied.measure(mass).value.tolist() == [0.4, 0.0]
     assert tied.constraints[0].n_rows == 5
@@ -203,7 +202,7 @@ def test_external_sources_have_their_own_tables_and_labels():
     }
     tied = tied_goal_of(goal, external=external)
     assert [item.n_rows for item in tied.constraints] == [2, 2]
-    assert tied.sources == (None, "exam", "traffic")
+    assert [part.name for part in tied.sources] == [None, "exam", "traffic"]
 
 
 def test_baselines_used_are_told_by_source():
@@ -491,7 +490,7 @@ def test_a_goal_bound_like_its_neighbour_is_bound_as_from_nothing():
         assert like.space is first.space
         assert [item.constraint for item in like.constraints] == [item.constraint for item in fresh.constraints]
         np.testing.assert_array_equal(like.bound, fresh.bound)
-        np.testing.assert_array_equal(like.cell[0], fresh.cell[0])
+        np.testing.assert_array_equal(like.sources[0].cell, fresh.sources[0].cell)
         for field in ("alpha0", "beta0", "alpha", "beta", "column"):
             np.testing.assert_array_equal(getattr(like.coefficients, field), getattr(fresh.coefficients, field))
 
@@ -502,7 +501,7 @@ def test_cells_are_found_anew_where_a_goal_looks_at_more():
     young = Goal.parse("young = population(age < 40)\nsubject to positive_rate(young) >= 0.1")
     like, fresh = bind(young, sources, like=first), bind(young, sources)
     assert like.space is not first.space
-    np.testing.assert_array_equal(like.cell[0], fresh.cell[0])
+    np.testing.assert_array_equal(like.sources[0].cell, fresh.sources[0].cell)
     unlabelled = bind(Goal.parse("minimize positive_rate()"), sources)
     assert bind(goal, sources, like=unlabelled).n_constraints == first.n_constraints  # labels were not in its cells
 

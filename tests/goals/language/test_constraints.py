@@ -89,8 +89,8 @@ def test_refused_at_once(misuse, message):
 @pytest.mark.parametrize("bound", [0, 1, 0.5, 1 / 3, np.float64(1.0)])
 def test_the_ends_of_the_range_are_allowed(bound):
     """A sweep of a bound from 0 to 1 must not fail at its ends."""
-    assert (recall() >= bound).cleared().bound == bound
-    assert (precision() <= bound).cleared().ratio_bound == bound
+    assert (recall() >= bound).cleared.bound == bound
+    assert (precision() <= bound).cleared.ratio_bound == bound
 
 
 def test_rounding_at_the_ends_is_forgiven():
@@ -106,27 +106,27 @@ def test_truth_value(misuse):
 
 
 def test_linear_constraints_move_their_constants():
-    cleared = (recall(A) + 0.25 >= 0.5 * recall(B) - 0.25).cleared()
+    cleared = (recall(A) + 0.25 >= 0.5 * recall(B) - 0.25).cleared
     assert cleared.form == (recall(A) - 0.5 * recall(B)).form
     assert (cleared.sense, cleared.bound, cleared.ratio, cleared.ratio_bound) == (">=", -0.5, None, None)
 
 
 def test_ratios_are_multiplied_by_their_denominator():
-    cleared = (precision(A) >= 0.75).cleared()
+    cleared = (precision(A) >= 0.75).cleared
     assert str(cleared.form) == "0.25 * true_positives(a) - 0.75 * false_positives(a)"
     assert (cleared.sense, cleared.bound, cleared.ratio_bound) == (">=", 0.0, 0.75)
     assert cleared.ratio == precision(A).form.ratios[0]
 
 
 def test_factors_and_shifts_of_a_ratio_are_moved():
-    same = (precision() >= 0.75).cleared()
+    same = (precision() >= 0.75).cleared
     for constraint in (4 * precision() - 1 >= 2, 2 - precision() <= 1.25, 1 + precision() >= 1.75, precision() >= 0.75):
-        assert constraint.cleared() == same
-    assert (1 - precision() >= 0.25).cleared().sense == "<="
+        assert constraint.cleared == same
+    assert (1 - precision() >= 0.25).cleared.sense == "<="
 
 
 def test_constants_inside_a_ratio():
-    cleared = (wins("h") / (changes("h") + 4) >= 0.5).cleared()
+    cleared = (wins("h") / (changes("h") + 4) >= 0.5).cleared
     assert str(cleared.form) == 'wins("h") - 0.5 * changes("h")'
     assert cleared.bound == 2.0
     # Both sides are over the same rows, so the changes are those of rows with a label.
@@ -137,7 +137,7 @@ def test_constants_inside_a_ratio():
 def test_clearing_changes_nothing(data, seed):
     """On any data the constraint holds if and only if its cleared form does, wherever the ratio is defined."""
     constraint = data.draw(constraints([EVERYONE]))
-    cleared, rng = constraint.cleared(), np.random.default_rng(seed)
+    cleared, rng = constraint.cleared, np.random.default_rng(seed)
     for n in (1, 4, 15):
         world = random_world(rng, n, ("deployed", "old model", 'h"1'))
         left, right = linear_value(constraint.lhs, world), linear_value(constraint.rhs, world)
@@ -211,4 +211,4 @@ def test_immutable():
 
 
 def test_counts_have_no_upper_end():
-    assert (false_positives(A) <= 1e6).cleared().bound == 1e6
+    assert (false_positives(A) <= 1e6).cleared.bound == 1e6

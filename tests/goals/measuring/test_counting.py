@@ -43,9 +43,9 @@ def test_rows_of_blocks_find_the_cells_of_the_whole():
         part.add(block, np.zeros(100, bool), None)
         whole.join(part)
     tied = bind(GOAL, [whole.counted().source])
-    cell = np.concatenate([whole.numbers(block, tied.cell[0]) for block in blocks])
+    cell = np.concatenate([whole.numbers(block, tied.sources[0].cell) for block in blocks])
     direct = bind(GOAL, [source(np.arange(n))])
-    pairs = set(zip(cell.tolist(), direct.cell[0].tolist(), strict=True))
+    pairs = set(zip(cell.tolist(), direct.sources[0].cell.tolist(), strict=True))
     assert len(pairs) == direct.cell_weight.shape[0] == tied.cell_weight.shape[0]
     np.testing.assert_allclose(np.bincount(cell, weight), tied.cell_weight)
     here, there = (dict(pairs), direct.coefficients.alpha0)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from testing.cells import of_pairs
 
+from widemargin.solvers.thresholds import boxes, per_group
 from widemargin.solvers.thresholds.groups import Candidates
+from widemargin.solvers.thresholds.links import families_of, take_apart
 from widemargin.solvers.thresholds.mixture import best_mixture
-from widemargin.solvers.thresholds.per_group import best_pair, best_per_group
+from widemargin.solvers.thresholds.per_group import best_per_group
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
 
 
@@ -118,7 +120,7 @@ def test_more_rows_than_candidates_in_the_programme():
     found = best_per_group(candidates)
     assert found.proved
     assert found.violation == 0.0
-    assert found.n_candidates < 0.5 * len(candidates.count)
+    assert found.n_boxes < 0.5 * len(candidates.count)
     again = best_per_group(Candidates(z, weight, cell, group, groups, coef, gamma, cell_weight))
     np.testing.assert_array_equal(found.numbers, again.numbers)
 
@@ -126,7 +128,7 @@ def test_more_rows_than_candidates_in_the_programme():
 def test_a_search_cut_short_says_so():
     candidates = Candidates(*make(5, n=400, groups=6, m=3, slack=0.0))
     exact = best_per_group(candidates)
-    short = best_per_group(candidates, max_candidates=30)
+    short = best_per_group(candidates, most_ranges=30)
     assert exact.proved
     if short.violation == 0.0:
         assert short.lower <= exact.objective + 1e-9
@@ -167,16 +169,115 @@ def test_groups_without_rows_do_nothing():
     assert many.objective == pytest.approx(few.objective, abs=1e-12)
 
 
-def test_compiled_pairs_are_those_of_plain_python():
-    rng = np.random.default_rng(0)
-    gain, change, above = rng.normal(size=20), rng.normal(size=(20, 2)), rng.random(20)
-    left, right = (part[np.argsort(above[part])] for part in (np.arange(10), np.arange(10, 20)))
-    founds = []
-    for search in (best_pair, best_pair.py_func):
-        found = np.array([0.0, 0.0, np.inf, np.inf, -10.0])
-        assert search(gain, change, above, left, right, np.zeros(2), FEASIBLE, found)
-        founds.append(found)
-    np.testing.assert_array_equal(founds[0], founds[1])
-    a, b = left[int(found[0])], right[int(found[1])]
-    pairs = [(gain[i] + gain[j], i, j) for i in left for j in right if (change[i] + change[j] <= FEASIBLE).all()]
-    assert min(pairs)[1:] == (a, b)
+def comparing(seed, groups, rules, *, n=14, ties=False, overall=False, floor=False):
+    """Rows of groups, and rules between rates of every two of them, of a part of the pairs, or against one of them."""
+    rng = np.random.default_rng(seed)
+    group, label = rng.integers(0, groups, n), rng.integers(0, 2, n)
+    z = rng.integers(-3, 4, n) / 2.0 if ties else rng.normal(size=n)
+    weight = rng.integers(1, 4, n) / 2.0
+    cell = (2 * group + label).astype(np.int32)
+    cells = 2 * groups
+    cell_weight = np.bincount(cell, weight, cells)
+    change, bounds = [], []
+
+    def rate(g, over):
+        counted = np.zeros(cells)
+        counted[[2 * g + side for side in over]] = 1.0
+        return counted / max(counted @ cell_weight, 0.5)
+
+    for over, ratio, level in rules:
+        pairs = [(a, b) for a in range(groups) for b in range(groups) if a != b]
+        pairs = [pairs, [pair for pair in pairs if 0 in pair], pairs[::2]][rng.integers(3)]
+        for a, b in pairs:  # rate of a <= level * rate of b, or <= rate of b + level
+            change.append(rate(a, over) - (level if ratio else 1.0) * rate(b, over))
+            bounds.append(0.0 if ratio else level)
+    if overall:  # at least half of all positive rows are found
+        found = np.tile([0.0, -1.0], groups)
+        change.append(found / max(-found @ cell_weight, 0.5))
+        bounds.append(-0.5)
+    if floor:
+        change.append(-rate(0, (0, 1)))
+        bounds.append(-0.4)
+    steps = np.array(change).T
+    alpha, beta = np.maximum(steps, 0.0), np.maximum(-steps, 0.0)
+    gamma = np.array(bounds) + beta.T @ cell_weight  # what is negative counts those who are not called positive
+    wrong = 1.0 / weight.sum()
+    m = len(gamma)
+    coef = of_pairs(
+        np.tile([wrong, 0.0], groups), np.tile([0.0, wrong], groups), np.arange(cells + 1, dtype=np.int64) * m,
+        np.tile(np.arange(m), cells), alpha.ravel(), beta.ravel(),
+    )  # fmt: skip
+    return z, weight, cell, group, groups, coef, gamma, cell_weight
+
+
+BOTH, POSITIVE, NEGATIVE = (0, 1), (1,), (0,)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    groups=st.integers(2, 4),
+    rules=st.lists(
+        st.tuples(
+            st.sampled_from([BOTH, POSITIVE, NEGATIVE]),
+            st.booleans(),
+            st.sampled_from([0.0, 0.05, 0.3, 0.8, 1.0, 1.25]),
+        ),
+        min_size=1,
+        max_size=2,
+    ),
+    ties=st.booleans(),
+    overall=st.booleans(),
+    floor=st.booleans(),
+)
+def test_no_combination_is_better_where_groups_are_compared(seed, groups, rules, ties, overall, floor):
+    rules = [(over, ratio and level > 0.0, level) for over, ratio, level in rules]
+    problem = comparing(seed, groups, rules, ties=ties, overall=overall, floor=floor)
+    candidates = Candidates(*problem)
+    found = best_per_group(candidates)
+    good = [objective for objective, excess, _ in everything(problem) if (excess <= FEASIBLE).all()]
+    assert found.proved
+    assert (found.violation == 0.0) == bool(good)
+    if good:
+        assert found.objective == pytest.approx(min(good), abs=1e-9)
+        assert (candidates.totals(found.numbers)[1] <= FEASIBLE).all()
+
+
+def test_all_pairs_are_two_bounds_a_group():
+    """Their families have as many ends as there are groups, and the search hardly grows with their number."""
+    rules = [(POSITIVE, False, 0.1), (NEGATIVE, False, 0.1)]
+    candidates = Candidates(*comparing(0, 12, rules, n=3000))
+    parts = take_apart(candidates)
+    assert len(parts.rest) == 0
+    assert len(parts.links.factor) <= 24
+    found = best_per_group(candidates)
+    assert found.proved
+    assert found.violation == 0.0
+    assert found.n_boxes < 1000
+
+
+@pytest.mark.parametrize(
+    ("edges", "law", "expected"),
+    [
+        ({(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)}, (1.0, 0.05), [([0, 1, 2], [0, 1, 2])]),
+        ({(0, 1), (1, 0)}, (0.8, 0.0), [([0], [1]), ([1], [0])]),  # not linked with itself: that would say rate = 0
+        ({(0, 2), (1, 2), (2, 0), (2, 1)}, (1.0, 0.05), [([0, 1], [2]), ([2], [0, 1])]),
+        ({(3, 5)}, (1.25, 0.0), [([3], [5])]),
+    ],
+)
+def test_links_are_gathered_in_families(edges, law, expected):
+    assert sorted(families_of(edges, law)) == expected
+    assert {(u, v) for capped, floored in families_of(edges, law) for u in capped for v in floored if u != v} == edges
+
+
+def test_the_compiled_search_is_that_of_plain_python(monkeypatch):
+    problem = comparing(3, 3, [(POSITIVE, False, 0.05)], n=60, overall=True)
+    compiled = best_per_group(Candidates(*problem))
+    loops = ["range_minima", "least_place", "narrow", "bound_box", "cut_of_links", "added", "worst_excess", "sum_of"]
+    for name in (*loops, "take_if_better", "widest_group", "raise_bound"):
+        monkeypatch.setattr(boxes, name, getattr(boxes, name).py_func)
+    monkeypatch.setattr(per_group, "range_minima", boxes.range_minima)
+    monkeypatch.setattr(per_group, "search_boxes", boxes.search_boxes.py_func)
+    plain = best_per_group(Candidates(*problem))
+    np.testing.assert_array_equal(compiled.numbers, plain.numbers)
+    assert compiled.n_boxes == plain.n_boxes

@@ -1,14 +1,16 @@
 """Minimisation of Catoni's estimate of the risk (Brownlees, Joly and Lugosi 2015): `CatoniRiskClassifier`."""
 
-from typing import Any, ClassVar
+from dataclasses import field
+from numbers import Real
+from typing import Annotated
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from widemargin.extending import Floats, Seed
+from widemargin.extending import Floats, kinds, parameters
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import LOSSES, fill
-from widemargin_papers.baselines.linear_classifier import POSITIVE, SHARED, LinearBaseline, LinearModel, Task, ended
+from widemargin_papers.baselines.linear_classifier import LinearBaseline, LinearModel, Task, ended
 from widemargin_papers.baselines.robust_start import (
     clipped_rows,
     clipped_start,
@@ -25,6 +27,7 @@ _SCALES = (4.0, 2.0, 1.0, 0.5, 0.25)
 """Scales of "auto", in units of the logistic loss: a row on the boundary has log 2."""
 
 
+@parameters
 class CatoniRiskClassifier(LinearBaseline):
     """Linear classifier that minimises a robust location of the losses in place of their mean.
 
@@ -59,7 +62,7 @@ class CatoniRiskClassifier(LinearBaseline):
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     n_jobs : int, default=None
-        Threads of BLAS inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -100,38 +103,12 @@ class CatoniRiskClassifier(LinearBaseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED,
-        "C": [POSITIVE],
-        "scale": [POSITIVE, StrOptions({"auto"})],
-        "influence": [StrOptions(set(LOSSES))],
-        "tol": [POSITIVE],
-    }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        scale: float | str = "auto",
-        influence: str = "catoni",
-        fit_intercept: bool = True,
-        tol: float = 1e-5,
-        max_iter: int = 200,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.C = C
-        self.scale = scale
-        self.influence = influence
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
+    C: kinds.Positive = field(default=1.0, kw_only=False)
+    scale: Annotated[float | str, Interval(Real, 0.0, None, closed="neither"), StrOptions({"auto"})] = "auto"
+    influence: Annotated[str, StrOptions(set(LOSSES))] = "catoni"
+    fit_intercept: bool = True
+    tol: kinds.Positive = 1e-5
+    max_iter: kinds.Count = 200
 
     def _fit_task(self, task: Task) -> LinearModel:
         lam = 1.0 / (self.C * float(task.weight.sum()))

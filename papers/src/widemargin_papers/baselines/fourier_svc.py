@@ -5,19 +5,28 @@ a kernel evaluation costs one. The linear problem on the features is solved to i
 """
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin.exceptions import MarginConvergenceWarning
-from widemargin.extending import Column, Features, Floats, Seed, checked_rows, limit_threads, refuse_one_class, warn
+from widemargin.extending import (
+    Column,
+    Features,
+    Floats,
+    checked_rows,
+    kinds,
+    limit_threads,
+    parameters,
+    refuse_one_class,
+    warn,
+)
 from widemargin.kernels.feature_maps import FourierPairs
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -29,6 +38,7 @@ _LAM = 4.0  # 1/2 |w|^2 + C sum max(0, 1 - y f) in the units of sdca, whose marg
 _BLOCK = 1 << 22  # features made at a time by `decision_function`
 
 
+@parameters
 class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """SVM with a Gaussian kernel, approximated by random Fourier features, for two classes and without a bias.
 
@@ -49,7 +59,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Most passes over the rows.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -83,34 +93,13 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self, "coef_") and self.features_.directions.shape != (self.n_features_in_, self.coef_.shape[1] / 2):
             raise ValueError(f"coef_ of shape {self.coef_.shape} is not one of {self.features_.directions.shape} pairs")
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_pairs": [Interval(Integral, 1, None, closed="left")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        n_pairs: int = 256,
-        *,
-        C: float = 1.0,
-        gamma: str | float = "scale",
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_pairs = n_pairs
-        self.C = C
-        self.gamma = gamma
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_pairs: kinds.Count = field(default=256, kw_only=False)
+    C: kinds.Positive = 1.0
+    gamma: kinds.Gamma = "scale"
+    tol: kinds.Positive = 1e-3
+    max_iter: kinds.Count = 10_000
+    random_state: kinds.Random = None
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,22 +1,28 @@
 """The large margin distribution machine (Zhang and Zhou, KDD 2014): `LDMClassifier`."""
 
-from collections.abc import Callable
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Literal
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, make_space, model_scores
-from widemargin.extending import Features, Floats, Integers, KernelModel, Matrix, Seed, kernel, refuse_overflow
-from widemargin.kernels.functions import KERNELS, check_precomputed
+from widemargin.extending import (
+    Features,
+    Floats,
+    Integers,
+    KernelModel,
+    Matrix,
+    kernel,
+    kinds,
+    parameters,
+    refuse_overflow,
+)
+from widemargin.kernels.functions import check_precomputed
 from widemargin.solvers.base import Status
 from widemargin.solvers.smooth.margin_sgd import SCALE, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
-    POSITIVE,
-    SHARED,
     LinearBaseline,
     LinearModel,
     Task,
@@ -30,9 +36,8 @@ __all__ = ["LDMClassifier"]
 _WIDEST = 4000
 """Features up to which "auto" takes the dual solver, which stores a matrix of their pairs."""
 
-_NOT_NEGATIVE = Interval(Real, 0.0, None, closed="left")
 
-
+@parameters
 class LDMClassifier(KernelModel, LinearBaseline):
     """Large margin distribution machine: an SVM that also asks for a large mean and a small variance of margins.
 
@@ -81,7 +86,7 @@ class LDMClassifier(KernelModel, LinearBaseline):
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -120,56 +125,18 @@ class LDMClassifier(KernelModel, LinearBaseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED,
-        "C": [POSITIVE],
-        "variance_weight": [_NOT_NEGATIVE],
-        "mean_weight": [_NOT_NEGATIVE],
-        "solver": [StrOptions({"auto", "dual", "sgd"})],
-        "kernel": [StrOptions(set(KERNELS)), callable, None],
-        "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
-        "degree": [_NOT_NEGATIVE],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "cache_size": [POSITIVE],
-        "tol": [POSITIVE],
-    }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        variance_weight: float = 1.0,
-        mean_weight: float = 1.0,
-        solver: str = "auto",
-        kernel: str | Callable[[Any, Any], Any] | None = None,
-        gamma: str | float = "scale",
-        degree: float = 3,
-        coef0: float = 0.0,
-        cache_size: float = 1000,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.C = C
-        self.variance_weight = variance_weight
-        self.mean_weight = mean_weight
-        self.solver = solver
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
+    C: kinds.Positive = field(default=1.0, kw_only=False)
+    variance_weight: kinds.NotNegative = 1.0
+    mean_weight: kinds.NotNegative = 1.0
+    solver: Literal["auto", "dual", "sgd"] = "auto"
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    cache_size: kinds.Positive = 1000
+    fit_intercept: bool = True
+    tol: kinds.Positive = 1e-4
+    max_iter: kinds.Count = 1000
 
     def _space(self, X: Matrix, weight: Floats) -> ColumnSpace:
         if self.kernel is None:

@@ -3,14 +3,12 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -23,11 +21,12 @@ from widemargin.extending import (
     Features,
     Floats,
     Matrix,
-    Seed,
     checked_rows,
     interrupted,
+    kinds,
     labels_of,
     limit_threads,
+    parameters,
     refuse_missing,
     refuse_one_class,
     refuse_overflow,
@@ -38,20 +37,7 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 
-__all__ = ["POSITIVE", "SHARED", "LinearBaseline", "LinearModel", "Task", "ended", "norms2"]
-
-POSITIVE = Interval(Real, 0.0, None, closed="neither")
-
-
-SHARED: dict[str, list[object]] = {
-    "fit_intercept": ["boolean"],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-    "on_interrupt": [StrOptions({"raise", "return"})],
-    "time_budget": [POSITIVE, None],
-    "n_jobs": [Integral, None],
-}
-"""Constraints of the parameters that all of them have."""
+__all__ = ["LinearBaseline", "LinearModel", "Task", "ended", "norms2"]
 
 
 @dataclass(frozen=True)
@@ -96,14 +82,14 @@ class LinearModel:
     facts: dict[str, float]
 
 
+@parameters
 class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the linear baselines: a subclass trains one class against the rest in `_fit_task`."""
 
-    fit_intercept: bool
-    random_state: Seed
-    on_interrupt: str
-    time_budget: float | None
-    n_jobs: int | None
+    random_state: kinds.Random = None
+    on_interrupt: kinds.OnInterrupt = "raise"
+    time_budget: kinds.Positive | None = None
+    n_jobs: int | None = None
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label k", "coef_": "float p d", "intercept_": "float p"}
 

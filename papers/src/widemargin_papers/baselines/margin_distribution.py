@@ -1,17 +1,16 @@
 """Margin distribution optimisation (Garg and Roth, ICML 2003): `MarginDistributionClassifier`."""
 
+from dataclasses import field
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin.extending import Column, Floats, Seed
+from widemargin.extending import Column, Floats, kinds, parameters
 from widemargin_papers.baselines.linear_classifier import (
-    POSITIVE,
-    SHARED,
     LinearBaseline,
     LinearModel,
     Task,
@@ -50,6 +49,7 @@ def projection_profile(margins: Column, k: int) -> float:
 _PULL = Interval(Real, 0.0, 500.0, closed="right")  # margins are at most 1 in size: larger exponentials overflow
 
 
+@parameters
 class MarginDistributionClassifier(LinearBaseline):
     """Linear classifier that minimises a sum over all margins, in which near rows count most, for a w of norm 1.
 
@@ -81,7 +81,7 @@ class MarginDistributionClassifier(LinearBaseline):
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     n_jobs : int, default=None
-        Threads of BLAS inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -110,35 +110,11 @@ class MarginDistributionClassifier(LinearBaseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED,
-        "alpha": [_PULL],
-        "beta": [_PULL, None],
-        "tol": [POSITIVE],
-    }
-
-    def __init__(
-        self,
-        alpha: float = 3.0,
-        beta: float | None = None,
-        *,
-        fit_intercept: bool = True,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.beta = beta
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
+    alpha: Annotated[float, _PULL] = field(default=3.0, kw_only=False)
+    beta: Annotated[float, _PULL] | None = field(default=None, kw_only=False)
+    fit_intercept: bool = True
+    tol: kinds.Positive = 1e-6
+    max_iter: kinds.Count = 1000
 
     def _fit_task(self, task: Task) -> LinearModel:
         problem = _Sphere(task, self.alpha, self.beta or self.alpha, float(self.fit_intercept))

@@ -1,17 +1,16 @@
 """Median-of-means training (Lecue, Lerasle and Mathieu 2020; Prasad et al. 2020): `MedianOfMeansClassifier`."""
 
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import field
+from numbers import Real
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
-from widemargin.extending import Floats, Seed
+from widemargin.extending import Floats, kinds, parameters
 from widemargin_papers.baselines.linear_classifier import (
-    POSITIVE,
-    SHARED,
     LinearBaseline,
     LinearModel,
     Task,
@@ -27,6 +26,7 @@ _LATE = 50.0
 """Steps after which the step size begins to fall."""
 
 
+@parameters
 class MedianOfMeansClassifier(LinearBaseline):
     """Linear classifier whose gradient steps look at medians of the means of small random blocks of rows.
 
@@ -65,7 +65,7 @@ class MedianOfMeansClassifier(LinearBaseline):
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     n_jobs : int, default=None
-        Threads of BLAS inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -93,41 +93,13 @@ class MedianOfMeansClassifier(LinearBaseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED,
-        "C": [POSITIVE],
-        "block_size": [Interval(Integral, 1, None, closed="left")],
-        "method": [StrOptions({"blocks", "gradient"})],
-        "central": [Interval(Real, 0.0, 1.0, closed="both")],
-        "start": [StrOptions({"clipped", "zero"})],
-    }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        block_size: int = 3,
-        method: str = "blocks",
-        central: float = 0.1,
-        start: str = "clipped",
-        fit_intercept: bool = True,
-        max_iter: int = 300,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.C = C
-        self.block_size = block_size
-        self.method = method
-        self.central = central
-        self.start = start
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
+    C: kinds.Positive = field(default=1.0, kw_only=False)
+    block_size: kinds.Count = 3
+    method: Literal["blocks", "gradient"] = "blocks"
+    central: Annotated[float, Interval(Real, 0.0, 1.0, closed="both")] = 0.1
+    start: Literal["clipped", "zero"] = "clipped"
+    fit_intercept: bool = True
+    max_iter: kinds.Count = 300
 
     def _fit_task(self, task: Task) -> LinearModel:
         lam = 1.0 / (self.C * float(task.weight.sum()))

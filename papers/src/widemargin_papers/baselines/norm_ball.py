@@ -1,14 +1,14 @@
 """Stochastic gradient descent in a norm ball (Zhang 2004) as an estimator: `NormBallSVC`."""
 
 from collections.abc import Mapping
-from numbers import Integral, Real
-from typing import ClassVar
+from dataclasses import field
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
@@ -16,9 +16,10 @@ from widemargin.extending import (
     Column,
     Features,
     Floats,
-    Seed,
     checked_rows,
+    kinds,
     limit_threads,
+    parameters,
     refuse_missing,
     refuse_one_class,
 )  # fmt: skip
@@ -33,6 +34,7 @@ __all__ = ["NormBallSVC"]
 _KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid")
 
 
+@parameters
 class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """SVM in its constrained form, by stochastic gradient descent: the paper's baseline beside Pegasos.
 
@@ -57,7 +59,7 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None, default=None
         Rows drawn.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -87,40 +89,15 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _stored_arrays: ClassVar[Mapping[str, str]] = {
         "classes_": "label 2", "support_vectors_": "float s d", "dual_coef_": "float 1 s",
     }  # fmt: skip
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "radius": [Interval(Real, 0.0, None, closed="left"), None],
-        "kernel": [StrOptions(set(_KERNELS))],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "average": ["boolean"],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        radius: float | None = None,
-        kernel: str = "rbf",
-        gamma: str | float = "scale",
-        average: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 10,
-        random_state: Seed = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.C = C
-        self.radius = radius
-        self.kernel = kernel
-        self.gamma = gamma
-        self.average = average
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    C: kinds.Positive = field(default=1.0, kw_only=False)
+    radius: kinds.NotNegative | None = None
+    kernel: Annotated[str, StrOptions(set(_KERNELS))] = "rbf"
+    gamma: kinds.Gamma = "scale"
+    average: bool = True
+    tol: kinds.Positive = 1e-3
+    max_iter: kinds.Count = 10
+    random_state: kinds.Random = None
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

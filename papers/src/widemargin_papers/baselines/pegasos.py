@@ -1,16 +1,14 @@
 """Pegasos for linear SVMs (Shalev-Shwartz, Singer, Srebro and Cotter 2011): `LinearPegasosClassifier`."""
 
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
-from widemargin.extending import Floats, Integers, Seed
+from widemargin.extending import Floats, Integers, kinds, parameters
 from widemargin.solvers.smooth.margin_sgd import SCALE, STEPS, TOTAL, WEIGHT
 from widemargin_papers.baselines.linear_classifier import (
-    POSITIVE,
-    SHARED,
     LinearBaseline,
     LinearModel,
     Task,
@@ -22,6 +20,7 @@ from widemargin_papers.solvers import linear_sgd_loops as loops
 __all__ = ["LinearPegasosClassifier"]
 
 
+@parameters
 class LinearPegasosClassifier(LinearBaseline):
     """Linear SVM by Pegasos, stochastic subgradient steps with and without projection.
 
@@ -52,7 +51,7 @@ class LinearPegasosClassifier(LinearBaseline):
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -84,38 +83,12 @@ class LinearPegasosClassifier(LinearBaseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SHARED,
-        "C": [POSITIVE],
-        "projection": ["boolean"],
-        "iterate": [StrOptions({"average", "last"})],
-        "tol": [POSITIVE, None],
-    }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        projection: bool = True,
-        iterate: str = "average",
-        fit_intercept: bool = True,
-        tol: float | None = None,
-        max_iter: int = 20,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.C = C
-        self.projection = projection
-        self.iterate = iterate
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
+    C: kinds.Positive = field(default=1.0, kw_only=False)
+    projection: bool = True
+    iterate: Literal["average", "last"] = "average"
+    fit_intercept: bool = True
+    tol: kinds.Positive | None = None
+    max_iter: kinds.Count = 20
 
     def _fit_task(self, task: Task) -> LinearModel:
         run = _Run(task, self.C, self.projection, float(self.fit_intercept))

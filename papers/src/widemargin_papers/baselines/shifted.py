@@ -2,23 +2,23 @@
 
 import dataclasses
 from collections.abc import Mapping
-from numbers import Integral, Real
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin import External, GoalThresholdClassifier
-from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Label, Table, checked_rows
+from widemargin.extending import BinaryGoalMixin, Column, Features, Floats, Table, checked_rows, kinds, parameters
 from widemargin.goals import Goal
 from widemargin_papers.baselines.zafar import ZafarClassifier
 
 __all__ = ["ShiftedSVC"]
 
 
+@parameters
 class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Unconstrained linear SVM whose bias is then shifted, exactly, to meet a goal on the training rows.
 
@@ -41,7 +41,7 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no threshold meets the goal: raise `InfeasibleGoalError`, or warn and keep the one of least violation.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -77,34 +77,13 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
     """
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "coef_": "float 1 d", "intercept_": "float 1"}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "goal": [Goal, str, None],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "pos_label": [Real, str, "boolean", None],
-        "baselines": [Mapping, None],
-        "on_infeasible": [StrOptions({"raise", "warn"})],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        goal: Goal | str | None = None,
-        *,
-        C: float = 1.0,
-        tol: float = 1e-6,
-        pos_label: Label | None = None,
-        baselines: Mapping[str, Any] | None = None,
-        on_infeasible: str = "raise",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.goal = goal
-        self.C = C
-        self.tol = tol
-        self.pos_label = pos_label
-        self.baselines = baselines
-        self.on_infeasible = on_infeasible
-        self.n_jobs = n_jobs
+    goal: Goal | str | None = field(default=None, kw_only=False)
+    C: kinds.Positive = 1.0
+    tol: kinds.Positive = 1e-6
+    pos_label: kinds.PosLabel = None
+    baselines: Mapping[str, Any] | None = None
+    on_infeasible: kinds.OnInfeasible = "raise"
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,18 +1,17 @@
 """SIMBA as an estimator: a linear SVM in sublinear time (Hazan, Koren and Srebro 2011), `SimbaClassifier`."""
 
-from numbers import Integral, Real
-from typing import ClassVar
+from dataclasses import field
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
-from widemargin.extending import Seed
-from widemargin_papers.baselines.linear_classifier import POSITIVE, SHARED, LinearBaseline, LinearModel, Task
+from widemargin.extending import kinds, parameters
+from widemargin_papers.baselines.linear_classifier import LinearBaseline, LinearModel, Task
 from widemargin_papers.solvers import simba
 
 __all__ = ["SimbaClassifier"]
 
 
+@parameters
 class SimbaClassifier(LinearBaseline):
     """Linear classifier whose training reads a row and a column a step, in place of all rows; without a bias.
 
@@ -33,7 +32,7 @@ class SimbaClassifier(LinearBaseline):
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     n_jobs : int, default=None
-        Threads of BLAS inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -67,31 +66,9 @@ class SimbaClassifier(LinearBaseline):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        **{name: rule for name, rule in SHARED.items() if name != "fit_intercept"},
-        "nu": [Interval(Real, 0.0, None, closed="left")],
-        "tol": [POSITIVE],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        nu: float = 0.1,
-        *,
-        tol: float = 0.05,
-        max_iter: int = 10_000,
-        random_state: Seed = None,
-        on_interrupt: str = "raise",
-        time_budget: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.nu = nu
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
-        self.time_budget = time_budget
-        self.n_jobs = n_jobs
+    nu: kinds.NotNegative = field(default=0.1, kw_only=False)
+    tol: kinds.Positive = 0.05
+    max_iter: kinds.Count = 10_000
 
     def _fit_task(self, task: Task) -> LinearModel:
         result = simba.solve(

@@ -1,14 +1,14 @@
 """Zafar's covariance constraints (Goh et al. 2016, equation 8 and Appendix D): `ZafarClassifier`."""
 
 from collections.abc import Mapping
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from widemargin.exceptions import DataError, MarginConvergenceWarning
@@ -17,11 +17,12 @@ from widemargin.extending import (
     Column,
     Features,
     Floats,
-    Label,
     Matrix,
     Table,
     checked_rows,
+    kinds,
     limit_threads,
+    parameters,
     warn,
 )
 from widemargin.goals import Population
@@ -41,6 +42,7 @@ BIAS_COLUMN = 100.0
 """Value of the constant column that carries the bias beside the two constraint rows, which have none."""
 
 
+@parameters
 class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """SVM whose mean score differs by at most `c` between two populations: the paper's baseline for fairness.
 
@@ -71,7 +73,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
     pos_label : label, default=None
         The class whose scores are positive in `covariance_`; None means `classes_[1]`.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -112,46 +114,17 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
     """
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "coef_": "float 1 d", "intercept_": "float 1"}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "first": [Population, None],
-        "second": [Population, None],
-        "c": [Interval(Real, 0.0, None, closed="left")],
-        "form": [StrOptions({"hinge", "ramp"})],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS))],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_steps": [Interval(Integral, 1, None, closed="left")],
-        "pos_label": [Real, str, "boolean", None],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        first: Population | None = None,
-        second: Population | None = None,
-        *,
-        c: float = 0.0,
-        form: str = "hinge",
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_steps: int = 5,
-        pos_label: Label | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.first = first
-        self.second = second
-        self.c = c
-        self.form = form
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_steps = max_steps
-        self.pos_label = pos_label
-        self.n_jobs = n_jobs
+    first: Population | None = field(default=None, kw_only=False)
+    second: Population | None = field(default=None, kw_only=False)
+    c: kinds.NotNegative = 0.0
+    form: Literal["hinge", "ramp"] = "hinge"
+    C: kinds.Positive = 1.0
+    fit_intercept: bool = True
+    solver: Annotated[str, StrOptions(set(SOLVERS))] = "auto"
+    tol: kinds.Positive = 1e-6
+    max_steps: kinds.Count = 5
+    pos_label: kinds.PosLabel = None
+    n_jobs: int | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,7 +23,7 @@ _TARGET_WORDS = (
 )
 # What people are protected by, those that requirements are most often about first, and the words of column names that
 # speak of it, in common languages of data sets; a star stands for any letters.
-_PROTECTED = {
+PROTECTED = {
     "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women",
     "race": "race* racial* ethnic* *ethnicity *black* african* caucasian* hisp* latino* latina* raza raça rasse",
     "age": "age ages agegroup agecat ageband agerange edad idade leeftijd età âge birth* born dob yob",
@@ -50,9 +50,9 @@ _BAD_TARGETS = {
     "default", "defaulted", "churn", "churned", "fraud", "recid", "recidivism", "bad", "risk", "delinquent", "late",
     "disease", "death", "died", "dropout", "rejected", "denied",
 }  # fmt: skip
-_GOOD_VALUES = {"good", "approved", "accepted", "hired", "admitted", "granted", "paid", "passed", "survived"}
+GOOD_VALUES = {"good", "approved", "accepted", "hired", "admitted", "granted", "paid", "passed", "survived"}
 _BAD_VALUES = {"bad", "denied", "rejected", "declined", "default", "fraud", "failed", "late", "charged off"}
-_AFFIRMATIVE = {"1", "true", "yes", "y", "ja", "si", "sí", "oui"}
+AFFIRMATIVE = {"1", "true", "yes", "y", "ja", "si", "sí", "oui"}
 _EARLIER_WORDS = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
 }  # fmt: skip
@@ -153,14 +153,14 @@ def guess_roles(
     reasons = {name: _reason_to_ignore(name, table[name], labels) for name in rest}
     ignore = {name: reason for name, reason in reasons.items() if reason is not None}
     used = [name for name in rest if name not in ignore]
-    kinds = {name: kind for name in used if (kind := _matching(_PROTECTED, name)) is not None}
+    kinds = {name: kind for name in used if (kind := matching_kind(PROTECTED, name)) is not None}
     alike = {}
     for name in used:
         kind, reason = (None, "") if name in kinds else _looks_protected(name, table[name])
         question = f"{name!r} {reason}. Is it a protected attribute?"
         if kind is not None and (ask is None or ask(question, ("yes", "no")) == "yes"):
             kinds[name], alike[name] = kind, reason
-    order = [*_PROTECTED]
+    order = [*PROTECTED]
     protected = {name: kinds[name] for name in sorted(kinds, key=lambda name: order.index(kinds[name]))}
     positive, why_positive = _positive(target, labels, bool(protected), favourable, ask)
     features = tuple(name for name in used if name not in protected)
@@ -180,7 +180,7 @@ def _words_of(name: str) -> set[str]:
     return {word for word in re.split(r"[\W_]+", spaced.casefold()) if word}
 
 
-def _matching(patterns: Mapping[str, str], name: str) -> str | None:
+def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
     """The first kind of which a column's name speaks; None where it speaks of none."""
     words = _words_of(name)
     for kind, of_kind in patterns.items():
@@ -191,7 +191,7 @@ def _matching(patterns: Mapping[str, str], name: str) -> str | None:
 
 def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
     """What a column may be about that its name does not say plainly, and why it looks like that."""
-    kind = _matching(_ALIKE, name)
+    kind = matching_kind(_ALIKE, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
     texts = {str(value).strip().casefold() for value in _values(column, 12) or []}
@@ -215,9 +215,9 @@ def _positive(
         return by_text[favourable], "the outcome that people want, named by --favourable"
     if not is_about_people:
         return by_text[rarer], "the rarer of its two values"
-    good = [text for text in by_text if text.casefold() in _GOOD_VALUES]
+    good = [text for text in by_text if text.casefold() in GOOD_VALUES]
     bad = [text for text in by_text if text.casefold() in _BAD_VALUES]
-    named = [text for text in by_text if text.casefold() in _AFFIRMATIVE]
+    named = [text for text in by_text if text.casefold() in AFFIRMATIVE]
     if len(good) == 1 or len(bad) == 1:
         (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
     elif _words_of(target) & _BAD_TARGETS:
@@ -253,7 +253,7 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
     """The column with two values whose name is the likeliest, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
     is_other = {
-        name: _matching(_PROTECTED, name) is not None or _words_of(name) & _EARLIER_WORDS for name in two_valued
+        name: matching_kind(PROTECTED, name) is not None or _words_of(name) & _EARLIER_WORDS for name in two_valued
     }
     candidates = [name for name in two_valued if not is_other[name]]
     for words in _TARGET_WORDS:

@@ -10,6 +10,7 @@ from widemargin.cli.console import Deadline, Progress, groups_and_report, say
 from widemargin.cli.goals_file.keys import table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
+from widemargin.cli.parser import OF_STANDARDS, refuse_options
 from widemargin.cli.reports import audit_document, audit_suite, junit_xml, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import Block, TableBlocks
@@ -21,6 +22,14 @@ from widemargin.exceptions import DataError, TableWarning, WidemarginError
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure and print; the exit code and the content for --json."""
+    if options.standard is not None:
+        # Not needed, and slow to import, where a goal is measured.
+        from widemargin.cli.standards import run_standard
+
+        return run_standard(options)
+    refuse_options(options, OF_STANDARDS, "belong to audits with --standard")
+    if options.goals is None:
+        raise DataError("no goals file was named. Name one, or ask for --standard and name a table")
     goals = goals_of(options)
     deadline = Deadline(options.time_budget, NO_VERDICT)
     with Progress() as progress:

@@ -31,7 +31,7 @@ from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import Source, external_data, make_source
 from widemargin.goals.binding.tables import column_of
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.binding.tied_goal import TiedGoal, TiedSource
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.linalg.equal_rows import canonical_rows
@@ -158,9 +158,9 @@ def blocked_problem(
     prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
     # rows, stored numbers, and the rows of each cell
     n_rows, n_stored, *cell_count = prepared.sum(_sizes).tolist()
-    nothing = tuple(np.zeros(0, np.int32) for _ in tied.cell)
-    empty = replace(tied, cell=nothing, row_weight=(None,) * len(nothing))
-    head = build_problem(empty, [np.zeros((0, d))] * len(nothing), lam, fit_intercept=fit_intercept, merge=False)
+    nothing = TiedSource(None, np.zeros(0, np.int32), None, 0)
+    empty = replace(tied, sources=(nothing,))
+    head = build_problem(empty, [np.zeros((0, d))], lam, fit_intercept=fit_intercept)
     rows = BlockedRows(prepared, n_rows, d, n_stored, centre)
     return head.over(rows, np.array(cell_count, np.int64))
 
@@ -288,12 +288,12 @@ def _problem_of(
     labels, counts, whole, lam, fit_intercept, centre, scratch = task
     data = as_rows(loaded)
     source = _source(data, labels)
-    of_kind = whole.cell[counts.names.index(source.name)]
+    of_kind = whole.sources[counts.names.index(source.name)].cell
     cell = counts.parts[source.name].numbers(source, of_kind)
     if scratch is not None and not Path(scratch).is_dir():
         raise MissingDataError(f"scratch: there is no folder {scratch} where a worker runs. Make it there.")
     X = _matrix(data)
-    tied = replace(whole, cell=(cell,), row_weight=(source.weight,))
+    tied = replace(whole, sources=(TiedSource(source.name, cell, source.weight, source.n_rows),))
     problem = build_problem(tied, [X], lam, fit_intercept=fit_intercept)
     parts = [(block.X, block.row_of) for block in problem.rows.blocks]  # type: ignore[union-attr]
     weight, cell = problem.weight, problem.cell

@@ -125,7 +125,7 @@ class ValidationRows:
 
     def strata(self, n_splits: int) -> Ints:
         """What the folds are stratified by."""
-        return label_and_cell(self.rows.labels, self.tied.cell[0], n_splits)
+        return label_and_cell(self.rows.labels, self.tied.sources[0].cell, n_splits)
 
 
 def validate(
@@ -200,7 +200,7 @@ def fold_measures(
     budget : Budget
     """
     tied, matrices = training
-    n, weight = tied.n_rows[0], tied.row_weight[0]
+    n, weight = tied.sources[0].n_rows, tied.sources[0].weight
     total, options = float(n if weight is None else weight.sum()), plain._options
     space = plain._space(matrices[0], weight, n_sources=len(matrices))
     flat = build_problem(tied, space.features(matrices), 1.0, fit_intercept=options.fit_intercept)
@@ -212,7 +212,9 @@ def fold_measures(
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
             # Nothing is taken over from another setting: a model of a weaker regulariser would hide what this one does.
-            best = search(problem, convex, measures, plan, hard=hard, budget=budget).restarted(budget).best
+            pool = search(problem, convex, measures, plan, hard=hard, budget=budget)
+            pool.restart(budget)
+            best = pool.best
         if budget.exhausted:
             return
         scores = plain._scores_at(space, held.matrices, best.w, best.b)

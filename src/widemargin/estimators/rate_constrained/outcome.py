@@ -29,7 +29,7 @@ def certificate_text(trained: Trained) -> str:
         point = "the model is that step's solution"
     step = "the last convex step"
     if isinstance(trained.problem.rows, BlockedRows):  # which bounds it had would take another pass over the rows
-        step += " (its bounds may have been moved)" if trained.search.n_rounds else ""
+        step += " (its bounds may have been moved)" if trained.pool.n_rounds else ""
     else:
         w, b = solution.w, solution.b
         asked = trained.problem.ramp_values(w, trained.problem.scores(w, b))[1]
@@ -68,20 +68,20 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
     # recall of .72 on 1000 rows of 30 columns was foretold as .64 (with all of it .68) and was .60 on new rows.
     width, bend_left = 0.5, 0.5
     near = [(np.abs(z + 0.5) <= width / 2.0, np.abs(z - 0.5) <= width / 2.0) for z in scores]
-    weights = [np.ones(len(z)) if s is None else s for z, s in zip(scores, tied.row_weight, strict=True)]
+    weights = [np.ones(len(part.cell)) if part.weight is None else part.weight for part in tied.sources]
     bend = [
-        s * (A[cell] * low + B[cell] * high) * bend_left / width
-        for s, cell, (low, high) in zip(weights, tied.cell, near, strict=True)
+        s * (A[part.cell] * low + B[part.cell] * high) * bend_left / width
+        for s, part, (low, high) in zip(weights, tied.sources, near, strict=True)
     ]
     if not any(c.any() for c in bend):  # no row is near a kink, so a Newton step knows nothing of the intercept
         return list(scores)
     system = np.diag(np.full(d, problem.lam * problem.objective_scale))
     system[-1, -1] = 1e-12 * system[0, 0]  # the intercept is not regularised
     pulls = []
-    for X, c, s, z, cell in zip(rows.matrices, bend, weights, scores, tied.cell, strict=True):
+    for X, c, s, z, part in zip(rows.matrices, bend, weights, scores, tied.sources, strict=True):
         some = np.flatnonzero(c)
         system += _with_ones(X, some).T @ (c[some, None] * _with_ones(X, some))
-        pulls.append(s * (A[cell] - B[cell]) * (np.abs(z) < 0.5))
+        pulls.append(s * (A[part.cell] - B[part.cell]) * (np.abs(z) < 0.5))
     system[-1, -1] += system[0, 0] * 1e-9
     factor = scipy.linalg.cho_factor(system)
     moved = []
@@ -119,7 +119,7 @@ def generalization(
     rows = trained.problem.rows
     if tied.n_constraints == 0:
         return None, ()
-    if not covered or isinstance(rows, BlockedRows) or any(weight is not None for weight in tied.row_weight):
+    if not covered or isinstance(rows, BlockedRows) or tied.weighted:
         cause = "the bias was searched, or rows are weighted, or features fitted"
         text = f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)"
         return None, (text,)

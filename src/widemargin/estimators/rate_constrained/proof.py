@@ -137,7 +137,7 @@ def train_validated(
     level = 1.0 - (1.0 - confidence) / len(shares)
     proofs = margins(proving, level)
     sizes = np.array([proof.size for proof in proofs])
-    ratio = np.sqrt(sum(tied.n_rows) / sum(proving.n_rows))
+    ratio = np.sqrt(tied.n_rows / proving.n_rows)
     expected = ratio * np.array([proof.size for proof in margins(tied, level)])
     family: list[tuple[Trained, list[Floats], TriedThreshold]] = []
     for share in shares:
@@ -156,7 +156,7 @@ def train_validated(
             searched = f"threshold of each of the {len(shares)} models trained"
             text = guarantee_text(proving, proofs, confidence, searched=searched)
     else:  # the candidate that fewest rows would prove, else the one of smallest violation
-        group: list[Ints] = [np.zeros(n, np.int64) for n in proving.n_rows]
+        group: list[Ints] = [np.zeros(source.n_rows, np.int64) for source in proving.sources]
         rule = partial(best_rule, natural=0.0, margins=sizes, randomize=False)
         needed = [rows_that_would_do(partial(rule, proving, scores, group, 1)) for _, scores, _ in family]
         order = [(np.inf if n is None else n, item[2].violation) for n, item in zip(needed, family, strict=True)]
@@ -172,5 +172,5 @@ def train_validated(
     moved = replace(best, b=best.b + choice.threshold, shifted=best.shifted or choice.threshold != 0.0, how="")
     if model.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT):
         status = model.status
-    model = replace(model, search=replace(model.search, best=moved), status=status)
+    model = replace(model, best=moved, status=status)
     return Validated(model, bool(proved), text, refusal)

@@ -196,8 +196,8 @@ class GoalReduction(ThresholdedModel):
         self._set_classes(y)
         self._set_groups(rows)
         tied = self._tie(rows)
-        mass = [np.ones(len(c)) if w is None else w for c, w in zip(tied.cell, tied.row_weight, strict=True)]
-        matrices = [rows.X, *(row_wise(external_rows(rows.external, name)) for name in tied.sources[1:])]
+        mass = [np.ones(len(part.cell)) if part.weight is None else part.weight for part in tied.sources]
+        matrices = [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:])]
         fold, n_folds = self._folds(tied, y)
         learner = CostLearner(self.estimator, self.classes_, self._direction())
         fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
@@ -218,8 +218,8 @@ class GoalReduction(ThresholdedModel):
     def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
         """The part of each row of each source that holds it out."""
         rng = check_random_state(self.random_state)
-        splits = make_splits(self.cv, y, rng, partial(label_and_cell, y, tied.cell[0]))
-        beside = [rng.permutation(len(part)) % len(splits) for part in tied.cell[1:]]
+        splits = make_splits(self.cv, y, rng, partial(label_and_cell, y, tied.sources[0].cell))
+        beside = [rng.permutation(len(part.cell)) % len(splits) for part in tied.sources[1:]]
         return [fold_of_rows(splits, len(y)), *beside], len(splits)
 
     def _adopt_average(self, visits: Visits, best: Placed) -> None:

@@ -121,7 +121,7 @@ class Visits:
 
     def run(self, budget: Budget) -> Placed:
         """Visit models as long as prices change and time is left; the best average."""
-        nobody = [np.zeros(len(cell)) for cell in self.tied.cell]
+        nobody = [np.zeros(len(part.cell)) for part in self.tied.sources]
         *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
         prices, highest = np.zeros(len(gamma)), self.options.price
         visited: list[Floats] = []
@@ -159,8 +159,7 @@ class Visits:
     def _visit(self, change: Floats) -> None:
         """Fit the learner to the costs by cell, and take its model in."""
         cost = [
-            change[cell] if weight is None else weight * change[cell]
-            for cell, weight in zip(self.tied.cell, self.tied.row_weight, strict=True)
+            change[part.cell] if part.weight is None else part.weight * change[part.cell] for part in self.tied.sources
         ]
         scores = self.fitter.scores(cost)
         self.cost.append(cost)

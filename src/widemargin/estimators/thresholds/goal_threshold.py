@@ -70,7 +70,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     random_state : int, RandomState or None, default=None
         Of the split or the folds, and the default of `predict_randomized`.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         With `randomize=True`: thresholds of each group (one row without `per_population`) and their probabilities.
     optimality_gap_ : float
         At most so far is the objective from the best that such thresholds reach on the validation rows. 0, up to
-        rounding, but where a search over more than two populations is cut short; NaN where the goal is not met.
+        rounding, but where a search over several populations is cut short; NaN where the goal is not met.
     classes_ : ndarray of shape (2,)
     positive_class_ : label
     goal_ : Goal
@@ -122,8 +122,8 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     **How the optimum is found.** One threshold: all are tried. Mixtures: a linear programme by column generation, whose
     vertices draw from at most one threshold more in all than there are binding constraints: two in one population where
-    one binds. One threshold for each population: the prices of the linear programme rule out most thresholds, and the
-    rest is searched exhaustively (two populations) or by branch and bound (more), to a stated gap.
+    one binds. One threshold for each population: branch and bound over thresholds and over common levels of the
+    rates that are compared, with prices of what looks at several populations at once; exact, or to a stated gap.
 
     Nothing is claimed about the objective on new rows. There is no `predict_proba`: the inner one knows nothing of the
     threshold.
@@ -242,7 +242,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             reached = partial(reach, groups) if groups else None
             proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
             sizes = np.array([proof.size for proof in proofs])
-        external = [row_wise(external_rows(rows.external, name)) for name in tied.sources[1:]]
+        external = [row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:]]
         scores = [direction * z for z in (own_scores, *(raw_scores(self.estimator_, X) for X in external))]
         group = self._group_numbers(rows, tied)
         natural = 0.0 if hasattr(self.estimator_, "decision_function") else 0.5  # where the scorer changes its mind

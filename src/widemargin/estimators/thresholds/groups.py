@@ -19,7 +19,7 @@ from widemargin.goals.binding.membership import evaluate, members
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_of
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.predicates import And, Compare, IsIn, Predicate, col
+from widemargin.goals.language.predicates import And, Compare, OfColumn, Predicate, col
 
 
 def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int, most: int = 1000) -> tuple[Population, ...]:
@@ -141,11 +141,10 @@ class _KnownTable:
         self._table = table
         self._words: dict[str | int, set[str]] = {}
         for group in groups:
-            for leaf in () if group.where is None else group.where.leaves():
-                if isinstance(leaf, Compare | IsIn):
-                    named = (leaf.value,) if isinstance(leaf, Compare) else leaf.values
+            for leaf in group.leaves:
+                if isinstance(leaf, OfColumn):
                     words = self._words.setdefault(leaf.column, set())
-                    words.update(value for value in named if isinstance(value, str))
+                    words.update(value for value in leaf.constants if isinstance(value, str))
 
     @property
     def n_rows(self) -> int:

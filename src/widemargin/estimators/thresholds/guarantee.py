@@ -95,7 +95,7 @@ def margins(
     CapabilityError
         If rows are weighted, or a constraint is about numbers of rows and not about shares.
     """
-    if any(weight is not None for weight in tied.row_weight):
+    if tied.weighted:
         raise CapabilityError(
             "a confidence can be claimed for unweighted rows only, and these have sample weights. Leave them out, "
             "or set confidence=None to go by the estimates."
@@ -242,7 +242,7 @@ def refusal_text(
             sure = f" (to be sure it must pass the bound by {need:.2g}: {proof.method}, {proof.n_rows} rows{more})"
         if slack < need - 1e-9:
             lines.append(f"{name}{item.constraint.text} reaches {value:.4g}, short by {need - slack:.2g}{sure}")
-    rows = sum(tied.n_rows)
+    rows = tied.n_rows
     head = (
         f"{refused} meets the goal on the {rows} validation rows ({tried})"
         if proofs is None

@@ -84,8 +84,8 @@ def sweep_problem(
     coef : CellCoefficients
     gamma : ndarray
     """
-    z, cell = np.concatenate(scores), np.concatenate(tied.cell)
-    weights = [np.ones(len(z_s)) if w is None else w for z_s, w in zip(scores, tied.row_weight, strict=True)]
+    z, cell = np.concatenate(scores), np.concatenate([part.cell for part in tied.sources])
+    weights = [np.ones(len(part.cell)) if part.weight is None else part.weight for part in tied.sources]
     weight = np.concatenate(weights)
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
@@ -93,7 +93,9 @@ def sweep_problem(
     # The scaled coefficients and bounds, and a constraint more for each denominator: it is not zero, which is a
     # billionth of its largest value. What is undefined misses by 1, and so is the nearest one last.
     least, miss = 1e-9, 1.0
-    smallest = min((float(w[w > 0.0].min(initial=np.inf)) for w in tied.row_weight if w is not None), default=1.0)
+    smallest = min(
+        (float(w[w > 0.0].min(initial=np.inf)) for part in tied.sources if (w := part.weight) is not None), default=1.0
+    )
     coef, k = tied.coefficients, len(tied.cell_weight)
     gamma = (tied.bound - margins) / tied.scale
     cells = [np.repeat(np.arange(k), np.diff(coef.indptr))]
@@ -253,4 +255,4 @@ def rows_that_would_do(find: "partial[Rule]", bisections: int = 7) -> int | None
     for _ in range(bisections):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if meets(middle) else (low, middle)
-    return None if low == 0.0 else int(np.ceil(sum(tied.n_rows) / low**2))
+    return None if low == 0.0 else int(np.ceil(tied.n_rows / low**2))

@@ -99,8 +99,9 @@ class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, Bas
     def _group_numbers(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
         """The group of each row of each source."""
         numbers = [group_numbers(self.groups_, rows.X, rows.populations, rows.n_rows)]
-        for name in tied.sources[1:]:
-            X, populations = external_rows(rows.external, name), external_data(str(name), rows.external).populations
+        for part in tied.sources[1:]:
+            X = external_rows(rows.external, part.name)
+            populations = external_data(str(part.name), rows.external).populations
             numbers.append(group_numbers(self.groups_, X, populations, length_of(X)))
         groups = self.groups_ or ()
         empty = [g.reference for i, g in enumerate(groups) if not (numbers[0] == i).any()]

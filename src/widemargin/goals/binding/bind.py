@@ -18,7 +18,7 @@ from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, When
-from widemargin.goals.language.populations import EVERYONE, Population
+from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 
@@ -116,15 +116,11 @@ def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
     """Every source that a goal uses, the main rows (None) among them, and the baselines it asks there."""
     names_by_source: dict[str | None, dict[str, None]] = {None: {}}
     for entry in (goal.objective, *goal.constraints):
-        if isinstance(entry, Bundle):
-            looked_at: list[tuple[Population, str | None]] = [
-                (EVERYONE if entry.population is None else entry.population, None)
-            ]
-        else:
-            looked_at = [(rate.population, rate.baseline) for rate in entry.rates]
-        for population, baseline in looked_at:
-            names = names_by_source.setdefault(population.source, {})
-            names.update(dict.fromkeys(population.baselines if baseline is None else (*population.baselines, baseline)))
+        for population in entry.populations:
+            names_by_source.setdefault(population.source, {}).update(dict.fromkeys(population.baselines))
+        for rate in () if isinstance(entry, Bundle) else entry.rates:
+            if rate.baseline is not None:
+                names_by_source[rate.population.source][rate.baseline] = None
     return {name: tuple(names) for name, names in names_by_source.items()}
 
 
@@ -138,7 +134,7 @@ def _expanded(goal: Goal, by_name: Mapping[str | None, Source]) -> list[tuple[Co
         if isinstance(entry, Constraint):
             constraints.append((entry, None))
             continue
-        population = EVERYONE if entry.population is None else entry.population
+        population = entry.within
         source = by_name.get(population.source)
         if source is None:
             raise DataError(entry.text + _not_given(population.source, by_name))
@@ -241,7 +237,7 @@ def _sift(
                 populations.add((rows_of, rate.definition.over or When()))
                 n_missing = max(n_missing, table.space.parts[source].unknown[rows_of])
             n_rows, weight = int(table.rows[smallest]), float(table.total[smallest])
-            cleared, number = constraint.cleared(), len(populations)
+            cleared, number = constraint.cleared, len(populations)
             enough.append(TiedConstraint(constraint, cleared, n_rows, weight, n_missing, number, bundle))
         elif constraint.on_small == "drop":
             dropped.append(Dropped(constraint.label or constraint.text, constraint.text, *too_few))

@@ -97,6 +97,30 @@ def dropped_texts(dropped: Sequence[Dropped]) -> list[str]:
     ]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class TiedSource:
+    """The entries of one source of a tied goal: its rows, or groups of alike ones.
+
+    Attributes
+    ----------
+    name : str or None
+        None stands for the training or audited rows.
+    cell : ndarray of int32, shape (n_s,)
+        Cell of each entry, numbered through all sources.
+    weight : ndarray of shape (n_s,) or None
+        None: all ones.
+    n_rows : int
+    repeats : Repeats or None
+        Where the entries are counted rows: how many each stands for.
+    """
+
+    name: str | None
+    cell: Cells
+    weight: Floats | None
+    n_rows: int
+    repeats: Repeats | None = None
+
+
 MISSING_DENOMINATOR = 0.05
 """Excess, in rates, that an empty denominator counts as: far above what a search takes for met, so that it is repaired,
 and small beside what a model may miss other bounds by."""
@@ -147,16 +171,8 @@ class TiedGoal:
     constraints : tuple of TiedConstraint
         Bundles expanded, tiny populations dropped.
     dropped : tuple of Dropped
-    sources : tuple of str or None
-        None stands for the training or audited rows.
-    cell : tuple of ndarray of int32, shape (n_s,)
-        Cell of each row, numbered through all sources.
-    row_weight : tuple of ndarray of shape (n_s,) or None
-        None: all ones.
-    repeats : tuple of Repeats or None
-        Where the entries of a source are counted rows: how many each stands for.
-    n_rows : tuple of int
-        Rows of each source.
+    sources : tuple of TiedSource
+        The training or audited rows first.
     cell_weight, cell_count : ndarray of shape (k,)
     coefficients : CellCoefficients
     bound : ndarray of shape (m,)
@@ -177,9 +193,7 @@ class TiedGoal:
     goal: Goal
     constraints: tuple[TiedConstraint, ...]
     dropped: tuple[Dropped, ...]
-    sources: tuple[str | None, ...]
-    cell: tuple[Cells, ...]
-    row_weight: tuple[Floats | None, ...]
+    sources: tuple[TiedSource, ...]
     cell_weight: Floats
     cell_count: npt.NDArray[np.int32]
     coefficients: CellCoefficients
@@ -188,8 +202,6 @@ class TiedGoal:
     scale: Floats
     table: RateTable
     space: CellSpace
-    repeats: tuple[Repeats | None, ...]
-    n_rows: tuple[int, ...]
     has_objective: bool
     defined: "DefinedRatios"
 
@@ -197,6 +209,16 @@ class TiedGoal:
     def n_constraints(self) -> int:
         """m."""
         return len(self.constraints)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all sources."""
+        return sum(source.n_rows for source in self.sources)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights that differ from 1."""
+        return any(source.weight is not None for source in self.sources)
 
     def positive_mass(self, positive: Predictions) -> Floats:
         """Weight predicted positive in each cell.
@@ -215,28 +237,27 @@ class TiedGoal:
         DataError
             If an array is missing or has another length.
         """
-        if len(positive) != len(self.cell):
-            raise DataError(f"{len(positive)} arrays of predictions for the {len(self.cell)} sources {self.sources}.")
+        if len(positive) != len(self.sources):
+            names = tuple(source.name for source in self.sources)
+            raise DataError(f"{len(positive)} arrays of predictions for the {len(names)} sources {names}.")
         mass = np.zeros(len(self.cell_weight))
-        parts = zip(self.sources, self.cell, self.row_weight, self.repeats, positive, strict=True)
-        for name, cell, weight, repeats, share in parts:
-            if share.shape != cell.shape:
-                raise DataError(
-                    f"{self.space.parts[name].title}: {len(cell)} rows and predictions of shape {share.shape}."
-                )
-            positive_weight = share if weight is None else weight * share
-            if repeats is not None:
-                positive_weight = repeats.count * positive_weight
-            mass += np.bincount(cell, positive_weight, len(mass))
+        for source, share in zip(self.sources, positive, strict=True):
+            if share.shape != source.cell.shape:
+                title = self.space.parts[source.name].title
+                raise DataError(f"{title}: {len(source.cell)} rows and predictions of shape {share.shape}.")
+            positive_weight = share if source.weight is None else source.weight * share
+            if source.repeats is not None:
+                positive_weight = source.repeats.count * positive_weight
+            mass += np.bincount(source.cell, positive_weight, len(mass))
         return np.minimum(mass, self.cell_weight)  # rounding of a sum of probabilities must not make a negative rest
 
     def measure(self, positive_mass: Floats) -> Measured:
         """Objective and constraints of predictions, in the user's units (see `Measured`)."""
         values = self.table.values(positive_mass)
-        rows = [constraint_standing(item.constraint, item.cleared, self.table, values) for item in self.constraints]
+        rows = [constraint_standing(item.constraint, self.table, values) for item in self.constraints]
         columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T.copy()
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
-        return Measured(objective, *columns)
+        return Measured(positive_mass, objective, *columns)
 
     def user_multipliers(self, linear: Floats, positive_mass: Floats) -> Floats:
         """Multipliers in the user's units: objective per unit of each constraint's own bound.
@@ -292,21 +313,26 @@ def assemble(
             scale[j] = max(at_best, 0.05 * largest)
         elif any(rate.definition.is_count for rate in item.form.rates):
             scale[j] = spread[j] or 1.0
+    tied_sources = []
+    for source in sources:
+        cell, start = space.parts[source.name].cell, space.start[source.name]
+        n_rows = source.n_rows if source.repeats is None else int(source.repeats.count.sum())
+        # Cells are numbered on through all sources; those of the first are taken as they are, for they may be many.
+        numbered = cell + np.int32(start) if start else cell
+        tied_sources.append(TiedSource(source.name, numbered, source.weight, n_rows, source.repeats))
     return TiedGoal(
-        goal, constraints, dropped, space.names,
-        # Cells are numbered on through all sources.
-        tuple(part.cell + np.int32(start) if (start := space.start[name]) else part.cell
-              for name, part in space.parts.items()),
-        tuple(source.weight for source in sources), space.weight, space.count,
+        goal, constraints, dropped, tuple(tied_sources), space.weight, space.count,
         coefficients, sign * np.array([item.bound for item in cleared]) - shared, constant,
-        scale, table, space, tuple(source.repeats for source in sources),
-        tuple(source.n_rows if source.repeats is None else int(source.repeats.count.sum()) for source in sources),
-        bool(objective.terms), _defined(cleared if for_training else (), coefficients, table, sources),
+        scale, table, space, bool(objective.terms),
+        _defined(cleared if for_training else (), coefficients, table, tied_sources),
     )  # fmt: skip
 
 
 def _defined(
-    cleared: Sequence[ClearedConstraint], coefficients: CellCoefficients, table: RateTable, sources: Sequence[Source]
+    cleared: Sequence[ClearedConstraint],
+    coefficients: CellCoefficients,
+    table: RateTable,
+    sources: Sequence[TiedSource],
 ) -> DefinedRatios:
     """A bound for each denominator that some predictions make zero, beside the coefficients of the constraints."""
     # Constraints may share a denominator: in a bundle one rate stands below many others.
@@ -322,10 +348,10 @@ def _defined(
         return DefinedRatios((), coefficients, np.zeros(0), np.zeros(0))
     space, forms = table.space, list(owner)
     lightest = np.full(space.n_cells, np.inf)
-    for source, part in zip(sources, space.parts.values(), strict=True):
-        weight = np.ones(part.cell.shape[0]) if source.weight is None else source.weight
+    for source in sources:
+        weight = np.ones(len(source.cell)) if source.weight is None else source.weight
         some = np.flatnonzero(weight > 0.0)
-        np.minimum.at(lightest, part.cell[some] + space.start[source.name], weight[some])
+        np.minimum.at(lightest, source.cell[some], weight[some])
     (starts, number, value), shared, spread = _entries(table, -np.ones(len(forms)), table.factors(forms))
     one_row = np.full(len(forms), np.inf)
     np.minimum.at(one_row, number, np.abs(value) * np.repeat(lightest, np.diff(starts)))

@@ -128,6 +128,16 @@ class Bundle(Ruled):
         return BUNDLE_KINDS[self.kind]
 
     @property
+    def within(self) -> Population:
+        """The rows among which the rates are measured."""
+        return EVERYONE if self.population is None else self.population
+
+    @property
+    def populations(self) -> tuple[Population, ...]:
+        """The rows among which the rates are measured; those of each value are known with the data."""
+        return (self.within,)
+
+    @property
     def level(self) -> float:
         """The `ratio` or `difference`."""
         return self.ratio if self.ratio is not None else self.difference or 0.0
@@ -194,7 +204,7 @@ class Bundle(Ruled):
 
     def _group(self, value: Literal) -> Population:
         """The rows with a value, called like `race == 'Asian'`, because a text puts this name into double quotes."""
-        within = EVERYONE if self.population is None else self.population
+        within = self.within
         group = within & Compare(self.column, "==", value)
         column = column_text(self.column)
         if isinstance(self.column, str) and column != self.column:

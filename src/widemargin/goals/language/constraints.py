@@ -162,6 +162,11 @@ class Ruled(Keyed):
         """What it asks for, as it stands in a text."""
 
     @property
+    @abstractmethod
+    def populations(self) -> tuple[Population, ...]:
+        """Those that it names, in order of first appearance."""
+
+    @property
     def on_small(self) -> str:
         """ "error" or "drop"; where nothing was said, "error"."""
         return self.small or "error"
@@ -261,6 +266,8 @@ class Constraint(Ruled):
         Every rate of either side, in order of first appearance.
     difference : Linear
         `lhs - rhs`.
+    cleared : ClearedConstraint
+        The same without ratios, which is what classifiers are trained to.
 
     Raises
     ------
@@ -277,6 +284,7 @@ class Constraint(Ruled):
     small: str | None = None
     rates: tuple[Rate, ...] = field(init=False)
     difference: Linear = field(init=False)
+    cleared: ClearedConstraint = field(init=False)
 
     __array_ufunc__ = None
 
@@ -292,7 +300,8 @@ class Constraint(Ruled):
         object.__setattr__(self, "small", checked_on_small(self.small))
         object.__setattr__(self, "rates", tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates)))
         object.__setattr__(self, "difference", self.lhs.plus(self.rhs, -1.0))
-        cleared = self.cleared()
+        cleared = self._clear()
+        object.__setattr__(self, "cleared", cleared)
         limited: Linear | Ratio = cleared.ratio or cleared.form
         bound = cleared.bound if cleared.ratio_bound is None else cleared.ratio_bound
         low, high = limited.range
@@ -311,16 +320,8 @@ class Constraint(Ruled):
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
 
-    def cleared(self) -> ClearedConstraint:
-        """The constraint as `form sense bound` with a form that holds no ratio.
-
-        `c * ratio + k >= bound` becomes `numerator - t * denominator >= 0` with `t = (bound - k) / c` (`<=` for c < 0).
-
-        Raises
-        ------
-        GoalError
-            If there is no rate in it, or a ratio is not alone against a constant.
-        """
+    def _clear(self) -> ClearedConstraint:
+        # c * ratio + k >= bound becomes numerator - t * denominator >= 0 with t = (bound - k) / c; <= where c < 0.
         difference = self.difference
         if not difference.terms:
             raise GoalError(f"{self.text}: there is no rate in it, or all cancel; a constraint needs at least one.")
@@ -356,6 +357,11 @@ class Constraint(Ruled):
 
     def __bool__(self) -> bool:
         raise GoalError(f"{self.text}: {_CHAIN_MESSAGE}")
+
+    @property
+    def populations(self) -> tuple[Population, ...]:
+        """Those of its rates."""
+        return tuple(dict.fromkeys(rate.population for rate in self.rates))
 
     @property
     def text(self) -> str:

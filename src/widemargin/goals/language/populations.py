@@ -3,6 +3,7 @@
 A population is a description: a source (the training or audited rows, or a named external data set) and a predicate.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -64,6 +65,11 @@ class Population(Immutable):
         """
         name = source if name is None and where is None else name
         return cls(name, source, None if where is None else as_predicate(where))
+
+    @property
+    def leaves(self) -> Iterable[Predicate]:
+        """The conditions of the predicate that are neither and, or, nor not; none where every row belongs."""
+        return () if self.where is None else self.where.leaves()
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:

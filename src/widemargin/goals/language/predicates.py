@@ -97,6 +97,11 @@ class OfColumn(Predicate):
     def __post_init__(self) -> None:
         object.__setattr__(self, "column", checked_column(self.column))
 
+    @property
+    def constants(self) -> tuple[Literal, ...]:
+        """What the values are compared with."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Compare(OfColumn):
@@ -124,6 +129,10 @@ class Compare(OfColumn):
         if self._is_boolean and self.op not in ("==", "!="):
             raise GoalError(f"{self}: booleans have no order; use == or !=.")
 
+    @property
+    def constants(self) -> tuple[Literal, ...]:
+        return (self.value,)
+
     def __str__(self) -> str:
         return f"{column_text(self.column)} {self.op} {literal_text(self.value)}"
 
@@ -141,6 +150,10 @@ class IsIn(OfColumn):
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_are_boolean", tuple(isinstance(value, bool) for value in values))
 
+    @property
+    def constants(self) -> tuple[Literal, ...]:
+        return self.values
+
     def __str__(self) -> str:
         return f"{column_text(self.column)} in {list_text(self.values)}"
 
@@ -156,6 +169,10 @@ class IsNull(OfColumn):
 @dataclass(frozen=True)
 class IsTrue(OfColumn):
     """A boolean column, used as it is."""
+
+    @property
+    def constants(self) -> tuple[Literal, ...]:
+        return (True,)
 
     def __str__(self) -> str:
         return column_text(self.column)

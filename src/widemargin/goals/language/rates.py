@@ -180,7 +180,7 @@ def precision(on: Population | None = None) -> Expression:
     Examples
     --------
     >>> from widemargin.goals import precision
-    >>> (precision() >= 0.75).cleared().form
+    >>> (precision() >= 0.75).cleared.form
     0.25 * true_positives() - 0.75 * false_positives()
     """
     above = true_positives(on)

@@ -26,8 +26,7 @@ from widemargin.goals.binding.sources import Repeats, Source
 from widemargin.goals.binding.tables import PopulationTable, Scalar, TableColumn
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.language.populations import EVERYONE
-from widemargin.goals.language.predicates import Compare, IsIn, IsNull, IsTrue
+from widemargin.goals.language.predicates import OfColumn
 from widemargin.goals.language.values import ColumnName
 from widemargin.goals.measuring.intervals import BOOTSTRAP, weight_level
 
@@ -76,19 +75,13 @@ def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
 
     for entry in (goal.objective, *goal.constraints):
         if isinstance(entry, Bundle):
-            populations = [EVERYONE if entry.population is None else entry.population]
-            note(populations[0].source, entry.column, entry.values or (), every_value=entry.values is None)
-        else:
-            populations = [rate.population for rate in entry.rates]
-        for population in populations:
-            for leaf in () if population.where is None else population.where.leaves():
-                if isinstance(leaf, Compare | IsIn | IsNull | IsTrue):
-                    values: tuple[Scalar, ...] = leaf.values if isinstance(leaf, IsIn) else ()
-                    values = (leaf.value,) if isinstance(leaf, Compare) else values
-                    if isinstance(leaf, IsTrue) or any(isinstance(value, bool) for value in values):
-                        # Whether a column of numbers holds nothing else decides whether it may be asked so.
-                        values = 0, 1
-                    note(population.source, leaf.column, values)
+            note(entry.within.source, entry.column, entry.values or (), every_value=entry.values is None)
+        for population in entry.populations:
+            for leaf in population.leaves:
+                if isinstance(leaf, OfColumn):
+                    # Whether a column of numbers holds nothing but 0 and 1 decides whether it may be asked for truth.
+                    truth = any(isinstance(value, bool) for value in leaf.constants)
+                    note(population.source, leaf.column, (0, 1) if truth else leaf.constants)
     return uses
 
 

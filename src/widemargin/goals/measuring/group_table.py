@@ -94,7 +94,9 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
     """
     part, start = tied.space.parts[None], tied.space.start[None]
     asked = (rate.population for item in tied.constraints for rate in item.constraint.rates)
-    named = {population.rows: population for population in asked if population.source is None}
+    # Of two populations of the same rows the one that the user named is shown, not the one that a bundle made.
+    by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
+    named = {population.rows: population for population in by_name if population.source is None}
     groups = [population for rows, population in named.items() if rows != EVERYONE.rows]
     members: dict[str, Bools] = {_name(group): part.member(group.rows) for group in groups}
     for one, other in itertools.combinations(groups, 2):

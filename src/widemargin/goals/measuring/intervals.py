@@ -29,7 +29,13 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
-from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values, ratio_value
+from widemargin.goals.measuring.rates_of_predictions import (
+    Measured,
+    RateTable,
+    constraint_standing,
+    rate_values,
+    ratio_value,
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,13 @@ def simultaneous_confidence(confidence: float, number: int) -> float:
 
 
 def slack_intervals(
-    tied: TiedGoal, positive: Predictions, *, confidence: float = 0.95, n_replicates: int = 2000, random_state: Seed = 0
+    tied: TiedGoal,
+    positive: Predictions,
+    measured: Measured | None = None,
+    *,
+    confidence: float = 0.95,
+    n_replicates: int = 2000,
+    random_state: Seed = 0,
 ) -> tuple[Interval | None, ...]:
     """Confidence interval of the slack of each constraint, for 0/1 predictions.
 
@@ -97,6 +109,8 @@ def slack_intervals(
     tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive.
+    measured : Measured, optional
+        The goal measured on these predictions, where it has been.
     confidence : float in (0, 1), default=0.95
     n_replicates : int, default=2000
         Of the bootstrap.
@@ -119,8 +133,7 @@ def slack_intervals(
     for array in signs:
         if array.dtype != bool and not np.isin(array, (0, 1)).all():
             raise DataError("intervals need 0/1 predictions, not probabilities.")
-    mass = tied.positive_mass(signs)
-    measured = tied.measure(mass)
+    measured = measured or tied.measure(tied.positive_mass(signs))
     if random_state is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
     elif isinstance(random_state, np.random.RandomState):
@@ -135,7 +148,7 @@ def slack_intervals(
         if np.isnan(measured.slack[j]):
             intervals.append(None)
             continue
-        ends = _proportion_ends(item, tied, mass, confidence)
+        ends = _proportion_ends(item, tied, measured.positive_mass, confidence)
         if ends is not None:
             intervals.append(Interval(*ends, confidence, "clopper-pearson"))
             continue
@@ -214,8 +227,8 @@ def _proportion_ends(
     denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
     """
     cleared, ratio, table = item.cleared, item.cleared.ratio, tied.table
-    weights = dict(zip(tied.sources, tied.row_weight, strict=True))
-    if any(weights[rate.population.source] is not None for rate in cleared.form.rates):
+    weighted = {source.name for source in tied.sources if source.weight is not None}
+    if any(rate.population.source in weighted for rate in cleared.form.rates):
         return None
     if ratio is not None and cleared.ratio_bound is not None:
         sides = ratio.numerator, ratio.denominator
@@ -308,7 +321,8 @@ class Tally:
 def tally(tied: TiedGoal, positive: Predictions) -> Tally:
     """Count the rows of all sources, given 0/1 predictions for each source."""
     parts, n_bins = [], 0
-    for cell, weight, repeats, sign in zip(tied.cell, tied.row_weight, tied.repeats, positive, strict=True):
+    for source, sign in zip(tied.sources, positive, strict=True):
+        cell, weight, repeats = source.cell, source.weight, source.repeats
         bins, number = np.zeros(len(cell), np.int64), 1
         if weight is not None:
             # One bin for each weight while there are few and they are not means; beyond, one for each level.
@@ -388,7 +402,7 @@ def slack_replicates(
             weight += whole @ drawn
             mass += chosen @ drawn
         values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
-        slack[start:stop] = constraint_standing(constraint, item.cleared, table, values).slack
+        slack[start:stop] = constraint_standing(constraint, table, values).slack
     first_moment = np.bincount(group, count * weight_of_row, m)
     second_moment = np.bincount(group, count * weight_of_row**2, m)
     sizes = (over @ first_moment) ** 2 / (over @ second_moment)
@@ -519,6 +533,6 @@ def _influence(above: Linear, below: Linear | None, tied: TiedGoal, values: Floa
         base[block.place] -= (offset @ block.over)[0]
     base /= divisor
     return tuple(
-        (base[cell] + gain[cell] * share) * (1.0 if weight is None else weight)
-        for cell, weight, share in zip(tied.cell, tied.row_weight, positive, strict=True)
+        (base[source.cell] + gain[source.cell] * share) * (1.0 if source.weight is None else source.weight)
+        for source, share in zip(tied.sources, positive, strict=True)
     )

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Bools, Floats, Ints, Signs
 from widemargin.goals.binding.cells import CellSpace, Rows
-from widemargin.goals.language.constraints import ClearedConstraint, Constraint
+from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.linear import Linear, Rate, Ratio, When
 
 TOLERANCE = 1e-9
@@ -289,10 +289,9 @@ class Standing(NamedTuple):
     denominator: Floats
 
 
-def constraint_standing(
-    constraint: Constraint, cleared: ClearedConstraint, table: RateTable, values: Floats
-) -> Standing:
+def constraint_standing(constraint: Constraint, table: RateTable, values: Floats) -> Standing:
     """Value, bound and slack of one constraint, from the values of the rates."""
+    cleared = constraint.cleared
     if cleared.ratio is not None and cleared.ratio_bound is not None:
         value, denominator = ratio_value(cleared.ratio, table, values)
         numerator = form_value(cleared.ratio.numerator, table, values)
@@ -312,6 +311,8 @@ class Measured:
 
     Attributes
     ----------
+    positive_mass : ndarray of shape (k,)
+        Weight predicted positive in each cell: what the rest follows from.
     objective : float
         NaN where it could not be measured.
     value, bound : ndarray of shape (m,)
@@ -322,6 +323,7 @@ class Measured:
         Of the ratios; NaN for other constraints.
     """
 
+    positive_mass: Floats
     objective: float
     value: Floats
     bound: Floats

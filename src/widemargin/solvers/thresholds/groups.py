@@ -61,7 +61,9 @@ class Candidates:
         self._z, self._weight, self._cell, self._coef = z, weight, cell, coef
         # What a row of each cell adds to objective and constraints when it turns positive.
         self._gain = coef.alpha0 - coef.beta0
-        self._change = sp.csr_array((coef.value, coef.column, coef.indptr), shape=(len(cell_weight), m))
+        self._change = sp.csr_array((coef.value, coef.column, coef.indptr), shape=(len(cell_weight), m), copy=True)
+        self._change.sum_duplicates()
+        self._by_constraint = self._change.tocsc()
         self.objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, m)
         self.excess = values - gamma
         # Group by group, and within a group by falling score.
@@ -88,6 +90,37 @@ class Candidates:
     def scores_of(self, g: int) -> Floats:
         """Scores of a group, falling."""
         return self._z[self.rows_of(g)]
+
+    def running(self, g: int, cells: Ints, values: Floats) -> Floats:
+        """What each candidate of group g adds where a unit of weight of some cells adds these values."""
+        rows, per_cell = self.rows_of(g), np.zeros(len(self._gain))
+        per_cell[cells] = values
+        sums = np.concatenate([[0.0], np.cumsum(self._weight[rows] * per_cell[self._cell[rows]])])
+        counted: Floats = sums[self.count[self.first[g] : self.first[g + 1]]]
+        return counted
+
+    def masses(self) -> Floats:
+        """Weight of the rows of each group in each cell, shape (n_groups, k)."""
+        group = np.repeat(np.arange(self.n_groups), np.diff(self._start))
+        k = len(self._gain)
+        weights = self._weight[self._order]
+        summed = np.bincount(group * k + self._cell[self._order], weights, self.n_groups * k)
+        return np.asarray(summed.reshape(self.n_groups, k))
+
+    def column(self, j: int) -> tuple[Ints, Floats]:
+        """Cells that constraint j looks at, and what a unit of their weight adds to it."""
+        part = slice(self._by_constraint.indptr[j], self._by_constraint.indptr[j + 1])
+        return self._by_constraint.indices[part], self._by_constraint.data[part]
+
+    @property
+    def granule(self) -> float:
+        """The objective takes multiples of this only (up to a constant); 0 where there is no such number."""
+        steps = np.unique(np.abs(self._weight * self._gain[self._cell]))
+        steps = steps[steps > 0.0]
+        if not len(steps):
+            return 0.0
+        whole = steps / steps[0]
+        return float(steps[0]) if np.abs(whole - np.round(whole)).max() < 1e-9 else 0.0
 
     def prices(self, objective: float, multipliers: Floats) -> Floats:
         """`objective` times what each candidate adds to the objective, plus the multipliers times its constraints."""

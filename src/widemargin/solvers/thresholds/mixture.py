@@ -8,7 +8,7 @@ constraints are then linear in the probabilities, so the best mixture is an LP,
 whose vertices have at most one more candidate than there are groups for every constraint that binds: two thresholds in
 one group where one constraint binds. HiGHS solves it over the candidates met so far; the one of lowest reduced cost in
 each group joins, found by one pass over the sorted rows, until the Lagrangian bound proves that none is missing. The
-bound also holds for thresholds that are not drawn at random, which is what `threshold_per_group` starts from.
+bound also holds for thresholds that are not drawn at random, and `best_per_group` starts from its prices.
 """
 
 from dataclasses import dataclass

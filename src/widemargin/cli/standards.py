@@ -1,0 +1,207 @@
+"""`widemargin audit FILE --standard ll144`: the tables that a law asks for, from decisions or scores alone."""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widemargin import __version__
+from widemargin._text import listing
+from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
+from widemargin.cli.console import Progress, say
+from widemargin.cli.parser import refuse_options
+from widemargin.cli.reports import FORMAT, write_json, write_text
+from widemargin.cli.tables.column_roles import is_it
+from widemargin.cli.tables.table_files import TableBlocks, table_files
+from widemargin.cli.tables.table_writing import write_table
+from widemargin.diagnostics import BiasAudit, local_law_144
+from widemargin.exceptions import DataError
+from widemargin.report import bias_audit_card, bias_audit_page
+
+_OUTCOMES = {
+    "decision": "selected hired hire advanced moved_forward shortlisted invited decision decided outcome passed",
+    "score": "score* rating* rank* prediction* predicted",
+}
+"""Words in the names of columns of decisions and of scores."""
+_SELECTED = {*AFFIRMATIVE, *GOOD_VALUES, "selected", "advanced", "shortlisted", "invited"} - {"paid", "survived"}
+PREDICATE = "urn:widemargin:bias-audit:ll144:1"
+"""The type of what the in-toto statement says, as the documentation describes it."""
+
+_OF_GOALS = (
+    "--key", "--model-positive", "--trust-code", "--data", "--rows", "--workers", "--time-budget", "--junit",
+    "--allow-code", "--allow-outside",
+)  # fmt: skip
+
+
+def run_standard(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """Measure, print and write; the exit code and the content for --json."""
+    refuse_options(options, _OF_GOALS, "have no meaning with --standard")
+    if options.schema:
+        schema = ll144_schema()
+        if not options.json:
+            say(json.dumps(schema, indent=1))
+        return 0, {"schema": schema}
+    path: Path | None = options.goals
+    if path is None:
+        raise DataError("no table was named. Name a CSV or Parquet file of decisions or scores, or ask for --schema")
+    with Progress() as progress:
+        progress.step("reading the table")
+        blocks = TableBlocks(path, separator=options.separator)
+        columns, guessed = _columns(blocks.names, options, path)
+        table = pa.concat_tables([block.table.select([*columns.values()]) for block in blocks.read(columns.values())])
+        selected, why = _selected(table[columns["outcome"]], options.favourable)
+        progress.step("counting")
+        try:
+            audit = local_law_144(
+                *(table[columns[role]] for role in ("outcome", "sex", "race")), selected=selected,
+                unknown=options.unknown or (), leave_out_small=options.leave_out_small, decide=options.decide,
+                data_name=path.name, audit_date=options.date, source=options.source,
+                distribution_date=options.distributed,
+            )  # fmt: skip
+        except DataError as error:
+            named = ", ".join(f"{role} {name!r}" for role, name in columns.items())
+            text = str(error).replace("selected=", "--favourable")
+            raise DataError(f"{path} (columns taken: {named}): {text}") from error
+        document = {
+            "format": FORMAT, "command": "audit", "standard": options.standard, "widemargin": __version__,
+            "data": str(path), "columns": columns, "passed": audit.passed, "exit_code": audit.exit_code,
+            "report": audit.to_dict(),
+        }  # fmt: skip
+        _write(audit, document, path, options)
+    if not options.json:
+        said = [f"{role}: column {columns[role]!r}, guessed by its name; name another by --{role}" for role in guessed]
+        say(*said, *([] if why is None else [why]), *([""] if said or why else []), str(audit))
+    return audit.exit_code, document
+
+
+def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> tuple[dict[str, str], list[str]]:
+    """The column of the outcome, of sex and of race or ethnicity, and which of them were guessed.
+
+    Raises
+    ------
+    DataError
+        A column that was named is not there, or none has a likely name.
+    """
+    columns, guessed = dict[str, str](), list[str]()
+    for role, patterns in (
+        ("outcome", _OUTCOMES),
+        ("sex", {"sex": PROTECTED["sex"]}),
+        ("race", {"race": PROTECTED["race"]}),
+    ):
+        named: str | None = getattr(options, role)
+        likely = {name: kind for name in names if (kind := matching_kind(patterns, name)) is not None}
+        if named is None and not likely:
+            raise DataError(
+                f"{path}: no column has a name like that of {role}; there are {listing(names, 20)}. Name it by --{role}"
+            )
+        if named is not None and named not in names:
+            raise DataError(
+                f"{path}: there is no column {named!r} (--{role}).{is_it(named, names)} It has {listing(names, 20)}"
+            )
+        guessed += [role] if named is None else []
+        # A table that has both says by its decisions what was done.
+        columns[role] = named or min(likely, key=lambda name: [*patterns].index(likely[name]))
+    return columns, guessed
+
+
+def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | None, str | None]:
+    """The value that counts as selected, and how it was guessed; None where numbers or true and false tell it."""
+    if favourable is not None or not pa.types.is_string(outcome.type):
+        return favourable, None
+    values = [value for value in pc.unique(outcome).to_pylist() if value is not None]
+    likely = [value for value in values if value.strip().casefold() in _SELECTED]
+    if len(likely) != 1:
+        return None, None  # the audit asks for it, and lists the values
+    return likely[0], f"selected: outcome {likely[0]!r}, guessed by the word; name another by --favourable"
+
+
+def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:
+    """All files that were asked for."""
+    if options.report_json is not None:
+        write_json(document, options.report_json)
+    if options.html is not None:
+        title = "Bias audit under Local Law 144" + ("" if options.tool is None else f": {options.tool}")
+        write_text(bias_audit_page(audit, title=title).text, options.html, "page")
+    if options.csv is not None:
+        write_table(pa.Table.from_pylist(audit.rows()), options.csv)
+    if options.model_card is not None:
+        card = bias_audit_card(audit, model_name=options.tool or path.stem)
+        write_text(card, options.model_card, "model card")
+    if options.in_toto is not None:
+        asked = {key: value for key, value in vars(options).items() if isinstance(value, str | int | float) and value}
+        predicate = {"auditor": f"widemargin {__version__}", "options": asked, "result": document}
+        write_json(statement([*table_files(path), *(options.about or ())], PREDICATE, predicate), options.in_toto)
+
+
+def statement(subjects: Sequence[Path], predicate_type: str, predicate: Mapping[str, Any]) -> dict[str, Any]:
+    """An in-toto statement (https://in-toto.io/Statement/v1) about files, unsigned.
+
+    Raises
+    ------
+    DataError
+        A file cannot be read.
+    """
+    named = []
+    for path in subjects:
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"{path}: the file cannot be read ({error.strerror}). Check the path") from error
+        named.append({"name": path.name, "digest": {"sha256": digest}})
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": named,
+        "predicateType": predicate_type,
+        "predicate": dict(predicate),
+    }
+
+
+def ll144_schema() -> dict[str, Any]:
+    """JSON Schema of what --json prints and --report-json writes, made from the records."""
+    text, flag = {"type": "string"}, {"type": "boolean"}
+    report = _schema_of(BiasAudit)
+    report["properties"]["format"] = {"const": 1}
+    report["required"].append("format")
+    properties = {
+        "format": {"const": FORMAT}, "command": {"const": "audit"}, "standard": {"const": "ll144"}, "widemargin": text,
+        "data": text, "columns": _object(dict.fromkeys(("outcome", "sex", "race"), text)), "passed": flag,
+        "exit_code": {"enum": [0, 1]}, "report": report,
+    }  # fmt: skip
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Bias audits of widemargin under Local Law 144",
+        **_object(properties),
+    }
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": [*properties], "additionalProperties": False, "properties": {**properties}}
+
+
+def _schema_of(kind: object) -> dict[str, Any]:
+    """JSON Schema of a type: records, tuples, unions, literals and plain values."""
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        return {"description": (kind.__doc__ or "").partition("\n")[0]} | _object(
+            {field.name: _schema_of(hints[field.name]) for field in dataclasses.fields(kind)}
+        )
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is tuple:
+        return {"type": "array", "items": _schema_of(inside[0])}
+    if origin is typing.Literal:
+        return {"enum": [*inside]}
+    if origin is types.UnionType:
+        return {"anyOf": [_schema_of(part) for part in inside]}
+    names: dict[object, str] = {
+        str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null",
+    }  # fmt: skip
+    return {"type": names[kind]}

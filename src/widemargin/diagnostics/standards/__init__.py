@@ -1,0 +1,1 @@
+"""Audits that laws and standards ask for, each by its own definitions."""

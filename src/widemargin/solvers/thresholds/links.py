@@ -1,0 +1,182 @@
+"""How the constraints of group thresholds fall apart: rules of one group, links between rates of two, and the rest.
+
+A constraint that looks at one group only decides which of its candidates are allowed. One of the form
+
+    rate of u <= factor * rate of v + slack
+
+between rates of two groups, as in every comparison of groups, is a link: both rates rise from 0 to 1 as the groups'
+thresholds fall. Where every u of a list is linked in the same way with every v of another, all these links together say
+that there is a number t, the level of the family, with `rate of u <= factor * t + slack` and `t <= rate of v`. That is
+two bounds a group in place of a constraint a pair, and once t is known the groups are on their own. What is left looks
+at several groups at once and has a price (`per_group.py`).
+"""
+
+from collections import defaultdict
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from widemargin._typing import Bools, Floats, Ints
+from widemargin.solvers.thresholds.groups import Candidates
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
+
+DIGITS = 11
+"""Of coefficients that are compared with each other: they are sums in other orders, which differ in their last ones."""
+
+Edge = tuple[int, int]
+
+
+class Links(NamedTuple):
+    """Rates of groups, and families of links between them.
+
+    Attributes
+    ----------
+    group : ndarray of int64, shape (r,)
+        Of each rate, rising.
+    start : ndarray of int64, shape (n_groups + 1,)
+        Where the rates of each group begin.
+    rate : ndarray of shape (sum of the candidates of these groups,)
+        Of the candidates of one group after those of another; they rise from 0 to 1.
+    shift : ndarray of int64, shape (r,)
+        The rate u of candidate c is `rate[shift[u] + c]`.
+    factor, slack : ndarray of shape (f,)
+        Of each family; the slack includes what counts as rounding.
+    capped, floored : ndarray of int64
+        Rates u and v of the families, one family after the other.
+    capped_start, floored_start : ndarray of int64, shape (f + 1,)
+        Where those of each family begin.
+    """
+
+    group: Ints
+    start: Ints
+    rate: Floats
+    shift: Ints
+    factor: Floats
+    slack: Floats
+    capped: Ints
+    capped_start: Ints
+    floored: Ints
+    floored_start: Ints
+
+
+class Parts(NamedTuple):
+    """The constraints, taken apart.
+
+    Attributes
+    ----------
+    possible : bool
+        False where a constraint that no group can change is not met.
+    allowed : ndarray of bool, shape (K,)
+        Candidates that meet the constraints on their group alone.
+    links : Links
+    rest : ndarray of int64
+        Numbers of the other constraints.
+    share : ndarray of shape (number of the rest, r)
+        A candidate adds to them the rates of its group times these.
+    """
+
+    possible: bool
+    allowed: Bools
+    links: Links
+    rest: Ints
+    share: Floats
+
+
+def take_apart(candidates: Candidates) -> Parts:
+    """Sort the constraints into rules of one group, links and the rest."""
+    masses = candidates.masses()
+    allowed, possible, rest = np.ones(len(candidates.group), bool), True, []
+    rates, edges = _Rates(candidates, masses), defaultdict[tuple[float, float], set[Edge]](set)
+    for j, excess in enumerate(candidates.excess.tolist()):
+        cells, values = candidates.column(j)
+        seen = [int(g) for g in np.flatnonzero(masses[:, cells[values != 0.0]].any(axis=1))]
+        if not seen:
+            possible &= excess <= FEASIBLE
+        elif len(seen) == 1:
+            part = slice(candidates.first[seen[0]], candidates.first[seen[0] + 1])
+            allowed[part] &= excess + candidates.running(seen[0], cells, values) <= FEASIBLE
+        else:
+            parts = [one for g in seen for one in rates.find(g, cells, values)]
+            (v, below), (u, above) = min(parts, key=itemgetter(1)), max(parts, key=itemgetter(1))
+            if len(parts) == len(seen) == 2 and below < 0.0 < above:
+                law = round(-below / above, DIGITS), round((FEASIBLE - excess) / above, DIGITS)
+                edges[law].add((u, v))
+            else:
+                rest.append((j, parts))
+    share = np.zeros((len(rest), len(rates.group)))
+    for row, (_, parts) in enumerate(rest):
+        for number, total in parts:
+            share[row, number] += total
+    order = np.argsort(rates.group, kind="stable")
+    links = _linked(candidates, rates, order, edges)
+    return Parts(possible, allowed, links, np.array([j for j, _ in rest], np.int64), share[:, order])
+
+
+class _Rates:
+    """The rates that constraints are made of, each stored once."""
+
+    def __init__(self, candidates: Candidates, masses: Floats) -> None:
+        self._candidates, self._masses = candidates, masses
+        self._number: dict[tuple[int, bytes, bytes], int] = {}
+        self.group: list[int] = []
+        self.values: list[Floats] = []
+
+    def find(self, g: int, cells: Ints, values: Floats) -> list[tuple[int, float]]:
+        """What a constraint on cells adds in group g: numbers of one or two rates, and what each is multiplied by."""
+        found = []
+        for sign in (1.0, -1.0):
+            # What rises and falls with the threshold is the difference of two rates.
+            used = np.flatnonzero((sign * values > 0.0) & (self._masses[g, cells] > 0.0))
+            if not len(used):
+                continue
+            mine, size = cells[used], np.abs(values[used])
+            key = g, mine.tobytes(), np.round(size / size.max(), DIGITS).tobytes()
+            if key not in self._number:
+                counted = self._candidates.running(g, mine, size)
+                self._number[key] = len(self.group)
+                self.group.append(g)
+                self.values.append(counted / counted[-1])
+            found.append((self._number[key], sign * float(self._masses[g, mine] @ size)))
+        return found
+
+
+def _linked(
+    candidates: Candidates, rates: _Rates, order: Ints, edges: dict[tuple[float, float], set[Edge]]
+) -> Links:  # fmt: skip
+    """The rates in this order, and few families that hold all links."""
+    place = np.argsort(order)
+    families = [family for law, pairs in edges.items() for family in families_of(pairs, law)]
+    laws = np.array([law for law, pairs in edges.items() for _ in families_of(pairs, law)]).reshape(len(families), 2)
+    group, values = np.array(rates.group, np.int64)[order], [rates.values[number] for number in order]
+    ends = np.cumsum([0] + [len(of_rate) for of_rate in values])
+    capped, floored = ([place[np.array(family[side])] for family in families] for side in (0, 1))
+    return Links(
+        group, np.searchsorted(group, np.arange(candidates.n_groups + 1)), np.concatenate([*values, np.zeros(0)]),
+        ends[:-1] - candidates.first[group], laws[:, 0].copy(), laws[:, 1].copy(), *_joined(capped), *_joined(floored),
+    )  # fmt: skip
+
+
+def _joined(parts: list[Ints]) -> tuple[Ints, Ints]:
+    return np.concatenate([*parts, np.zeros(0, np.int64)]), np.cumsum([0] + [len(part) for part in parts])
+
+
+def families_of(edges: set[Edge], law: tuple[float, float]) -> list[tuple[list[int], list[int]]]:
+    """Lists of u and of v such that the edges (u, v) are all pairs of a u and a v of the same family.
+
+    A rate may be added as linked with itself where that says nothing (factor >= 1, slack >= 0): only so all pairs of
+    several groups are one family.
+    """
+    above = defaultdict[int, set[int]](set)
+    for u, v in edges:
+        above[v].add(u)
+    families = defaultdict[frozenset[int], list[int]](list)
+    alone = dict(above)
+    if law[0] >= 1.0 and law[1] >= 0.0:
+        for v, linked in above.items():
+            families[frozenset(linked | {v})].append(v)
+        families = defaultdict(list, {key: members for key, members in families.items() if len(members) > 1})
+        alone = {v: linked for v, linked in above.items() if v not in {w for part in families.values() for w in part}}
+    for v, linked in alone.items():
+        families[frozenset(linked)].append(v)
+    return [(sorted(capped), sorted(floored)) for capped, floored in families.items()]

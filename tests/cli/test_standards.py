@@ -1,0 +1,109 @@
+"""`widemargin audit FILE --standard ll144`: what is guessed, printed, written and refused."""
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from widemargin.cli.main import main
+from widemargin.cli.standards import PREDICATE, ll144_schema
+
+ROOT = Path(__file__).parents[2]
+LINES = [
+    "name,gender,ethnicity,hired,score",
+    *(f"p{j},{'F' if j % 2 else 'M'},{'A' if j % 3 else 'B'},{'yes' if j % 5 < 3 else 'no'},{j}" for j in range(60)),
+    "q1,,A,yes,3",
+    "q2,F,not asked,no,70",
+]
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+def run(capsys, *arguments):
+    code = main(["audit", *map(str, arguments), "--standard", "ll144"])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_what_is_guessed_is_said(table, capsys):
+    code, out, err = run(capsys, table, "--unknown", "not asked")
+    assert (code, err) == (0, "")
+    for text in ("outcome: column 'hired'", "sex: column 'gender'", "race: column 'ethnicity'", "outcome 'yes'"):
+        assert text in out
+    assert "Sex and race/ethnicity" in out and "Unknown: 2 people" in out
+
+
+def test_all_files_say_the_same(table, capsys, tmp_path):
+    model = tmp_path / "model.bin"
+    model.write_bytes(b"a model")
+    endings = {"report-json": "json", "html": "html", "csv": "csv", "model-card": "md", "in-toto": "intoto.json"}
+    files = {key: tmp_path / f"out.{ending}" for key, ending in endings.items()}
+    options = [part for key, path in files.items() for part in (f"--{key}", path)]
+    code, out, _ = run(
+        capsys, table, "--json", "--outcome", "score", "--unknown", "not asked", "--tool", "screen | <b>", "--source",
+        "made <up>", "--about", model, *options,
+    )  # fmt: skip
+    content = json.loads(out)
+    assert content == json.loads(files["report-json"].read_text()) and content["exit_code"] == code
+    jsonschema.validate(content, ll144_schema())
+    assert content["report"]["kind"] == "scoring"
+    rows = list(csv.DictReader(files["csv"].read_text().splitlines()))
+    sexes = content["report"]["tables"][0]["categories"]
+    assert [float(row["impact_ratio"]) for row in rows[:2]] == pytest.approx([item["impact_ratio"] for item in sexes])
+    assert "made &lt;up&gt;" in files["html"].read_text() and "<b>" not in files["html"].read_text()
+    head = files["model-card"].read_text().split("---")[1]
+    index = json.loads(head.removeprefix("\nmodel-index: "))
+    assert index[0]["name"] == "screen | <b>"
+    assert index[0]["results"][0]["metrics"][0]["value"] == sexes[0]["impact_ratio"]
+    stated = json.loads(files["in-toto"].read_text())
+    assert (stated["_type"], stated["predicateType"]) == ("https://in-toto.io/Statement/v1", PREDICATE)
+    hashes = {item["name"]: item["digest"]["sha256"] for item in stated["subject"]}
+    assert hashes == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (table, model)}
+    assert stated["predicate"]["result"] == content and stated["predicate"]["options"]["outcome"] == "score"
+
+
+def test_the_exit_code_is_that_of_four_fifths(tmp_path, capsys):
+    path = tmp_path / "few.csv"
+    path.write_text("sex,race,selected\n" + "F,A,1\nF,A,0\nM,A,1\nM,A,1\n" * 5)
+    assert run(capsys, path)[0] == 1
+
+
+def test_the_file_in_the_repository_is_the_schema(capsys):
+    code = main(["audit", "--standard", "ll144", "--schema"])
+    schema = json.loads(capsys.readouterr().out)
+    stored = (ROOT / "docs/ll144.schema.json").read_text(encoding="utf-8")
+    text = "run: widemargin audit --standard ll144 --schema > docs/ll144.schema.json"
+    assert code == 0 and json.loads(stored) == schema, text
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    (["--outcome", "hird"], "no column 'hird' (--outcome). Did you mean 'hired'?"),
+    (["--sex", "name"], "has 62 values"),
+    (["--favourable", "maybe"], "none of them is 'maybe', which counts as selected. Name one by --favourable"),
+    (["--rows", "test"], "--rows: 1 option(s) have no meaning with --standard"),
+    (["--in-toto", "s.json", "--about", "nowhere.bin"], "nowhere.bin: the file cannot be read"),
+])  # fmt: skip
+def test_errors_name_the_thing(table, capsys, monkeypatch, tmp_path, options, text):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, table, *options)
+    assert (code, out) == (2, "") and text in err
+
+
+def test_what_is_missing_is_asked_for(tmp_path, capsys):
+    path = tmp_path / "plain.csv"
+    path.write_text("a,b\n1,2\n")
+    assert "no column has a name like that of outcome; there are 'a', 'b'" in run(capsys, path)[2]
+    assert "no table was named" in run(capsys)[2]
+    assert main(["audit", "goals.toml", "--model", "m.skops", "--html", "x.html"]) == 2
+    assert "--html: 1 option(s) belong to audits with --standard" in capsys.readouterr().err
+    assert main(["audit", "--model", "m.skops"]) == 2
+    assert "no goals file was named" in capsys.readouterr().err
