@@ -48,6 +48,7 @@ SCRIPTS = (
     "audit_stream",
     "scaling",
     "guarantees",
+    "group_thresholds",
     "distributed",
     "first_report",
     "first_call",

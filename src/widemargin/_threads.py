@@ -120,7 +120,7 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: i
 
 def add_in_threads(n: int, least: int, part: Callable[..., object], *sums: Reals) -> None:
     """Call `part(first, last, *sums)` as `in_threads` does, each with sums of its own, and add these up in order."""
-    if min(threads_in_force(), n // max(least, 1)) <= 1:
+    if n < 2 * least or threads_in_force() == 1:
         part(0, n, *sums)
         return
 
@@ -136,19 +136,26 @@ def add_in_threads(n: int, least: int, part: Callable[..., object], *sums: Reals
 
 def loop_over_rows(loop: Callable[..., None], by_row: Sequence[Reals | Cells | Flags], *given: object) -> None:
     """Call `loop(*by_row, *given)`, a loop of some nanoseconds a row, on ranges of the rows side by side."""
-    in_threads(
-        by_row[0].shape[0], ROWS_PER_THREAD, lambda first, last: loop(*(rows[first:last] for rows in by_row), *given)
-    )
+    n = by_row[0].shape[0]
+    if n < 2 * ROWS_PER_THREAD:  # most calls are about few rows, and slices would take longer than their loops
+        loop(*by_row, *given)
+    else:
+        in_threads(n, ROWS_PER_THREAD, lambda first, last: loop(*(rows[first:last] for rows in by_row), *given))
 
 
 def sums_over_rows(
     loop: Callable[..., None], by_row: Sequence[Reals | Cells | Flags], *sums: Floats, given: Sequence[float] = ()
 ) -> None:
     """Call `loop(*by_row, *given, *sums)`, which adds to the sums, on ranges of the rows side by side."""
-    add_in_threads(
-        by_row[0].shape[0], ROWS_PER_THREAD,
-        lambda first, last, *own: loop(*(rows[first:last] for rows in by_row), *given, *own), *sums,
-    )  # fmt: skip
+    n = by_row[0].shape[0]
+    if n < 2 * ROWS_PER_THREAD:
+        loop(*by_row, *given, *sums)
+        return
+
+    def part(first: int, last: int, *own: Reals) -> None:
+        loop(*(rows[first:last] for rows in by_row), *given, *own)
+
+    add_in_threads(n, ROWS_PER_THREAD, part, *sums)
 
 
 def _apart(like: Reals) -> Reals:

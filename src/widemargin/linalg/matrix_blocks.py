@@ -84,24 +84,26 @@ class _Block:
     def each(self, csr_loop: Loop, dense_loop: Loop, vector: Floats, out: Floats) -> None:
         """Set `out[i]` by the loop of this kind of rows, which looks at row i and at a vector of features."""
 
+        given, loop = (self.csr, csr_loop) if self.sparse else ((self.X,), dense_loop)
+        if self.row_of.shape[0] < 2 * self.worth:
+            loop(*given, self.row_of, vector, out)
+            return
+
         def part(first: int, last: int) -> None:
-            rows = self.row_of[first:last]
-            if self.sparse:
-                csr_loop(*self.csr, rows, vector, out[first:last])
-            else:
-                dense_loop(self.X, rows, vector, out[first:last])
+            loop(*given, self.row_of[first:last], vector, out[first:last])
 
         in_threads(self.row_of.shape[0], self.worth, part)
 
     def add(self, csr_loop: Loop, dense_loop: Loop, by_row: Sequence[Reals | Cells], *sums: Floats) -> None:
         """Add to sums by the loop of this kind of rows, which looks at row i and at entry i of what is given by row."""
 
+        given, loop = (self.csr, csr_loop) if self.sparse else ((self.X,), dense_loop)
+        if self.row_of.shape[0] < 2 * self.worth:
+            loop(*given, self.row_of, *by_row, *sums)
+            return
+
         def part(first: int, last: int, *own: Floats) -> None:
-            rows, given = self.row_of[first:last], [array[first:last] for array in by_row]
-            if self.sparse:
-                csr_loop(*self.csr, rows, *given, *own)
-            else:
-                dense_loop(self.X, rows, *given, *own)
+            loop(*given, self.row_of[first:last], *(array[first:last] for array in by_row), *own)
 
         # Every thread has sums of its own, so its rows have to be worth them, too.
         worth = max(self.worth, sum(out.size for out in sums) * self.row_of.shape[0] // max(self.n_stored, 1))

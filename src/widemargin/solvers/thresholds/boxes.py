@@ -256,7 +256,7 @@ def raise_bound(
     """Move the prices `paid` of the constraints that are no links until the bound of a box is higher; the bound.
 
     The bound is concave in them, and what the cheapest candidates exceed is its slope: Polyak's steps. Cheapest
-    candidates that meet all constraints are taken. `found[2]` counts the candidates that are looked at.
+    candidates that meet all constraints are taken. `found[2]` counts looks at candidates and shares.
     """
     n_groups, q = low.shape[0], priced.excess.shape[0]
     links, toll = priced.links, np.empty(priced.links.group.shape[0])
@@ -270,6 +270,7 @@ def raise_bound(
             toll[u] = 0.0  # of a unit of each rate
             for j in range(q):
                 toll[u] += here[j] * priced.share[j, u]
+        found[2] += q * links.group.shape[0]
         for g in range(n_groups):
             smallest = np.inf
             for c in range(low[g], high[g] + 1):
