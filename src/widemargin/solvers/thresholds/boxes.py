@@ -8,6 +8,9 @@ needed however many groups there are. Boxes that cannot be better than the best 
 """
 
 import heapq
+import itertools
+from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -174,220 +177,200 @@ def bound_box(
 
 
 @kernel
-def cut_of_links(priced: Priced, pick: Ints, levels: Floats) -> int:
-    """The family whose links `pick` violates most, or -1; `levels` receives where levels have to lie or to be cut."""
-    links, worst, family = priced.links, 0.0, -1
-    for k in range(links.factor.shape[0]):
-        largest, smallest = -np.inf, np.inf
-        for e in range(links.capped_start[k], links.capped_start[k + 1]):
-            u = links.capped[e]
-            largest = max(largest, links.rate[links.shift[u] + pick[links.group[u]]])
-        for e in range(links.floored_start[k], links.floored_start[k + 1]):
-            v = links.floored[e]
-            smallest = min(smallest, links.rate[links.shift[v] + pick[links.group[v]]])
-        needed = (largest - links.slack[k]) / links.factor[k]
-        levels[k] = smallest
-        if needed > smallest:
-            levels[k] = 0.5 * (smallest + needed)  # between them, either a capped or a floored rate is ruled out
-            if needed - smallest > worst:
-                worst, family = needed - smallest, k
-    return family
-
-
-@kernel
-def added(priced: Priced, j: int, g: int, c: int) -> float:
-    """What candidate c of group g adds to a constraint that is no link."""
+def cheapest_at(priced: Priced, toll: Floats, low: Ints, high: Ints, pick: Ints) -> float:
+    """Set `pick` to the cheapest candidate of each group where a unit of each rate costs `toll`; the sum of prices."""
     links, total = priced.links, 0.0
-    for u in range(links.start[g], links.start[g + 1]):
-        total += priced.share[j, u] * links.rate[links.shift[u] + c]
-    return total
-
-
-@kernel
-def worst_excess(priced: Priced, pick: Ints) -> int:
-    """The constraint that is no link and is violated most, or -1."""
-    worst, number = FEASIBLE, -1
-    for j in range(priced.excess.shape[0]):
-        value = priced.excess[j]
-        for g in range(pick.shape[0]):
-            value += added(priced, j, g, pick[g])
-        if value > worst:
-            worst, number = value, j
-    return number
-
-
-@kernel
-def sum_of(values: Floats, pick: Ints) -> float:
-    """Sum of the values of the candidates picked."""
-    total = 0.0
-    for g in range(pick.shape[0]):
-        total += values[pick[g]]
-    return total
-
-
-@kernel
-def take_if_better(priced: Priced, pick: Ints, best: Ints, found: Floats) -> int:
-    """Take thresholds that violate no link, if they are the best so far; the constraint violated most, or -1."""
-    violated = worst_excess(priced, pick)
-    if violated < 0 and sum_of(priced.gain, pick) < found[0]:
-        found[0] = sum_of(priced.gain, pick)
-        best[:] = pick
-    return violated
-
-
-@kernel
-def widest_group(priced: Priced, low: Ints, high: Ints, violated: int) -> int:
-    """The group to halve the range of: that which matters most for a violated constraint; -1: all are single ones."""
-    widest, group = -1.0, -1
     for g in range(low.shape[0]):
-        if high[g] > low[g]:
-            width = 1e-9 * (high[g] - low[g])  # decides where nothing else does
-            if violated >= 0:
-                width += abs(added(priced, violated, g, high[g]) - added(priced, violated, g, low[g]))
-            if width > widest:
-                widest, group = width, g
-    return group
+        smallest = np.inf
+        for c in range(low[g], high[g] + 1):
+            price = priced.gain[c]
+            for u in range(links.start[g], links.start[g + 1]):
+                price += toll[u] * links.rate[links.shift[u] + c]
+            if price < smallest and priced.price[c] < np.inf:
+                smallest, pick[g] = price, c
+        total += smallest
+    return total
 
 
-@kernel
-def raise_bound(
-    priced: Priced, low: Ints, high: Ints, paid: Floats, known: float, pick: Ints, best: Ints, found: Floats
-) -> float:  # fmt: skip
-    """Move the prices `paid` of the constraints that are no links until the bound of a box is higher; the bound.
+class Box(NamedTuple):
+    """Thresholds and levels to search.
 
-    The bound is concave in them, and what the cheapest candidates exceed is its slope: Polyak's steps. Cheapest
-    candidates that meet all constraints are taken. `found[2]` counts looks at candidates and shares.
+    Attributes
+    ----------
+    low, high : ndarrays of int64, shape (n_groups,)
+        The first and the last candidate of each group.
+    least, most : ndarrays of shape (f,)
+        The range of the level of each family.
+    paid : ndarray of shape (q,)
+        Prices of the constraints that are no links.
+    pick : ndarray of int64, shape (n_groups,)
+        The cheapest candidates.
     """
-    n_groups, q = low.shape[0], priced.excess.shape[0]
-    links, toll = priced.links, np.empty(priced.links.group.shape[0])
-    here, slope, trial, share, highest = paid.copy(), np.empty(q), np.empty(n_groups, np.int64), 1.0, -np.inf
-    for _ in range(STEPS):
-        value = 0.0
-        slope[:] = priced.excess
-        for j in range(q):
-            value += here[j] * priced.excess[j]
-        for u in range(links.group.shape[0]):
-            toll[u] = 0.0  # of a unit of each rate
-            for j in range(q):
-                toll[u] += here[j] * priced.share[j, u]
-        found[2] += q * links.group.shape[0]
-        for g in range(n_groups):
-            smallest = np.inf
-            for c in range(low[g], high[g] + 1):
-                price = priced.gain[c]
-                for u in range(links.start[g], links.start[g + 1]):
-                    price += toll[u] * links.rate[links.shift[u] + c]
-                if price < smallest and priced.price[c] < np.inf:
-                    smallest, trial[g] = price, c
-            value += smallest
-            found[2] += high[g] - low[g] + 1
-            for j in range(q):
-                slope[j] += added(priced, j, g, trial[g])
-        if not value < known:
-            return np.inf
-        if cut_of_links(priced, trial, np.empty(priced.links.factor.shape[0])) < 0:
-            take_if_better(priced, trial, best, found)
-        if value > highest:
-            highest, paid[:], pick[:] = value, here, trial
-        else:
-            share *= 0.5
-        steep = 0.0
-        for j in range(q):
-            if here[j] > 0.0 or slope[j] > 0.0:
-                steep += slope[j] * slope[j]
-        if steep == 0.0:
-            break
-        step = share * (min(known, highest + priced.reach) - value) / steep
-        for j in range(q):
-            here[j] = max(0.0, here[j] + step * slope[j])
-    return highest
+
+    low: Ints
+    high: Ints
+    least: Floats
+    most: Floats
+    paid: Floats
+    pick: Ints
+
+    def copy(self) -> "Box":
+        """The same box in arrays of its own."""
+        return Box(
+            self.low.copy(), self.high.copy(), self.least.copy(), self.most.copy(), self.paid.copy(), self.pick.copy()
+        )
 
 
-@kernel
-def search_boxes(
-    priced: Priced, paid_at_first: Floats, granule: float, most_boxes: int, most_looks: float, best: Ints, found: Floats
-) -> int:  # fmt: skip
-    """Find the candidates of least gain that meet everything; return the number of boxes.
+class BoxSearch:
+    """The search and the best candidates that it has found.
 
-    `found[0]` is the sum of gains of `best` (inf where nothing is known that meets the constraints) and is updated
-    with it. `found[1]` becomes a lower bound of the sums of gains, `found[2]` the number of looks at a candidate. No
-    two sums differ by less than `granule`; by that much a box must promise to be better to be looked at.
+    The loop is Python's: there are tens of boxes, and compiling it took longer than a thousand searches.
+
+    Parameters
+    ----------
+    priced : Priced
+    granule : float
+        No two sums of gains differ by less. By that much a box must promise to be better to be looked at.
+
+    Attributes
+    ----------
+    best : ndarray of int64, shape (n_groups,)
+        Candidates of least gain found.
+    known : float
+        Their sum of gains; inf where nothing is found that meets the constraints.
+    bound : float
+        No sum of gains is lower.
+    n_boxes, looks : int
+        Boxes, and candidates and shares looked at.
     """
-    n_groups, n_families, q = priced.first.shape[0] - 1, priced.links.factor.shape[0], priced.excess.shape[0]
-    low, high, picks = np.empty((3, most_boxes, n_groups), np.int64)
-    least, most = np.empty((2, most_boxes, n_families))
-    paid = np.empty((most_boxes, q))
-    low[0], high[0] = priced.first[:-1], priced.first[1:] - 1
-    least[0], most[0], paid[0] = -1.0, 2.0, paid_at_first  # levels wider than rates
-    trial, levels, some_low, some_high = (
-        np.empty(n_groups, np.int64),
-        np.empty(n_families),
-        low[0].copy(),
-        high[0].copy(),
-    )
-    n = 1
-    bound = bound_box(priced, low[0], high[0], least[0], most[0], found[0] - granule, picks[0])
-    found[1] = np.inf
-    heap, box = [(bound, 0)], -1
-    while True:
-        if box < 0:
-            if len(heap) == 0:
-                break
-            bound, box = heapq.heappop(heap)
-            # The boxes come by rising bounds: if this one promises too little, so do all others.
-            if not bound < found[0] - granule:
-                break
-        if n + 2 > most_boxes or found[2] > most_looks:
-            found[1] = bound
-            if len(heap) > 0:
-                found[1] = min(bound, heap[0][0])
-            break
-        family, group = cut_of_links(priced, picks[box], levels), 0
+
+    def __init__(self, priced: Priced, granule: float) -> None:
+        self.priced, self.granule = priced, granule
+        self.best, self.known, self.bound = np.zeros(priced.first.shape[0] - 1, np.int64), np.inf, np.inf
+        self.n_boxes = self.looks = 0
+
+    def run(self, paid: Floats, most_boxes: int, most_looks: float) -> None:
+        """Search, beginning with these prices of the constraints that are no links."""
+        first, f = self.priced.first, self.priced.links.factor.shape[0]
+        # Levels are wider than rates.
+        box = Box(first[:-1].copy(), first[1:] - 1, np.full(f, -1.0), np.full(f, 2.0), paid, np.zeros_like(self.best))
+        heap, number = [(self._bound(box), 0, box)], itertools.count(1)
+        self.n_boxes = 1
+        while heap:
+            bound, _, box = heapq.heappop(heap)
+            # Go on with the better half at once: that finds thresholds to compare with.
+            while bound < self.known - self.granule:
+                if self.n_boxes + 2 > most_boxes or self.looks > most_looks:
+                    self.bound = min([bound, *(entry[0] for entry in heap[:1]), self.known])
+                    return
+                halves = sorted(
+                    ((self._priced_bound(half), next(number), half) for half in self._halves(box)), key=itemgetter(0, 1)
+                )
+                self.n_boxes += len(halves)
+                open_halves = [half for half in halves if half[0] < np.inf]
+                for half in open_halves[1:]:
+                    heapq.heappush(heap, half)
+                if not open_halves:
+                    break
+                bound, _, box = open_halves[0]
+        self.bound = self.known
+
+    def _halves(self, box: Box) -> list[Box]:
+        """The halves of a box where its cheapest candidates violate something; none where nothing in it is better."""
+        family, levels = self._cut_of_links(box.pick)
+        one, other = box.copy(), box.copy()
         if family >= 0:
             # A guess: the levels in the middle, with which the groups are on their own.
-            some_low[:], some_high[:] = low[box], high[box]
-            guessed = bound_box(priced, some_low, some_high, levels.copy(), levels.copy(), found[0], trial)
-            if guessed < np.inf and cut_of_links(priced, trial, levels.copy()) < 0:
-                take_if_better(priced, trial, best, found)
-        else:
-            violated = take_if_better(priced, picks[box], best, found)
-            group = widest_group(priced, low[box], high[box], violated)
-            if group < 0 or not bound < found[0] - granule:
-                box = -1  # nothing in this box is better
-                continue
-        middle = (low[box, group] + high[box, group]) // 2
-        parent, box, ahead = box, -1, np.inf
-        for side in range(2):
-            low[n], high[n], least[n], most[n], paid[n] = (
-                low[parent],
-                high[parent],
-                least[parent],
-                most[parent],
-                paid[parent],
-            )
-            if family >= 0:
-                if side == 0:
-                    most[n, family] = min(most[n, family], levels[family])
-                else:
-                    least[n, family] = max(least[n, family], levels[family])
-            elif side == 0:
-                high[n, group] = middle
+            guess = box.copy()._replace(least=levels.copy(), most=levels.copy())
+            if self._bound(guess, self.known) < np.inf and self._cut_of_links(guess.pick)[0] < 0:
+                self._take_if_better(guess.pick)
+            one.most[family] = min(one.most[family], levels[family])
+            other.least[family] = max(other.least[family], levels[family])
+            return [one, other]
+        group = self._widest_group(box, self._take_if_better(box.pick))
+        if group < 0:
+            return []
+        middle = (box.low[group] + box.high[group]) // 2
+        one.high[group], other.low[group] = middle, middle + 1
+        return [one, other]
+
+    def _bound(self, box: Box, known: float | None = None) -> float:
+        known = self.known - self.granule if known is None else known
+        return bound_box(self.priced, box.low, box.high, box.least, box.most, known, box.pick)
+
+    def _priced_bound(self, box: Box) -> float:
+        """The bound of a box, raised by the prices of the constraints that are no links."""
+        value = self._bound(box)
+        if value < np.inf and box.paid.shape[0]:
+            value = max(value, self._raise_bound(box))
+        return value
+
+    def _raise_bound(self, box: Box) -> float:
+        """Move the prices paid until the bound of a box is higher; the bound.
+
+        The bound is concave in them, and what the cheapest candidates exceed is its slope: Polyak's steps. Cheapest
+        candidates that meet all constraints are taken.
+        """
+        priced, known = self.priced, self.known - self.granule
+        here, trial, share, highest = box.paid.copy(), np.zeros_like(box.pick), 1.0, -np.inf
+        for _ in range(STEPS):
+            value = cheapest_at(priced, here @ priced.share, box.low, box.high, trial) + float(here @ priced.excess)
+            self.looks += priced.share.size + int((box.high - box.low + 1).sum())
+            slope = self._excess(trial)
+            if not value < known:
+                return np.inf
+            if self._cut_of_links(trial)[0] < 0:
+                self._take_if_better(trial)
+            if value > highest:
+                highest, box.paid[:], box.pick[:] = value, here, trial
             else:
-                low[n, group] = middle + 1
-            value = bound_box(priced, low[n], high[n], least[n], most[n], found[0] - granule, picks[n])
-            if q > 0 and value < np.inf:
-                known = found[0] - granule
-                value = max(value, raise_bound(priced, low[n], high[n], paid[n], known, picks[n], best, found))
-            if value == np.inf:
-                continue
-            # Go on with the better half at once: that finds thresholds to compare with.
-            if value < ahead:
-                if box >= 0:
-                    heapq.heappush(heap, (ahead, box))
-                ahead, box = value, n
-            else:
-                heapq.heappush(heap, (value, n))
-            n += 1
-        bound = ahead
-    found[1] = min(found[1], found[0])
-    return n
+                share *= 0.5
+            steep = float(np.square(slope[(here > 0.0) | (slope > 0.0)]).sum())
+            if steep == 0.0:
+                break
+            here = np.maximum(0.0, here + share * (min(known, highest + priced.reach) - value) / steep * slope)
+        return highest
+
+    def _rates(self, pick: Ints) -> Floats:
+        links = self.priced.links
+        rates: Floats = links.rate[links.shift + pick[links.group]]
+        return rates
+
+    def _excess(self, pick: Ints) -> Floats:
+        """By how much the constraints that are no links are exceeded, shape (q,)."""
+        excess: Floats = self.priced.excess + self.priced.share @ self._rates(pick)
+        return excess
+
+    def _cut_of_links(self, pick: Ints) -> tuple[int, Floats]:
+        """The family whose links are violated most, or -1; and where levels have to lie or to be cut, shape (f,)."""
+        links, rates = self.priced.links, self._rates(pick)
+        largest = np.array([rates[part].max(initial=-np.inf) for part in _parts(links.capped, links.capped_start)])
+        smallest = np.array([rates[part].min(initial=np.inf) for part in _parts(links.floored, links.floored_start)])
+        needed = (largest - links.slack) / links.factor
+        over = needed - smallest
+        family = int(np.argmax(over)) if over.max(initial=0.0) > 0.0 else -1
+        # between them, either a capped or a floored rate is ruled out
+        return family, np.where(over > 0.0, 0.5 * (smallest + needed), smallest)
+
+    def _take_if_better(self, pick: Ints) -> int:
+        """Take thresholds that violate no link, if they are the best so far; the constraint violated most, or -1."""
+        excess = self._excess(pick)
+        if excess.max(initial=-np.inf) > FEASIBLE:
+            return int(np.argmax(excess))
+        total = float(self.priced.gain[pick].sum())
+        if total < self.known:
+            self.known, self.best = total, pick.copy()
+        return -1
+
+    def _widest_group(self, box: Box, violated: int) -> int:
+        """The group to halve: the one that matters most for a violated constraint; -1: all have one candidate left."""
+        width = 1e-9 * (box.high - box.low)  # decides where nothing else does
+        if violated >= 0:
+            change = self.priced.share[violated] * (self._rates(box.high) - self._rates(box.low))
+            width = width + np.abs(np.bincount(self.priced.links.group, change, width.shape[0]))
+        width[box.high == box.low] = -1.0
+        return int(np.argmax(width)) if width.max() > 0.0 else -1
+
+
+def _parts(numbers: Ints, start: Ints) -> list[Ints]:
+    return [numbers[low:high] for low, high in pairwise(start.tolist())]

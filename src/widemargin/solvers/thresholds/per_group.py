@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from widemargin._typing import Ints
-from widemargin.solvers.thresholds.boxes import Priced, range_minima, search_boxes
+from widemargin.solvers.thresholds.boxes import BoxSearch, Priced, range_minima
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.links import take_apart
 from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
@@ -89,18 +89,16 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
         candidates.excess[parts.rest], 0.02 * spread, constant,
     )  # fmt: skip
     rounding = 1e-9 * spread
-    best, found = np.zeros(candidates.n_groups, np.int64), np.array([np.inf, np.inf, 0.0])
-    n_boxes = 0
+    search = BoxSearch(priced, max(candidates.granule - rounding, 0.1 * rounding))
     if parts.possible:
-        most_boxes = max(3, most_ranges // candidates.n_groups)
-        granule = max(candidates.granule - rounding, 0.1 * rounding)
-        n_boxes = search_boxes(priced, paid, granule, most_boxes, MOST_LOOKS, best, found)
-    known, bound, _ = found.tolist()
-    if known == np.inf:
-        return _nearest(candidates, best_mixture(candidates), proved=bound == np.inf)
-    objective = candidates.totals(best)[0]
-    lower = max(lower, objective - (known - bound))  # of both the same terms are left out
-    return GroupThresholds(best, objective, 0.0, min(lower, objective), objective - lower <= rounding, n_boxes)
+        search.run(paid, max(3, most_ranges // candidates.n_groups), MOST_LOOKS)
+    if search.known == np.inf:
+        return _nearest(candidates, best_mixture(candidates), proved=search.bound == np.inf)
+    objective = candidates.totals(search.best)[0]
+    lower = max(lower, objective - (search.known - search.bound))  # of both the same terms are left out
+    return GroupThresholds(
+        search.best, objective, 0.0, min(lower, objective), objective - lower <= rounding, search.n_boxes
+    )
 
 
 def _nearest(candidates: Candidates, mixture: Mixture, *, proved: bool) -> GroupThresholds:
