@@ -29,7 +29,7 @@ PYTEST := python -m pytest -q -n $(JOBS) --dist loadfile
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-svc test-machines test-oldest test-newest coverage mutation goal-suite lint types docs format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-svc test-machines test-oldest test-newest coverage mutation goal-suite lint types docs dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,6 +116,15 @@ types: $(DEV_STAMP) ## Check the types (mypy, strict)
 docs: $(DOCS_STAMP) ## Build the documentation site in docs/_build/html; a warning is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+dist: $(DEV_STAMP) ## Build the source archives and wheels of both distributions in dist/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist .
+	@$(BIN)/python -m build --outdir dist papers
+
+release-check: dist ## Check what is to be published, and run the demo from the wheel in a fresh environment (two minutes)
+	@$(BIN)/python -m testing.release_check dist
 
 format: $(DEV_STAMP) ## Format the sources and mend what ruff can
 	@$(BIN)/python -m ruff format .

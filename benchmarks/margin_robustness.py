@@ -80,7 +80,7 @@ def load(name: str, options: argparse.Namespace) -> Callable[[int], Split]:
 
         return split
     folder = data_folder(options.data) or ROOT.parent / "shared" / "data"
-    cover = synthetic_rows(1500, 10) if options.quick else load_spruce(folder)
+    cover = synthetic_rows(500, 10) if options.quick else load_spruce(folder)
     label = (cover.y > 0).astype(int)
 
     def split_cover(seed: int) -> Split:

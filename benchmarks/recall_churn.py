@@ -69,14 +69,14 @@ def refused(task: RecallTask, point: tuple[float, float], **parameters: Any) -> 
     return None
 
 
-def refusal_rows(task: RecallTask, seed: int, repeats: int) -> list[dict[str, Any]]:
+def refusal_rows(task: RecallTask, seed: int, repeats: int, warm_up: bool) -> list[dict[str, Any]]:
     """Every setting of ours at the points that cannot be reached, timed in turn."""
     rows = []
     for point in INFEASIBLE:
         cases: dict[str, Callable[[], Any]] = {
             name: lambda p=point, s=settings: refused(task, p, **s) for name, settings in SETTINGS.items()
         }
-        for name, timing in interleave(cases, repeats, warm_up=not rows).items():
+        for name, timing in interleave(cases, repeats, warm_up=warm_up and not rows).items():
             row = {"seed": seed, "r": point[0], "c": point[1], "what": name} | timing.to_dict()
             error = timing.result
             row["refused"] = error is not None
@@ -140,7 +140,12 @@ def reached(task: RecallTask, model: Any, point: tuple[float, float]) -> dict[st
 
 
 def run_draw(
-    task: RecallTask, seed: int, points: Sequence[tuple[float, float]], repeats: int, peers: Mapping[str, Any]
+    task: RecallTask,
+    seed: int,
+    points: Sequence[tuple[float, float]],
+    repeats: int,
+    peers: Mapping[str, Any],
+    warm_up: bool,
 ) -> list[dict[str, Any]]:
     """Every method at every point of one draw, timed in turn."""
     dense = sp.vstack([task.X, task.X3]).toarray() if peers else None
@@ -152,7 +157,7 @@ def run_draw(
         for name, peer in peers.items():
             tuned = peer.tune(task, dense, *point) if hasattr(peer, "tune") else {}  # not counted in its time
             cases[name] = lambda p=point, peer=peer, t=tuned: peer.fit_recall_churn(task, dense, *p, **t)
-        timings = interleave(cases, repeats, warm_up=not rows)
+        timings = interleave(cases, repeats, warm_up=warm_up and not rows)
         found = {
             name: {"seed": seed, "r": point[0], "c": point[1], "what": name}
             | reached(task, timing.result, point)
@@ -231,6 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissingDataError as error:
         return skipped(error)
     seeds = options.seeds[:1] if options.quick else options.seeds
+    repeats = 1 if options.quick else options.repeats
     peers = {name: found for name, module in PEERS.items() if (found := load_peers(options, module)) is not None}
     rows: list[dict[str, Any]] = []
     facts = []
@@ -241,9 +247,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             first = task.y[: task.n1] > 0
             facts.append({"seed": seed, "deployed_recall": task.deployed_recall, "positives_d1": float(first.mean())})
             points = POINTS if seed == seeds[0] and not options.quick else (TARGET,)
-            rows += run_draw(task, seed, points, 1 if options.quick else options.repeats, peers)
+            rows += run_draw(task, seed, points, repeats, peers, warm_up=not options.quick)
             if seed == seeds[0]:
-                refusals = refusal_rows(task, seed, 1 if options.quick else options.repeats)
+                refusals = refusal_rows(task, seed, repeats, warm_up=not options.quick)
     draws = show(
         "Draws", ["seed", "recall of the deployed model on D2", "positives in D1"],
         [[fact["seed"], f"{fact['deployed_recall']:.4f}", f"{fact['positives_d1']:.3f}"] for fact in facts],

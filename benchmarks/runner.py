@@ -48,9 +48,11 @@ SCRIPTS = (
     "audit_stream",
     "scaling",
     "guarantees",
+    "group_thresholds",
     "distributed",
     "first_report",
     "first_call",
+    "threads",
 )
 QUICK = ROOT / "out" / "bench-quick"
 

@@ -12,8 +12,10 @@ version = release = version_of("widemargin")
 
 extensions = [
     "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_parser",
-    "sphinx_gallery.gen_gallery", "mathml",
+    "sphinx_gallery.gen_gallery", "sphinx_copybutton", "mathml",
 ]  # fmt: skip
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # what is copied runs: no prompts, no output
+copybutton_prompt_is_regexp = True
 html_math_renderer = "mathml"
 myst_update_mathjax = False
 sphinx_gallery_conf = {

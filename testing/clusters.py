@@ -15,10 +15,19 @@ def small_cluster(n_workers=2):
     import dask
     from distributed import Client, LocalCluster
 
-    # A nanny's worker that comes late, on a machine with other work, is forgotten after 15 s otherwise, and never back.
-    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
-    options = {"n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with patient:
+    settings = {
+        # A nanny's worker that comes late, on a machine with other work, is forgotten after 15 s otherwise, for ever.
+        "distributed.deploy.lost-worker-timeout": "1h",
+        # A cluster of a session is idle nearly always; watching itself took a tenth of a core from the other tests.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.interval": "10s",
+        "distributed.admin.tick.interval": "1s",
+    }
+    options = {
+        "n_workers": n_workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None,
+        "memory_limit": 0,  # not limited, so not looked at ten times a second
+    }  # fmt: skip
+    with dask.config.set(settings):
         with _muted():
             cluster = LocalCluster(**options, silence_logs=logging.CRITICAL)
             client = Client(cluster)

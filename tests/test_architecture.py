@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "_numba": set(),
     "_papers": {"exceptions"},  # the one door to the second distribution
     "_text": set(),
-    "_threads": set(),
+    "_threads": {"_typing"},
     "_typing": set(),
     "exceptions": set(),
     "rows": {"_typing", "exceptions"},

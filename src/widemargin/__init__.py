@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from widemargin.persistence import save_model as save_model
     from widemargin.preprocessing import ThermometerEncoder as ThermometerEncoder
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "C_from_nu",

@@ -1,24 +1,83 @@
-"""Threads of compiled loops and BLAS, bounded for the time of a fit."""
+"""Threads: how many a fit may use, and how its loops over rows are shared among them.
 
+Loops are cut into ranges of rows, which compiled code and NumPy work on side by side. BLAS runs with one thread inside
+of these ranges, because its own threads would spin between its many small calls; a product that is worth them gets them
+by `blas_threads`. The ranges depend on the number of threads alone, so the same number gives the same bits.
+"""
+
+import itertools
+import os
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
-import numba
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+from widemargin._typing import Cells, Flags, Floats, Reals
+
+Answer = TypeVar("Answer")
+
+ROWS_PER_THREAD = 60_000
+"""Rows that are worth a thread where each costs some nanoseconds: together about the time that calling it takes."""
+
+
+class _Limit(threading.local):
+    """How many threads this thread may use; None: nobody has said."""
+
+    threads: int | None = None
+
+
+_LIMIT = _Limit()
 
 
 def threads_in_force() -> int:
-    """Number of threads that `limit_threads` allows; all cores outside of it."""
-    return int(numba.get_num_threads())
+    """Number of threads that `limit_threads` allows; outside of it all that the environment does."""
+    return _LIMIT.threads or allowed_threads()
 
 
-def in_threads(n: int, least: int, part: Callable[[int, int], Any]) -> list[Any]:
+def allowed_threads() -> int:
+    """As many as there are cores for this process, and as BLAS has (`OMP_NUM_THREADS`, threadpoolctl) and numba."""
+    of_libraries = [int(library.num_threads) for library in _blas().lib_controllers]
+    return max(1, min([_cores(), *of_libraries]))
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[int]:
+    """Bound the threads of loops to `n_jobs` and those of BLAS to one, and restore them afterwards.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        None: what a limit around this one says, else `allowed_threads`; -1: all cores.
+
+    Yields
+    ------
+    int
+        The number of threads in force.
+    """
+    before = _LIMIT.threads
+    threads = threads_in_force() if n_jobs is None else effective_n_jobs(n_jobs)
+    with _blas().limit(limits=1, user_api="blas"):
+        _LIMIT.threads = threads
+        try:
+            yield threads
+        finally:
+            _LIMIT.threads = before
+
+
+def blas_threads(operations: float, least: float = 1e8) -> AbstractContextManager[object]:
+    """Give BLAS the threads in force for a product of so many operations, if it is worth them."""
+    threads = threads_in_force()
+    return nullcontext() if threads == 1 or operations < least else _blas().limit(limits=threads, user_api="blas")
+
+
+def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: int = 4) -> list[Answer]:
     """Call `part(first, last)` for ranges that make up range(n), side by side in the threads in force.
 
     Parameters
@@ -28,6 +87,8 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Any]) -> list[Any]
         Smallest range that is worth a thread: fewer threads are used where there is less to do.
     part : callable
         Compiled loops run side by side; they must not write to the same place.
+    pieces : int, default=4
+        Ranges for each thread: several where they take unequal time.
 
     Returns
     -------
@@ -37,31 +98,101 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Any]) -> list[Any]
     threads = min(threads_in_force(), n // max(least, 1))
     if threads <= 1:
         return [part(0, n)]
-    cuts = np.linspace(0, n, 4 * threads + 1).astype(int).tolist()
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(part, cuts[:-1], cuts[1:]))
+    cuts = np.linspace(0, n, pieces * threads + 1).astype(int).tolist()
+    answers: list[Answer | None] = [None] * (len(cuts) - 1)
+    turn = itertools.count()
 
+    def work() -> None:
+        while (k := next(turn)) < len(answers):
+            answers[k] = part(cuts[k], cuts[k + 1])
 
-@contextmanager
-def limit_threads(n_jobs: int | None) -> Iterator[int]:
-    """Bound numba's and BLAS's threads to `n_jobs` (None: 1; -1: all cores) and restore them afterwards.
-
-    Yields
-    ------
-    int
-        The number of threads in force.
-    """
-    threads = 1 if n_jobs is None else effective_n_jobs(n_jobs)
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    helpers = [_pool().submit(work) for _ in range(threads - 1)]
+    before, _LIMIT.threads = _LIMIT.threads, 1  # what a part calls finds no thread free
     try:
-        with _libraries(len(sys.modules)).limit(limits=threads):
-            yield threads
-    finally:
-        numba.set_num_threads(before)
+        work()
+    finally:  # also where the caller is interrupted: the others still write to its arrays
+        wait(helpers)
+        _LIMIT.threads = before
+    for helper in helpers:
+        helper.result()
+    return answers  # type: ignore[return-value]
+
+
+def add_in_threads(n: int, least: int, part: Callable[..., object], *sums: Reals) -> None:
+    """Call `part(first, last, *sums)` as `in_threads` does, each with sums of its own, and add these up in order."""
+    if n < 2 * least or threads_in_force() == 1:
+        part(0, n, *sums)
+        return
+
+    def own(first: int, last: int) -> tuple[Reals, ...]:
+        mine = tuple(_apart(total) for total in sums)
+        part(first, last, *mine)
+        return mine
+
+    for answer in in_threads(n, least, own, pieces=1):
+        for total, mine in zip(sums, answer, strict=True):
+            total += mine
+
+
+def loop_over_rows(loop: Callable[..., None], by_row: Sequence[Reals | Cells | Flags], *given: object) -> None:
+    """Call `loop(*by_row, *given)`, a loop of some nanoseconds a row, on ranges of the rows side by side."""
+    n = by_row[0].shape[0]
+    if n < 2 * ROWS_PER_THREAD:  # most calls are about few rows, and slices would take longer than their loops
+        loop(*by_row, *given)
+    else:
+        in_threads(n, ROWS_PER_THREAD, lambda first, last: loop(*(rows[first:last] for rows in by_row), *given))
+
+
+def sums_over_rows(
+    loop: Callable[..., None], by_row: Sequence[Reals | Cells | Flags], *sums: Floats, given: Sequence[float] = ()
+) -> None:
+    """Call `loop(*by_row, *given, *sums)`, which adds to the sums, on ranges of the rows side by side."""
+    n = by_row[0].shape[0]
+    if n < 2 * ROWS_PER_THREAD:
+        loop(*by_row, *given, *sums)
+        return
+
+    def part(first: int, last: int, *own: Reals) -> None:
+        loop(*(rows[first:last] for rows in by_row), *given, *own)
+
+    add_in_threads(n, ROWS_PER_THREAD, part, *sums)
+
+
+def _apart(like: Reals) -> Reals:
+    """Zeros in cache lines of their own: two threads that add to one line wait for each other at every row."""
+    line = 128 // like.itemsize
+    zeros = np.zeros(like.size + 2 * line, dtype=like.dtype)[line : line + like.size]
+    return zeros.reshape(like.shape, order="F" if like.flags.f_contiguous else "C")
+
+
+@lru_cache(maxsize=1)
+def _cores() -> int:
+    """Cores of this process, or fewer by `NUMBA_NUM_THREADS`; asked once, because containers are slow to answer."""
+    of_numba = os.environ.get("NUMBA_NUM_THREADS", "")
+    cores = int(cpu_count())
+    return min(cores, int(of_numba)) if of_numba.isdigit() else cores
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads that stay, since starting them takes longer than many a loop; each is the only one to what it calls."""
+
+    def alone() -> None:
+        _LIMIT.threads = 1
+
+    return ThreadPoolExecutor(2 * _cores(), "widemargin", initializer=alone)
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def _blas() -> ThreadpoolController:
+    """BLAS libraries with threads of their own."""
+    return _libraries(len(sys.modules))
 
 
 @lru_cache(maxsize=1)
 def _libraries(n_modules: int) -> ThreadpoolController:
-    """Libraries with threads of their own; looked for again (milliseconds) where modules were imported meanwhile."""
+    """Looked for again (milliseconds) where modules were imported meanwhile."""
     return ThreadpoolController()

@@ -13,6 +13,7 @@ from benchmarks import (
     cut_choosers,
     fairness_a9a,
     first_call,
+    group_thresholds,
     guarantees,
     kernel_svc_accuracy,
     margin_robustness,
@@ -21,13 +22,15 @@ from benchmarks import (
     recall_task,
     runner,
     thermometer_adult,
+    threads,
 )
+from joblib import cpu_count
 from testing import exact
 
 SCRIPTS = [importlib.import_module(f"benchmarks.{name}") for name in runner.SCRIPTS]
 
 
-LONG = ("kernel_choices", "first_report", "first_call")
+LONG = ("kernel_choices", "first_report", "first_call", "threads")
 
 
 @pytest.mark.parametrize(
@@ -41,14 +44,14 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert script.main(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
     name = script.__name__.rpartition(".")[2]
     results = json.loads((tmp_path / f"{name}.json").read_text())
-    assert results["machine"]["threads"] == 1
+    assert results["machine"]["threads"] == (cpu_count() if name == "threads" else 1)
     table = (tmp_path / f"{name}.md").read_text()
     assert f"python -m benchmarks.{name}" in table
     assert table.count("|") > 20
     assert "###" in capsys.readouterr().out
 
 
-OWN_DATA = (audit_stream, first_call, memory, thermometer_adult)
+OWN_DATA = (audit_stream, first_call, group_thresholds, memory, thermometer_adult, threads)
 """Scripts that generate their data, or bring them: nothing can be missing."""
 
 

@@ -29,7 +29,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, find_classes, plain_value, positive_class
 from widemargin.goals.binding.tables import Scalar, column_of
-from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
 from widemargin.rows import check_sparse, is_asked, is_collection
 
@@ -116,9 +116,7 @@ def audit(
     (0.5, 'undecided', True)
     """
     check_decide(decide)
-    goal = Goal.parse(goal) if isinstance(goal, str) else goal
-    if not isinstance(goal, Goal):
-        raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
+    goal = checked_goal(goal)
     candidate: object = model_or_predictions
     called = getattr(candidate, "__name__", type(candidate).__name__)
     if isinstance(candidate, type):

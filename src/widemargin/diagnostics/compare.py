@@ -26,7 +26,7 @@ from widemargin.goals.binding.sources import (
 )
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import Bundle
-from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import METRICS
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Compare
@@ -107,7 +107,7 @@ def compare_models(
     >>> [found.passed for found in report.reports]
     [False, True]
     """
-    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    goal = checked_goal(goal)
     main = Rows(X, y, sample_weight, populations, external or {}, baselines or {})
     classes = None
     for name in (None, *goal.sources):

@@ -20,7 +20,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import ClassPair, encode_labels, make_source
 from widemargin.goals.binding.tables import PopulationTable
-from widemargin.goals.language.goal import Goal
+from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
 from widemargin.rows import Rows, is_asked
@@ -148,9 +148,7 @@ class AuditCounts(GoalCounts):
     """
 
     def __init__(self, goal: Goal | str, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
-        self.goal = Goal.parse(goal) if isinstance(goal, str) else goal
-        if not isinstance(self.goal, Goal):
-            raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
+        self.goal = checked_goal(goal)
         self._pair = ClassPair(classes, pos_label)
         self._uses = baselines_used(self.goal)
         columns = columns_used(self.goal)

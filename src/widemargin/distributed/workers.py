@@ -158,5 +158,5 @@ class Deadline(NamedTuple):
 
 def _called_with_threads(block: Block, message: tuple[Callable[[Item], Result], int | None]) -> Result:
     function, n_jobs = message
-    with limit_threads(n_jobs):
+    with limit_threads(1 if n_jobs is None else n_jobs):  # workers share a machine
         return function(block.data)

@@ -15,6 +15,7 @@ from widemargin._typing import Column, Features, Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.sources import external_data, positive_class
+from widemargin.goals.language.goal import checked_goal
 from widemargin.rows import Rows, as_csr, check_sparse
 
 _ROW_CHECKS: dict[str, Any] = {
@@ -90,9 +91,7 @@ def binary_classes(y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None 
 
 def as_goal(goal: Goal | str | None) -> Goal:
     """A goal from an object or a text; None minimises the error rate."""
-    if goal is None:
-        return Goal(minimize=error_rate())
-    return Goal.parse(goal) if isinstance(goal, str) else goal
+    return Goal(minimize=error_rate()) if goal is None else checked_goal(goal)
 
 
 def external_rows(external: Mapping[str, Rows] | None, name: str | None) -> Features:

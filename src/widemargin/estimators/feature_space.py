@@ -163,8 +163,7 @@ class FactorSpace(_KernelSpace):
         n, megabytes = X.shape[0], 8.0 * X.shape[0] ** 2 / MEGABYTE
         if megabytes > self.cache_size:
             self._refuse_size(n, megabytes)
-        rows = check_precomputed(X) if self.kernel.name == "precomputed" else X
-        whole = KernelRows(self.kernel, rows, cache_size=max(self.cache_size, 1.0), dtype=np.float64)
+        whole = KernelRows(self.kernel, X, cache_size=max(self.cache_size, 1.0), dtype=np.float64)
         self._X, self._factor = X, kernel_features(whole.full().astype(np.float64, copy=False))
         return [self._factor.features]
 

@@ -267,14 +267,23 @@ class KernelRows:
             return
         width = max(1, min(2048, self.at_once // rows.shape[0]))
         few = None if self._given is not None else self._rows[rows]
-        for first in range(0, self.n_rows, width):
-            tile = slice(first, min(first + width, self.n_rows))
-            if few is None:
-                self._buffer[places, tile] = self.block(rows, tile)
-            else:
-                self._buffer[places, tile] = self._backend.block(self.kernel, few, self._rows[tile])
+
+        def part(first: int, last: int) -> None:
+            for low in range(first, last, width):
+                tile = slice(low, min(low + width, last))
+                if few is None:
+                    self._buffer[places, tile] = self.block(rows, tile)
+                else:
+                    self._buffer[places, tile] = self._backend.block(self.kernel, few, self._rows[tile])
+
+        in_threads(self.n_rows, self._share(self.n_rows, rows.shape[0], self.sum_width), part)
         if few is not None:
             self._count.evaluations += rows.shape[0] * self.n_rows
+
+    def _share(self, n: int, values: int, least: int) -> int:
+        """How many of n, with so many kernel values each, are worth a thread; all for code that may not run twice."""
+        alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)
+        return n if alone else max(least, self.worth // max(values, 1))
 
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`, in double precision; nothing is stored.
@@ -316,10 +325,7 @@ class KernelRows:
                     block = self._values(placed, right[tile], room)
                     add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
-        alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)  # not ours to call twice
-        # One thread for code that may not be called twice at a time.
-        least = scores.shape[0] if alone else max(self.sum_width, self.worth // max(change.shape[0], 1))
-        in_threads(scores.shape[0], least, add_columns)
+        in_threads(scores.shape[0], self._share(scores.shape[0], change.shape[0], self.sum_width), add_columns)
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
@@ -361,9 +367,15 @@ class KernelRows:
         out = np.empty((X.shape[0], *coefficients.shape[1:]))
         # As many new rows at a time as a block of bounded memory allows.
         step = max(1, self.at_once // max(self.n_rows, 1))
-        for low in range(0, X.shape[0], step):
-            new = self._backend.place(X[low : low + step], self.kernel, self.dtype)
-            out[low : low + step] = self._evaluate(new, self._rows) @ coefficients
+
+        def part(first: int, last: int) -> None:
+            for low in range(first, last, step):
+                some = slice(low, min(low + step, last))
+                new = self._backend.place(X[some], self.kernel, self.dtype)
+                out[some] = self._backend.block(self.kernel, new, self._rows) @ coefficients
+
+        in_threads(X.shape[0], self._share(X.shape[0], self.n_rows, 1), part)
+        self._count.evaluations += X.shape[0] * self.n_rows
         return out
 
     def _evaluate(self, left: Placed, right: Placed) -> Reals:

@@ -6,20 +6,28 @@ costs one integer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
+from widemargin._threads import add_in_threads, in_threads, threads_in_force
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
 from widemargin.linalg import products
 
 __all__ = ["RowBlocks"]
 
+Loop: TypeAlias = Callable[..., None]
+
 _CHUNK = 4096
 """Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
+_NUMBERS_PER_THREAD = 200_000
+"""Numbers whose products are worth a thread: a tenth of a millisecond."""
+_STRIPE = 200
+"""Columns whose products with the others are worth a thread; narrower ones are slow products."""
 _COLUMNS = 1 << 16
 """Entries of a chunk of right-hand sides made for CSR rows: half a megabyte."""
 
@@ -50,30 +58,56 @@ class _Block:
         object.__setattr__(self, "sparse", not isinstance(self.X, np.ndarray))
         object.__setattr__(self, "whole", self.row_of.shape[0] == self.X.shape[0])
 
-    @property
+    @cached_property
     def n_stored(self) -> int:
         """Numbers stored in these rows."""
         if not isinstance(self.X, np.ndarray):
             return int(np.diff(self.X.indptr)[self.row_of].sum())
         return int(self.row_of.shape[0]) * int(self.X.shape[1])
 
-    @property
-    def csr(self) -> tuple[Reals, Integers, Integers, Ints]:
-        """What the compiled loops take for a CSR block.
+    @cached_property
+    def worth(self) -> int:
+        """Rows that are worth a thread."""
+        return 1 + int(_NUMBERS_PER_THREAD * self.row_of.shape[0] // max(self.n_stored, 1))
+
+    @cached_property
+    def csr(self) -> tuple[Reals, Integers, Integers]:
+        """What the compiled loops take for a CSR block, before the numbers of the rows.
 
         The indices are seen as unsigned numbers: that spares the loops a test for negative ones, and the product with a
         vector half of its time.
         """
         assert not isinstance(self.X, np.ndarray)
         indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in (self.X.indices, self.X.indptr))
-        return self.X.data, indices, indptr, self.row_of
+        return self.X.data, indices, indptr
 
-    def run(self, csr_loop: Callable[..., None], dense_loop: Callable[..., None], *arguments: Reals | Cells) -> None:
-        """Call the loop of this kind of rows."""
-        if self.sparse:
-            csr_loop(*self.csr, *arguments)
-        else:
-            dense_loop(self.X, self.row_of, *arguments)
+    def each(self, csr_loop: Loop, dense_loop: Loop, vector: Floats, out: Floats) -> None:
+        """Set `out[i]` by the loop of this kind of rows, which looks at row i and at a vector of features."""
+
+        given, loop = (self.csr, csr_loop) if self.sparse else ((self.X,), dense_loop)
+        if self.row_of.shape[0] < 2 * self.worth:
+            loop(*given, self.row_of, vector, out)
+            return
+
+        def part(first: int, last: int) -> None:
+            loop(*given, self.row_of[first:last], vector, out[first:last])
+
+        in_threads(self.row_of.shape[0], self.worth, part)
+
+    def add(self, csr_loop: Loop, dense_loop: Loop, by_row: Sequence[Reals | Cells], *sums: Floats) -> None:
+        """Add to sums by the loop of this kind of rows, which looks at row i and at entry i of what is given by row."""
+
+        given, loop = (self.csr, csr_loop) if self.sparse else ((self.X,), dense_loop)
+        if self.row_of.shape[0] < 2 * self.worth:
+            loop(*given, self.row_of, *by_row, *sums)
+            return
+
+        def part(first: int, last: int, *own: Floats) -> None:
+            loop(*given, self.row_of[first:last], *(array[first:last] for array in by_row), *own)
+
+        # Every thread has sums of its own, so its rows have to be worth them, too.
+        worth = max(self.worth, sum(out.size for out in sums) * self.row_of.shape[0] // max(self.n_stored, 1))
+        add_in_threads(self.row_of.shape[0], worth, part, *sums)
 
 
 class RowBlocks:
@@ -141,17 +175,17 @@ class RowBlocks:
             # The copies are centred, so the product with the centre is added back.
             short = self.singles[k] if single else None
             if short is not None:
-                products.dense_dot(short, block.row_of, w, mine)
+                replace(block, X=short).each(products.csr_dot, products.dense_dot, w, mine)
                 mine += float(self.centre @ w)
             else:
-                block.run(products.csr_dot, products.dense_dot, w, mine)
+                block.each(products.csr_dot, products.dense_dot, w, mine)
         return out
 
     def tdot(self, g: Floats) -> Floats:
         """`X' g`, shape (d,); rows where g is zero cost nothing."""
         out = np.zeros(self.n_features)
         for block in self.blocks:
-            block.run(products.csr_tdot, products.dense_tdot, g[block.place], out)
+            block.add(products.csr_tdot, products.dense_tdot, (g[block.place],), out)
         return out
 
     def add_cell_sums(self, cell: Cells, g: Floats, out: Floats) -> None:
@@ -162,7 +196,7 @@ class RowBlocks:
         """
         for block in self.blocks:
             mine = (cell[block.place], g[block.place])
-            block.run(products.csr_cell_sums, products.dense_cell_sums, *mine, out)
+            block.add(products.csr_cell_sums, products.dense_cell_sums, mine, out)
 
     @cached_property
     def centre(self) -> Floats:
@@ -190,11 +224,7 @@ class RowBlocks:
                 copies.append(None)
                 continue
             short = np.empty(block.X.shape, dtype=np.float32)
-            with np.errstate(over="ignore"):  # numbers beyond float32: found when a factor fails
-                for low in range(0, short.shape[0], _CHUNK):
-                    np.subtract(
-                        block.X[low : low + _CHUNK], self.centre, out=short[low : low + _CHUNK], casting="same_kind"
-                    )
+            in_threads(short.shape[0], block.worth, partial(_centre, block.X, self.centre, short))
             copies.append(short)
         return tuple(copies)
 
@@ -233,7 +263,7 @@ class RowBlocks:
             if block.sparse:
                 # Sparse rows are summed as they are, and centred afterwards.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-                products.csr_gram(*block.csr, mine, pairs, squares, own)
+                block.add(products.csr_gram, products.csr_gram, (mine,), pairs, squares, own)
                 products.add_folded(pairs, squares, out)
                 if centred:
                     total = float(mine.sum(dtype=np.float64))
@@ -244,13 +274,17 @@ class RowBlocks:
                     own -= total * self.centre
                 sums += own
                 continue
-            syrk = ssyrk if single else dsyrk
             # A sum of its own in float32; only the total of the block is rounded.
             part = np.zeros((d, d), order="F", dtype=np.float32) if single else out
             short = self.singles[k] if single and centred else None
-            for rows, root, sign in self._chunks(block, mine, centred=centred, single=single, short=short):
-                part = syrk(sign, rows.T, beta=1.0, c=part, lower=1, overwrite_c=1)
-                sums += sign * (root @ rows)
+            dense = _DenseRows(block, mine, self.centre if centred else None, short, part.dtype)
+            for sign, band in _signs(mine):
+                # Threads share the columns where there are enough, else the rows: then each has a matrix of its own.
+                if d >= 2 * _STRIPE:
+                    dense.add_moments(band, sign, 0, band.shape[0], part, sums)
+                else:
+                    worth = max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                    add_in_threads(band.shape[0], worth, partial(dense.add_moments, band, sign), part, sums)
             if single:
                 out += part
         return out, sums
@@ -261,35 +295,13 @@ class RowBlocks:
         for block in self.blocks:
             mine = scale[block.place]
             if block.sparse:
-                products.csr_squares(*block.csr, mine, squares)
+                block.add(products.csr_squares, products.csr_squares, (mine,), squares)
             else:
-                for rows, _, sign in self._chunks(block, mine):
-                    squares += sign * np.einsum("ij,ij->j", rows, rows)
+                dense = _DenseRows(block, mine, None, None, np.dtype(np.float64))
+                for sign, band in _signs(mine):
+                    for rows, _ in dense.chunks(band):
+                        squares += sign * np.einsum("ij,ij->j", rows, rows)
         return squares, sums
-
-    def _chunks(
-        self, block: _Block, scale: Reals, *, centred: bool = False, single: bool = False, short: Singles | None = None
-    ) -> Iterator[tuple[Reals, Reals, float]]:
-        """Dense rows times the root of |scale|, a cache full of one sign at a time, with the roots and the sign."""
-        dtype: type[np.float32 | np.float64] = np.float32 if single else np.float64
-        size = min(_CHUNK, max(512, 400_000 // self.n_features))  # fewer where rows are wide, for the same cache
-        # A symmetric product takes roots of the weights, so rows of negative weight are taken off by themselves.
-        for sign in (1.0, -1.0):
-            band = np.flatnonzero(sign * scale > 0.0)
-            for low in range(0, band.shape[0], size):
-                some = band[low : low + size]
-                root = np.sqrt(np.abs(scale[some], dtype=np.float64))
-                if short is not None:
-                    root = root.astype(np.float32)
-                    copied = short[some]
-                    copied *= root[:, None]
-                    yield copied, root, sign
-                    continue
-                rows = block.X[block.row_of[some]]
-                if centred:
-                    rows = rows - self.centre
-                scaled: Reals = np.multiply(rows, root[:, None], dtype=np.float64).astype(dtype, copy=False)
-                yield scaled, root.astype(dtype, copy=False), sign
 
     def border(self, fill: Callable[[slice, Floats], None], n_columns: int) -> Floats:
         """`C' X`, shape (k, d), for a matrix C of shape (n, k) that is made a chunk at a time.
@@ -305,7 +317,7 @@ class RowBlocks:
                 columns = np.empty((rows.shape[0], n_columns))
                 fill(slice(block.start + low, block.start + low + rows.shape[0]), columns)
                 if block.sparse:
-                    products.add_border_csr(*block.csr[:3], rows, columns, out)
+                    products.add_border_csr(*block.csr, rows, columns, out)
                 else:
                     # Rows that all count need no gathering.
                     out += columns.T @ (block.X[low : low + size] if block.whole else block.X[rows])
@@ -321,8 +333,83 @@ class RowBlocks:
         # Without a scale all features count alike.
         scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
-            block.run(products.csr_norms2, products.dense_norms2, scale, out[block.place])
+            block.each(products.csr_norms2, products.dense_norms2, scale, out[block.place])
         return out
+
+
+@dataclass(frozen=True)
+class _DenseRows:
+    """Dense rows times the root of a weight, a cache full at a time.
+
+    Attributes
+    ----------
+    block : _Block
+    scale : ndarray of shape (n_b,)
+        The weights.
+    centre : ndarray of shape (d,) or None
+        What is subtracted from the rows.
+    short : ndarray of shape (n_b, d) or None
+        The centred rows in float32, where they are kept.
+    dtype : dtype
+        Of the products.
+    """
+
+    block: _Block
+    scale: Reals
+    centre: Floats | None
+    short: Singles | None
+    dtype: np.dtype[np.float32] | np.dtype[np.float64]
+
+    def chunks(self, band: Ints) -> Iterator[tuple[Reals, Reals]]:
+        """The rows of a band times their roots, and the roots."""
+        # fewer where rows are wide, for the same cache
+        size = min(_CHUNK, max(512, 400_000 // self.block.X.shape[1]))
+        for low in range(0, band.shape[0], size):
+            some = band[low : low + size]
+            # A symmetric product takes roots of the weights.
+            root = np.sqrt(np.abs(self.scale[some], dtype=np.float64))
+            if self.short is not None:
+                root = root.astype(np.float32)
+                copied = self.short[some]
+                copied *= root[:, None]
+                yield copied, root
+                continue
+            rows = self.block.X[self.block.row_of[some]]
+            if self.centre is not None:
+                rows = rows - self.centre
+            scaled: Reals = np.multiply(rows, root[:, None], dtype=np.float64).astype(self.dtype, copy=False)
+            yield scaled, root.astype(self.dtype, copy=False)
+
+    def add_moments(self, band: Ints, sign: float, first: int, last: int, gram: Reals, sums: Floats) -> None:
+        """Add the products of a range of a band with themselves to the lower triangle of `gram`, the rows to `sums`."""
+        syrk = ssyrk if self.dtype == np.float32 else dsyrk
+        striped = gram.shape[0] >= 2 * _STRIPE and threads_in_force() > 1
+        for rows, root in self.chunks(band[first:last]):
+            if striped:
+                in_threads(gram.shape[0], _STRIPE, partial(_add_stripe, rows, sign, gram.T))
+            else:
+                syrk(sign, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)  # in place: Fortran order, of one type
+            sums += sign * (root @ rows)
+
+
+def _add_stripe(rows: Reals, sign: float, upper: Reals, first: int, last: int) -> None:
+    """Add the products of some columns with themselves and the later ones to the upper triangle of a matrix."""
+    part = rows[:, first:last].T @ rows[:, first:]
+    upper[first:last, first:] += part if sign > 0.0 else -part
+
+
+def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:
+    """The rows of positive weight, then those of negative weight: a symmetric product takes them off by themselves."""
+    for sign in (1.0, -1.0):
+        yield sign, np.flatnonzero(sign * scale > 0.0)
+
+
+def _centre(X: Reals, centre: Floats, short: Singles, first: int, last: int) -> None:
+    """Set a range of `short` to the rows minus their centre."""
+    for low in range(first, last, _CHUNK):
+        place = slice(low, min(low + _CHUNK, last))
+        with np.errstate(over="ignore"):  # numbers beyond float32: found when a factor fails
+            np.subtract(X[place], centre, out=short[place], casting="same_kind")
 
 
 _EVERY: WeakValueDictionary[int, Ints] = WeakValueDictionary()

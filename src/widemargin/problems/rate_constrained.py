@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._threads import sums_over_rows
 from widemargin._typing import Cells, Flags, Floats, Ints, Matrix
 from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, Variant, block_scores
 from widemargin.goals.binding.bind import TiedGoal
@@ -95,7 +96,7 @@ class ConvexSubproblem(_Weighted):
     def values(self, z: Floats) -> tuple[float, Floats]:
         """Loss (with `constant`, without the regulariser) and excess of each constraint, at scores z."""
         plus, minus = self._zeros(), self._zeros()
-        hinge_sums(z, self.weight, self.cell, self.keep, plus, minus)
+        sums_over_rows(hinge_sums, (z, self.weight, self.cell, self.keep), plus, minus)
         loss, constraints = self.coef.totals(plus, minus, self.n_constraints)
         return loss + self.constant, constraints - self.gamma
 
@@ -149,7 +150,7 @@ class RateConstrainedProblem(_Weighted):
         if isinstance(z, BlockedPoint):
             return np.asarray(self._masses(z)[0])
         positive = self._zeros()
-        ramp_sums(z, self.weight, self.cell, positive)
+        sums_over_rows(ramp_sums, (z, self.weight, self.cell), positive)
         return positive
 
     def hard_mass(self, z: Floats | BlockedPoint) -> Floats:
@@ -157,7 +158,7 @@ class RateConstrainedProblem(_Weighted):
         if isinstance(z, BlockedPoint):
             return np.asarray(self._masses(z)[1])
         positive = self._zeros()
-        positive_sums(z, self.weight, self.cell, positive)
+        sums_over_rows(positive_sums, (z, self.weight, self.cell), positive)
         return positive
 
     def values(self, positive: Floats) -> tuple[float, Floats]:
@@ -183,7 +184,7 @@ class RateConstrainedProblem(_Weighted):
         """Which hinges the majoriser at scores z keeps, and by cell the weight of the sides that are constant."""
         keep = np.empty(z.shape[0], dtype=np.uint8)
         plus, minus = self._zeros(), self._zeros()
-        majoriser(z, self.weight, self.cell, keep, plus, minus)
+        sums_over_rows(majoriser, (z, self.weight, self.cell, keep), plus, minus)
         return keep, plus, minus
 
     def hinges(self, keep: Flags) -> ConvexSubproblem:
@@ -278,9 +279,11 @@ class RateConstrainedProblem(_Weighted):
 
 
 def build_problem(
-    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True, merge: bool = True
+    tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True
 ) -> RateConstrainedProblem:
     """Marry a tied goal to its rows, with the bounds that keep its ratios from being undefined after its own.
+
+    Equal rows of equal cell become one.
 
     Parameters
     ----------
@@ -290,8 +293,6 @@ def build_problem(
     lam : float
         Weight of the regulariser beside an objective whose coefficients sum to one.
     fit_intercept : bool, default=True
-    merge : bool, default=True
-        Merge equal rows of equal cell.
 
     Returns
     -------
@@ -300,13 +301,8 @@ def build_problem(
     kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
     for X, source in zip(matrices, tied.sources, strict=True):
-        cell, weight = source.cell, source.weight
-        seen = cell if kind is None else kind[cell]
-        if merge:
-            row_of, s = merge_rows(X, seen, weight)
-        else:
-            row_of = np.flatnonzero(seen >= 0)
-            s = np.ones(row_of.shape[0]) if weight is None else weight[row_of]
+        seen = source.cell if kind is None else kind[source.cell]
+        row_of, s = merge_rows(X, seen, source.weight)
         blocks.append((X, row_of))
         weights.append(s)
         cells.append(seen if row_of.shape == seen.shape else seen[row_of])

@@ -240,6 +240,8 @@ class Words:
         of = f"every two {values} of {_column(item.column)}{within}"
         if item.reference is not None:
             of = f"every value of {_column(item.column)}{within}, compared with {_literal(item.reference)} both ways"
+        if item.overall:
+            of = f"every value of {_column(item.column)}{within}, compared with all of them together both ways"
         if item.ratio is not None:
             level = f"in the one must be at least {shown(item.ratio, Unit.SHARE)} of that in the other"
         else:

@@ -132,8 +132,8 @@ class Recorder(Generic[Point]):
     budget : Budget
     tol : float
         Relative gap at which the run has converged.
-    copy : callable
-        Copies a point, so that the solver may go on changing its own.
+    copy : callable, optional
+        Copies a point, where the solver goes on changing its own.
 
     Attributes
     ----------
@@ -147,7 +147,9 @@ class Recorder(Generic[Point]):
         An entry per look: `iteration`, `seconds`, `primal`, `dual` and what the solver adds.
     """
 
-    def __init__(self, stage: str | None, budget: Budget, tol: float, copy: Callable[[Point], Point]) -> None:
+    def __init__(
+        self, stage: str | None, budget: Budget, tol: float, copy: Callable[[Point], Point] | None = None
+    ) -> None:
         self.stage, self.budget, self.tol = stage, budget, tol
         self.point: Point | None = None
         self.primal, self.dual = float("inf"), float("-inf")
@@ -159,7 +161,7 @@ class Recorder(Generic[Point]):
         # Asked this way round, a NaN is never the best; of equals the later one has converged further.
         if not primal <= self.primal:
             return False
-        self.primal, self.point = primal, self._copy(point)
+        self.primal, self.point = primal, point if self._copy is None else self._copy(point)
         return True
 
     def bound(self, dual: float) -> None:

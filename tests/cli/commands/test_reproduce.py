@@ -7,7 +7,7 @@ import sys
 import pytest
 from testing.hidden_papers import hide_papers
 
-from command_line import widemargin
+from command_line import widemargin, widemargin_here
 from widemargin.cli.main import main
 from widemargin.exceptions import DataError
 from widemargin_papers.reproductions import FIGURES, dataset_constraints_fig3, runner
@@ -18,8 +18,9 @@ FIGURE = "dataset-constraints-fig3"
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_quick_run_saves_numbers_tables_and_the_figure(name, tmp_path):
-    done = widemargin("reproduce", name, "--quick", "--out", tmp_path / "new")
+def test_a_quick_run_saves_numbers_tables_and_the_figure(name, tmp_path, capsys):
+    asked = ("reproduce", name, "--quick", "--out", tmp_path / "new")
+    done = widemargin(*asked) if name == FIGURE else widemargin_here(capsys, *asked)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no terminal: no progress; nothing to warn of
     assert FIGURES[name].title in done.stdout

@@ -61,6 +61,27 @@ def test_reference_in_both_directions():
     ]
 
 
+def test_every_value_against_all_rows():
+    bundle = demographic_parity("race", difference=0.1, overall=True, population=ADULTS)
+    constraints = bundle.expand(["a", "b", "c"])
+    assert [constraint.label.split(": ")[1] for constraint in constraints[:2]] == [
+        '"a" <= 0.1 + overall',
+        'overall <= 0.1 + "a"',
+    ]
+    assert len(constraints) == 6
+    assert constraints[0].lhs.populations[1] == ADULTS
+    goal = Goal.parse("minimize error_rate(); subject to demographic_parity(race, difference=0, overall=True)")
+    assert goal == Goal.parse(str(goal))
+    assert goal.constraints[0].overall
+    assert goal.constraints[0] != demographic_parity("race", difference=0)
+    many = demographic_parity("race", ratio=0.8, overall=True).expand([f"group {k}" for k in range(200)])
+    assert len(many) == 400
+    with pytest.raises(GoalError, match="exclude each other"):
+        demographic_parity("race", ratio=0.8, overall=True, reference="a")
+    with pytest.raises(DataError, match="overall=True"):
+        demographic_parity("race", ratio=0.8).expand([f"group {k}" for k in range(200)])
+
+
 def test_equalized_odds_compares_two_rates():
     constraints = equalized_odds("sex", ratio=1).expand(["F", "M"])
     assert [constraint.lhs.rates[0].metric for constraint in constraints] == ["recall"] * 2 + [

@@ -256,6 +256,12 @@ def test_a_constant_has_a_value_in_every_replicate():
                                                      (-1e6, -0.9e-3, True), (1e6, -1.1e-3, False)])  # fmt: skip
 def test_rounding_is_allowed_by_the_size_of_the_bound(bound, slack, met):
     found = Measured(
-        0.0, np.array([bound + slack]), np.array([bound]), np.array([slack]), np.array([np.nan]), np.array([np.nan])
+        np.zeros(0),
+        0.0,
+        np.array([bound + slack]),
+        np.array([bound]),
+        np.array([slack]),
+        np.array([np.nan]),
+        np.array([np.nan]),
     )
     assert bool(found.met.all()) is met

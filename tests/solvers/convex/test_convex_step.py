@@ -50,10 +50,9 @@ def test_a_hand_over_is_remembered_for_problems_of_that_many_rows(monkeypatch: p
     assert call(convex, hard).status is Status.CONVERGED
     assert convex.used == ["newton", "interior-point"]
     calls: list[str] = []
-    solve = ConvexStep._solve
-    monkeypatch.setattr(
-        ConvexStep, "_solve", lambda self, name, sub, **rest: (calls.append(name), solve(self, name, sub, **rest))[1]
-    )
+    for name, solve in dict(convex._solve_with).items():
+        noted = lambda sub, name=name, solve=solve, **rest: (calls.append(name), solve(sub, **rest))[1]  # noqa: E731
+        monkeypatch.setitem(convex._solve_with, name, noted)
     call(convex, hard)
     assert calls == ["interior-point"]
     call(convex, other)

@@ -518,7 +518,7 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
     z, dz, weight = rng.uniform(-1, 1, n), rng.standard_normal(n), rng.random(n)
     cell, keep = rng.integers(0, k, n).astype(np.int32), (np.arange(n) % 4).astype(np.uint8)
     up, um, A, B = rng.random(n), rng.random(n), rng.random(k), rng.random(k)
-    common = (weight, cell, keep, up, um, delta)
+    common = (weight, cell, keep, up, um)
     found = []
     compiled_passes = {
         name: getattr(loops, name) for name in ("smooth_sums", "side_slopes", "add_by_cell", "move_dual")
@@ -532,12 +532,12 @@ def test_compiled_passes_equal_their_python_source(delta: float) -> None:
     ):
         sums, masses, curvature = np.zeros((k, 4)), np.zeros((k, 4)), np.zeros(n)
         change, sides, seen = np.empty((3, n)), start.copy(), known.copy()
-        passes.smooth_sums(z, dz, 0.3, *common, sums)
+        passes.smooth_sums(z, dz, *common, 0.3, delta, sums)
         ahead = np.zeros(n)
         for band, second in (((0.4, True), ahead), ((0.0, False), curvature)):
             sides[:] = start
-            passes.side_slopes(z, 1.0, weight, cell, keep, 0, up, delta, *band, A, sides[0], change[0], second)
-            passes.side_slopes(z, -1.0, weight, cell, keep, 1, um, delta, *band, B, sides[1], change[1], second)
+            passes.side_slopes(z, weight, cell, keep, up, sides[0], change[0], second, 1.0, 0, delta, *band, A)
+            passes.side_slopes(z, weight, cell, keep, um, sides[1], change[1], second, -1.0, 1, delta, *band, B)
         assert np.all(ahead >= curvature)
         assert np.any(ahead > curvature)
         passes.add_by_cell(cell, sides[0], sides[1], masses)
@@ -571,7 +571,7 @@ def test_smoothed_hinge_is_its_proximal_definition(seed: int, delta: float) -> N
 
     def sums(which: int, step: float) -> np.ndarray:
         out = np.zeros((1, 4))
-        loops.smooth_sums(z[which], one, step, one, cell, keep, u[which], other[which], delta, out)
+        loops.smooth_sums(z[which], one, one, cell, keep, u[which], other[which], step, delta, out)
         return out[0]
 
     U, best = np.linspace(0.0, 1.0, 2001), np.empty((3, 2))
@@ -586,9 +586,9 @@ def test_smoothed_hinge_is_its_proximal_definition(seed: int, delta: float) -> N
         np.testing.assert_allclose(found[2:4], numeric, rtol=0, atol=h / delta + 1e-6)
         A, B = np.array([0.7]), np.array([1.3])
         rows = np.zeros((4, 1))
-        loops.side_slopes(z[which], 1.0, one, cell, keep, 0, u[which], delta, 0.0, False, A, rows[0], rows[3], rows[2])
+        loops.side_slopes(z[which], one, cell, keep, u[which], rows[0], rows[3], rows[2], 1.0, 0, delta, 0.0, False, A)
         loops.side_slopes(
-            z[which], -1.0, one, cell, keep, 1, other[which], delta, 0.0, False, B, rows[1], rows[3], rows[2]
+            z[which], one, cell, keep, other[which], rows[1], rows[3], rows[2], -1.0, 1, delta, 0.0, False, B
         )
         np.testing.assert_allclose(rows[:2, 0], best[which], rtol=0, atol=1e-3)
         inside = (rows[:2, 0] > 0.0) & (rows[:2, 0] < 1.0)

@@ -123,9 +123,10 @@ def two_clouds(gamma: tuple[float, float], *, extra: float | None = None, seed: 
 
 
 def diagnosed(problem: RateConstrainedProblem, measures: Any = Deterministic, budget: Budget | None = None) -> Any:
-    first = enforce(problem, newton.solve, Pool(measures(problem)), MajorizeOptions())
-    assert first.best.violation > 0.0
-    return diagnose(problem, newton.solve, measures, first.pool, budget=budget or Budget()), first.best
+    pool = enforce(problem, newton.solve, Pool(measures(problem)), MajorizeOptions())
+    first = pool.best
+    assert first.violation > 0.0
+    return diagnose(problem, newton.solve, measures, pool, budget=budget or Budget()), first
 
 
 def pool_of(candidate: Candidate, own: Deterministic) -> Pool:

@@ -15,7 +15,7 @@ from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult
 from widemargin.solvers.ramp.pool import Candidate, Pool
 from widemargin.solvers.ramp.search import search as search_from
-from widemargin.solvers.ramp.tightening import Enforced, enforce
+from widemargin.solvers.ramp.tightening import enforce
 
 
 class Counting(Deterministic):
@@ -30,7 +30,7 @@ class Counting(Deterministic):
         return super().judge(solution)
 
 
-def search(problem: RateConstrainedProblem, *, soft: bool = False, **options: Any) -> tuple[Enforced, Counting]:
+def search(problem: RateConstrainedProblem, *, soft: bool = False, **options: Any) -> tuple[Pool, Counting]:
     hard = Counting(problem)
     measures = Randomized(problem) if soft else hard
     options = {"budget": Budget(), **options}
@@ -115,4 +115,4 @@ def test_an_interrupt_in_the_second_start_keeps_the_first_model() -> None:
     found = search_from(problem, newton.solve, hard, MajorizeOptions(), hard=hard, budget=budget)
     assert budget.interrupted
     assert found.best.violation == 0.0
-    assert not any(member.beats(found.best) for member in found.pool.members)
+    assert not any(member.beats(found.best) for member in found.members)

@@ -15,7 +15,7 @@ from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Progress,
 from widemargin.solvers.convex import newton
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult, minimise_ramp
 from widemargin.solvers.ramp.pool import Candidate, Pool
-from widemargin.solvers.ramp.tightening import Enforced, enforce
+from widemargin.solvers.ramp.tightening import enforce
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
 OPTIONS = MajorizeOptions()
@@ -184,7 +184,7 @@ def scripted(
     rhos: tuple[float, ...] = (1.0,),
     moves: Any = None,
     **options: Any,
-) -> tuple[Enforced, Script]:
+) -> tuple[Pool, Script]:
     """Run the rounds of a script."""
     script = Script(verdicts, share)
     pool = pool_of(script.judge, moves)

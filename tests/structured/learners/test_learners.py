@@ -212,7 +212,7 @@ def test_an_interrupt_keeps_what_there_is(learner):
 @pytest.mark.parametrize("search", ["angular", "level", "levels", "hull", "bisecting", "binary"])
 def test_searches_in_training(search):
     """Exact searches reach the optimum of the problem; the others a point with a bound that holds all the same."""
-    model, X, Y = examples("label sets")
+    model, X, Y = examples("label sets", n=6)
     problem = StructuredProblem(model, X, Y, C=0.3, search=search, check=True)
     passes = 150 if problem.exact else 15  # without an exact search the gap never closes, however long it takes
     result = block_frank_wolfe.solve(problem, tol=5e-3, max_iter=passes)

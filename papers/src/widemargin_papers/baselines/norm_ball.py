@@ -59,7 +59,7 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state : int, RandomState or None, default=None
         Rows drawn.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------

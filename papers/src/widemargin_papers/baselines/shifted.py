@@ -41,7 +41,7 @@ class ShiftedSVC(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type: igno
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no threshold meets the goal: raise `InfeasibleGoalError`, or warn and keep the one of least violation.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
     pos_label : label, default=None
         The class whose scores are positive in `covariance_`; None means `classes_[1]`.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------

@@ -29,6 +29,7 @@ class KernelModel:
     gamma: str | float
     degree: float
     coef0: float
+    n_jobs: int | None
     gamma_: float
     classes_: npt.NDArray[Any]
     dual_coef_: Matrix

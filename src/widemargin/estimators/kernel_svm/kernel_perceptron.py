@@ -56,7 +56,7 @@ class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstim
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` now and then; returning True stops the fit.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------

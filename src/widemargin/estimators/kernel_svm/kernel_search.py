@@ -207,7 +207,7 @@ def kernel_search(
     verbose : int, default=0
         1 logs every cell to the logger "widemargin", and shows a bar where stderr is a terminal.
     n_jobs : int, optional
-        Threads; None means 1.
+        Threads; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     workers : int or distributed.Client, optional
         Gammas are searched side by side: by so many processes, or on a Dask cluster; None: as `joblib.parallel_config`
         says. Cells are the same; callbacks are told of those of a gamma when it is done.

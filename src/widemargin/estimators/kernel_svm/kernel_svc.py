@@ -118,7 +118,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         As in SVC, which has deprecated it: True fits sigmoids to the scores of five folds and the model to all rows,
         six fits in all. Otherwise there is no `predict_proba` without `calibration`.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     solver_options : KernelOptions or dict, default=None
         What SVC does not have and few change: many classes one against the rest, no bias, precision and place of the
         arithmetic, rows held out, limits of time, callbacks and Ctrl-C. None: the defaults of `KernelOptions`.

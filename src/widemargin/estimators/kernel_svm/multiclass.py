@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from sklearn.utils.multiclass import _ovr_decision_function
 
+from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.estimators._calibration import calibrated, fit_calibrator
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows
@@ -124,7 +125,8 @@ def score_blocks(
     step = max(1, numbers // (k * k))
     for low in range(0, X.shape[0], step):
         rows = slice(low, min(low + step, X.shape[0]))
-        sums = [part(X[rows]) for part in parts]
+        with limit_threads(model.n_jobs):
+            sums = [part(X[rows]) for part in parts]
         yield rows, pair_scores(sums, intercept) if pairs else sums[0] + intercept
 
 

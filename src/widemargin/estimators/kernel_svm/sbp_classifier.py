@@ -88,7 +88,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     verbose : int, default=0
         Above 0 progress is logged under "widemargin".
     n_jobs : int or None, default=None
-        Threads of a fit; None means 1, -1 all cores.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     random_state : int, RandomState or None, default=None
         Of the draws and the rows held out.
     solver_options : SBPOptions or dict, default=None

@@ -83,7 +83,7 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` at every iteration; returning True stops the fit.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     solver_options : PursuitOptions or dict, default=None
         What few users change; None is all defaults.
 

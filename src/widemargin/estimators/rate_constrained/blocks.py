@@ -160,7 +160,7 @@ def blocked_problem(
     n_rows, n_stored, *cell_count = prepared.sum(_sizes).tolist()
     nothing = TiedSource(None, np.zeros(0, np.int32), None, 0)
     empty = replace(tied, sources=(nothing,))
-    head = build_problem(empty, [np.zeros((0, d))], lam, fit_intercept=fit_intercept, merge=False)
+    head = build_problem(empty, [np.zeros((0, d))], lam, fit_intercept=fit_intercept)
     rows = BlockedRows(prepared, n_rows, d, n_stored, centre)
     return head.over(rows, np.array(cell_count, np.int64))
 

@@ -95,7 +95,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` between steps; returning True stops the fit.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
     random_state : int, RandomState or None, default=None
         For the rows that a confidence or calibration holds out, and the default of `predict_randomized`.
     solver_options : TrainingOptions or dict, default=None

@@ -212,7 +212,9 @@ def fold_measures(
         with steps.refuse_overflow(matrices):
             measures, hard = steps.make_measures(problem, plain.enforce)
             # Nothing is taken over from another setting: a model of a weaker regulariser would hide what this one does.
-            best = search(problem, convex, measures, plan, hard=hard, budget=budget).restarted(budget).best
+            pool = search(problem, convex, measures, plan, hard=hard, budget=budget)
+            pool.restart(budget)
+            best = pool.best
         if budget.exhausted:
             return
         scores = plain._scores_at(space, held.matrices, best.w, best.b)

@@ -29,7 +29,7 @@ def certificate_text(trained: Trained) -> str:
         point = "the model is that step's solution"
     step = "the last convex step"
     if isinstance(trained.problem.rows, BlockedRows):  # which bounds it had would take another pass over the rows
-        step += " (its bounds may have been moved)" if trained.search.n_rounds else ""
+        step += " (its bounds may have been moved)" if trained.pool.n_rounds else ""
     else:
         w, b = solution.w, solution.b
         asked = trained.problem.ramp_values(w, trained.problem.scores(w, b))[1]

@@ -172,5 +172,5 @@ def train_validated(
     moved = replace(best, b=best.b + choice.threshold, shifted=best.shifted or choice.threshold != 0.0, how="")
     if model.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT):
         status = model.status
-    model = replace(model, search=replace(model.search, best=moved), status=status)
+    model = replace(model, best=moved, status=status)
     return Validated(model, bool(proved), text, refusal)

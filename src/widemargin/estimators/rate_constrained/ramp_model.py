@@ -193,10 +193,10 @@ class RampModel(RampParameters, BinaryGoalMixin):
         self.subproblem_gap_ = float(solution.subproblem.gap)
         self.certified_point_ = bool(solution.certified and not best.shifted)
         self.status_ = str(trained.status)
-        self.n_iter_ = max(trained.search.n_iter, 1)
-        self.n_steps_ = trained.search.n_steps
-        self.n_rounds_ = trained.search.n_rounds
-        self.history_ = trained.search.history
+        self.n_iter_ = max(trained.pool.n_iter, 1)
+        self.n_steps_ = trained.pool.n_steps
+        self.n_rounds_ = trained.pool.n_rounds
+        self.history_ = tuple(trained.pool.history)
         multipliers = trained.problem.multipliers_to_goal(solution.multipliers)
         self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
         self.guarantee_ = None if validated is None else validated.guarantee

@@ -26,7 +26,7 @@ from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexState, Status
 from widemargin.solvers.ramp.pool import Pool
 from widemargin.solvers.ramp.search import search
-from widemargin.solvers.ramp.tightening import Enforced, enforce
+from widemargin.solvers.ramp.tightening import enforce
 
 
 @dataclass
@@ -147,7 +147,7 @@ class GoalSeries:
         measures, hard = steps.make_measures(problem, self.plan.enforce)
         convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
-        found: Enforced | None = None
+        found: Pool | None = None
         if before is not None and before.n_constraints == problem.n_asked:
             # The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias
             # hides it. The penalty does not: a neighbour will need it too.
@@ -165,9 +165,10 @@ class GoalSeries:
             cold = search(problem, convex, measures, self.plan.steps, hard=hard, budget=self.budget)
             found = cold if found is None or cold.best.beats(found.best) else found
         # The restarts begin near the best model for this goal that any point so far has found.
-        found.pool.take_in(self._models, steps.OF_ANOTHER_GOAL)
-        found = found.restarted(self.budget)
-        trained = steps.Trained(found, problem, steps.result_status(found.best, self.budget), tuple(solver.used))
+        found.take_in(self._models, steps.OF_ANOTHER_GOAL)
+        found.restart(self.budget)
+        best = found.best
+        trained = steps.Trained(best, found, problem, steps.result_status(best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked)
         self._tied, self._state = tied, convex.last

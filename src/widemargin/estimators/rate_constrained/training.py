@@ -27,9 +27,9 @@ from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
 from widemargin.solvers.ramp.coordinate_moves import OPTIONS as MOVES
 from widemargin.solvers.ramp.coordinate_moves import Columns, best_step, descend
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
-from widemargin.solvers.ramp.pool import Candidate, Measures, Moves
+from widemargin.solvers.ramp.pool import Candidate, Measures, Moves, Pool
 from widemargin.solvers.ramp.search import search
-from widemargin.solvers.ramp.tightening import Enforced, enforce
+from widemargin.solvers.ramp.tightening import enforce
 from widemargin.solvers.thresholds.threshold_sweep import best_threshold, best_threshold_of_blocks
 
 Solution = tuple[Floats, float]
@@ -121,7 +121,10 @@ class Trained:
 
     Attributes
     ----------
-    search : Enforced
+    best : Candidate
+        The best model.
+    pool : Pool
+        All models that were visited, and what the search took.
     problem : RateConstrainedProblem
     status : Status
     solvers : tuple of str
@@ -130,16 +133,12 @@ class Trained:
         Why the bounds are missed, where they are and the budget was left for finding out.
     """
 
-    search: Enforced
+    best: Candidate
+    pool: Pool
     problem: RateConstrainedProblem
     status: Status
     solvers: tuple[str, ...]
     diagnosis: Diagnosis | None = None
-
-    @property
-    def best(self) -> Candidate:
-        """The best model."""
-        return self.search.best
 
     @property
     def solution(self) -> RampResult:
@@ -153,8 +152,9 @@ class Trained:
 
     def choosing_among(self, models: Iterable[Solution]) -> "Trained":
         """The same with the best of its own model and of others, trained to other goals on the same rows."""
-        self.search.pool.take_in(models, OF_ANOTHER_GOAL)
-        return replace(self, search=self.search.at_best())
+        self.pool.take_in(models, OF_ANOTHER_GOAL)
+        best = self.pool.best
+        return replace(self, best=best) if best.beats(self.best) else self
 
 
 def train(
@@ -198,23 +198,21 @@ def train_problem(
     """Train on a problem with its convex solver; `used` names those that it called. Else as `train`."""
     measures, hard = make_measures(problem, plan.enforce)
     give_back = measures is hard
-    found = search(problem, convex, measures, plan.steps, hard=hard, start=start, budget=budget)
+    pool = search(problem, convex, measures, plan.steps, hard=hard, start=start, budget=budget)
     if start is not None:  # the model that the search started from stays a candidate
         how = "the model is the one that the search started from"
-        found.pool.take_in([start], how)
+        pool.take_in([start], how)
     diagnosis = None
     try:
-        found = found.restarted(budget)
-        if explain and found.best.violation > 0.0 and not budget.exhausted:
-            diagnosis = diagnose(problem, convex, type(measures), found.pool, budget=budget)
-            found = replace(found, best=diagnosis.best)
-            if found.best.violation <= 0.0:  # one of its searches met everything: start from there
-                met = found.best.w, found.best.b
-                again = enforce(problem, convex, found.pool, plan.steps, give_back=give_back, start=met, budget=budget)
-                found, diagnosis = again.after(found), None
+        pool.restart(budget)
+        if explain and pool.best.violation > 0.0 and not budget.exhausted:
+            diagnosis = diagnose(problem, convex, type(measures), pool, budget=budget)
+            if pool.best.violation <= 0.0:  # one of its searches met everything: start from there
+                met, diagnosis = (pool.best.w, pool.best.b), None
+                enforce(problem, convex, pool, plan.steps, give_back=give_back, start=met, budget=budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
-    return Trained(found, problem, result_status(found.best, budget), tuple(used), diagnosis)
+    return Trained(pool.best, pool, problem, result_status(pool.best, budget), tuple(used), diagnosis)
 
 
 @contextmanager

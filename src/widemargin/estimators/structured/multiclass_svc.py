@@ -54,7 +54,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     callbacks : sequence of callable, default=None
         Each is called with a `Progress` after every pass; returning True stops the fit.
     n_jobs : int, default=None
-        Threads of the certificate passes; changes no result. None means 1.
+        Threads of the certificate passes; changes no result. None: all that cores, `OMP_NUM_THREADS` and
+        threadpoolctl allow.
     solver_options : StructuralOptions or dict, default=None
         How it trains in detail: iterates, certificates, searches, interrupts and logging.
 

@@ -170,7 +170,9 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             arguments["start"] = self.blocks_.scaled(self.C / C)
             if self.solver == "sgd":
                 arguments["steps"] = steps
-        with limit_threads(self.n_jobs):
+        # A model of the user's own may not be made for several questions at once, so that has to be asked for.
+        alone = self.n_jobs is None and not isinstance(self, ReadyMadeSVM)
+        with limit_threads(1 if alone else self.n_jobs):
             result = _SOLVERS[self.solver](problem, budget=budget, **arguments)
         self.model_, self.search_ = problem.model, problem.search_name
         self._set_weights(result.weights)

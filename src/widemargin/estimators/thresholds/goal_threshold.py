@@ -70,7 +70,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     random_state : int, RandomState or None, default=None
         Of the split or the folds, and the default of `predict_randomized`.
     n_jobs : int, default=None
-        Threads of BLAS and compiled loops inside `fit`; None means 1.
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
 
     Attributes
     ----------

@@ -257,7 +257,7 @@ class TiedGoal:
         rows = [constraint_standing(item.constraint, self.table, values) for item in self.constraints]
         columns = np.array(rows, dtype=np.float64).reshape(-1, 5).T.copy()
         objective = float(form_value(self.goal.objective, self.table, values)) if self.has_objective else float("nan")
-        return Measured(objective, *columns)
+        return Measured(positive_mass, objective, *columns)
 
     def user_multipliers(self, linear: Floats, positive_mass: Floats) -> Floats:
         """Multipliers in the user's units: objective per unit of each constraint's own bound.

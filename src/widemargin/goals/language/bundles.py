@@ -3,6 +3,7 @@
 Which values there are is known only when the goal meets data, so a bundle stays whole until then and is expanded by
 the binder. The constraints of a bundle with `ratio=k` are `rate(a) >= k rate(b)` for all ordered pairs (a, b) of
 values, or each value against `reference` in both directions; with `difference=d` they are `rate(a) - rate(b) <= d`.
+Against the rate of all rows together (`overall=True`) there are two bounds a value, however many values there are.
 """
 
 import functools
@@ -68,6 +69,8 @@ class Bundle(Ruled):
         The values to compare; None: all that the data have.
     population : Population or None
         Rows among which the rates are measured; None: everyone.
+    overall : bool
+        Compare every value with all rows of the population together, instead of with each other.
     min_rows, small, label
         As in `Constraint`.
     """
@@ -82,6 +85,7 @@ class Bundle(Ruled):
     min_rows: int | None = None
     small: str | None = None
     label: str | None = None
+    overall: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in BUNDLE_KINDS:
@@ -109,6 +113,10 @@ class Bundle(Ruled):
             raise GoalError(f"ratio must lie in (0, 1], got {self.ratio}; 0.8 is the 80% rule.")
         if self.difference is not None and not 0.0 <= self.difference <= 1.0:
             raise GoalError(f"difference must lie in [0, 1], got {self.difference}.")
+        if not isinstance(self.overall, bool):
+            raise GoalError(f"overall must be True or False, got {shown(self.overall)}.")
+        if self.overall and self.reference is not None:
+            raise GoalError(f"reference={shown(self.reference)} and overall=True exclude each other; give one of them.")
         if self.values is not None:
             if self.reference is not None and typed(self.reference) not in map(typed, self.values):
                 raise GoalError(f"reference={shown(self.reference)} is not among values={list_text(self.values)}.")
@@ -120,7 +128,7 @@ class Bundle(Ruled):
         """What decides equality and hash."""
         values = tuple(map(typed, self.values or ()))
         what = (self.kind, self.column, self.ratio, self.difference, typed(self.reference), values, self.population)
-        return (*what, self.min_rows, self.on_small, self.label)
+        return (*what, self.min_rows, self.on_small, self.label, self.overall)
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -177,20 +185,24 @@ class Bundle(Ruled):
                 )
         if len(wanted) < 2:
             raise DataError(f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, needs 2.")
-        number = (len(wanted) * (len(wanted) - 1) if self.reference is None else 2 * len(wanted)) * len(self.rates)
+        all_pairs = self.reference is None and not self.overall
+        number = (len(wanted) * (len(wanted) - 1) if all_pairs else 2 * len(wanted)) * len(self.rates)
         if number > LIMITS.bundle:
             raise DataError(
                 f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, which makes {number}"
-                f" constraints (at most {LIMITS.bundle}). Group the values, list some with values=, or give reference=."
+                f" constraints (at most {LIMITS.bundle}). Compare with overall=True or reference=, which makes two a"
+                " value, group the values, or list some with values=."
             )
-        pairs = list(itertools.permutations(wanted, 2))
-        if self.reference is not None:
-            others = [value for value in wanted if value != self.reference]
-            pairs = [pair for value in others for pair in ((value, self.reference), (self.reference, value))]
-        groups = {typed(value): self._group(value) for value in wanted}
+        groups = {literal_text(value): self._group(value) for value in wanted}
+        pairs = list(itertools.permutations(groups, 2))
+        if not all_pairs:
+            hub = "overall" if self.reference is None else literal_text(self.reference)
+            others = [name for name in groups if name != hub or self.overall]
+            groups[hub] = self.within if self.reference is None else self._group(self.reference)
+            pairs = [pair for name in others for pair in ((name, hub), (hub, name))]
         constraints = []
         for rate, (a, b) in itertools.product(self.rates, pairs):
-            of_a, of_b = (Linear(((1.0, Rate(rate, groups[typed(value)])),)) for value in (a, b))
+            of_a, of_b = (Linear(((1.0, Rate(rate, groups[name])),)) for name in (a, b))
             if self.ratio is not None:
                 lhs, sense, rhs, level = of_a, ">=", of_b.times(self.ratio), f">= {number_text(self.ratio)} *"
             else:
@@ -198,7 +210,7 @@ class Bundle(Ruled):
                 level = f"<= {number_text(self.level)} +"
             head = _short(self.label or f"{self.kind}({column_text(self.column)})", 60)
             metric = f", {rate}" if len(self.rates) > 1 else ""
-            label = f"{head}{metric}: {_short(literal_text(a), 40)} {level} {_short(literal_text(b), 40)}"
+            label = f"{head}{metric}: {_short(a, 40)} {level} {_short(b, 40)}"
             constraints.append(Constraint(lhs, sense, rhs, label, self.min_rows, self.small))
         return tuple(constraints)
 
@@ -228,6 +240,8 @@ class Bundle(Ruled):
         written += [
             f"{name}={write(value)}" for name, write in writers.items() if (value := getattr(self, name)) is not None
         ]
+        if self.overall:
+            written.append("overall=True")
         return f"{self.kind}({', '.join(written)})"
 
 
@@ -249,9 +263,10 @@ def _bundle(
     population: Population | None = None,
     min_rows: int | None = None,
     on_small: str | None = None,
+    overall: bool = False,
 ) -> Bundle:
     # A bundle brings them to their stored form.
-    return Bundle(kind, column, ratio, difference, reference, values, population, min_rows, on_small)  # type: ignore[arg-type]
+    return Bundle(kind, column, ratio, difference, reference, values, population, min_rows, on_small, None, overall)  # type: ignore[arg-type]
 
 
 def _makes_bundle(
@@ -291,6 +306,9 @@ def demographic_parity() -> None:
     min_rows : int, optional
     on_small : {"error", "drop"}, optional
         Rule for tiny groups, as in `Constraint.with_options`.
+    overall : bool, default=False
+        Compare each value with all these rows together, in both directions: two constraints a value where all pairs of
+        many would be too many. Two values may then differ by twice the difference.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from widemargin._text import listing
-from widemargin.exceptions import GoalError
+from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.linear import Linear
@@ -230,6 +230,22 @@ class Goal(Keyed):
     def __repr__(self) -> str:
         statements = "; ".join(str(self).split("\n"))  # one line: it is shown inside the repr of estimators
         return f"<Goal {statements}>"
+
+
+def checked_goal(goal: object) -> Goal:
+    """A goal, or the one that a text says.
+
+    Raises
+    ------
+    DataError
+        If it is neither.
+    GoalParseError
+        If the text is no goal.
+    """
+    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    if not isinstance(goal, Goal):
+        raise DataError(f"goal is a {type(goal).__name__}; give a Goal or its text.")
+    return goal
 
 
 def _objective(minimize: object) -> Linear:

@@ -355,12 +355,11 @@ def make_report(
     rule, label = check_decide(decide), plain_value(positive_class)
     if rule == "confident" and confidence is None:
         raise DataError('decide="confident" needs a confidence, such as 0.95.')
-    mass = tied.positive_mass(positive)
-    measured = tied.measure(mass)
+    measured = tied.measure(tied.positive_mass(positive))
     soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
     intervals: Sequence[Interval | None] | None = None
     if confidence is not None:
-        intervals = slack_intervals(tied, positive, confidence=confidence, random_state=random_state)
+        intervals = slack_intervals(tied, positive, measured, confidence=confidence, random_state=random_state)
     expected = None if expect is None else on_new_rows(tied, expect, left_out=left_out)
     constraints = [
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
@@ -379,10 +378,10 @@ def make_report(
         certificate=certificate,
         dropped=tied.dropped,
         notes=tuple(notes),
-        cautions=(*_of_constants(tied, measured, mass, label), *_of_new_rows(constraints)),
+        cautions=(*_of_constants(tied, measured, label), *_of_new_rows(constraints)),
         confidence=confidence,
         decide=rule,
-        groups=() if confidence is None else group_table(tied, mass, confidence),
+        groups=() if confidence is None else group_table(tied, measured.positive_mass, confidence),
     )
 
 
@@ -421,19 +420,19 @@ def _constraint_report(
     )
 
 
-def _of_constants(tied: TiedGoal, measured: Measured, mass: Floats, label: Label) -> list[str]:
+def _of_constants(tied: TiedGoal, measured: Measured, label: Label) -> list[str]:
     """Whether the model decides the same for every row, or a model that does so would be as good."""
     # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
     start = tied.space.start[None]
     main = slice(start, start + tied.space.parts[None].n_cells)
     n_rows = tied.sources[0].n_rows
-    positive, whole = float(mass[main].sum()), float(tied.cell_weight[main].sum())
+    positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
     for word, share in (("none", 0.0), ("all", 1.0)):
         if abs(positive - share * whole) <= TOLERANCE * whole:
             return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]
     if not tied.has_objective or not np.isfinite(measured.objective):
         return []
-    for word, constant in (("no", np.zeros_like(mass)), ("every", tied.cell_weight)):
+    for word, constant in (("no", np.zeros_like(tied.cell_weight)), ("every", tied.cell_weight)):
         other = tied.measure(constant)
         if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
             missed = int(np.count_nonzero(~other.met))

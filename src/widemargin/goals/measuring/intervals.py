@@ -29,7 +29,13 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
-from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values, ratio_value
+from widemargin.goals.measuring.rates_of_predictions import (
+    Measured,
+    RateTable,
+    constraint_standing,
+    rate_values,
+    ratio_value,
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,13 @@ def simultaneous_confidence(confidence: float, number: int) -> float:
 
 
 def slack_intervals(
-    tied: TiedGoal, positive: Predictions, *, confidence: float = 0.95, n_replicates: int = 2000, random_state: Seed = 0
+    tied: TiedGoal,
+    positive: Predictions,
+    measured: Measured | None = None,
+    *,
+    confidence: float = 0.95,
+    n_replicates: int = 2000,
+    random_state: Seed = 0,
 ) -> tuple[Interval | None, ...]:
     """Confidence interval of the slack of each constraint, for 0/1 predictions.
 
@@ -97,6 +109,8 @@ def slack_intervals(
     tied : TiedGoal
     positive : sequence of ndarray of shape (n_s,)
         For each source, 1 or True where a row is predicted positive.
+    measured : Measured, optional
+        The goal measured on these predictions, where it has been.
     confidence : float in (0, 1), default=0.95
     n_replicates : int, default=2000
         Of the bootstrap.
@@ -119,8 +133,7 @@ def slack_intervals(
     for array in signs:
         if array.dtype != bool and not np.isin(array, (0, 1)).all():
             raise DataError("intervals need 0/1 predictions, not probabilities.")
-    mass = tied.positive_mass(signs)
-    measured = tied.measure(mass)
+    measured = measured or tied.measure(tied.positive_mass(signs))
     if random_state is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
     elif isinstance(random_state, np.random.RandomState):
@@ -135,7 +148,7 @@ def slack_intervals(
         if np.isnan(measured.slack[j]):
             intervals.append(None)
             continue
-        ends = _proportion_ends(item, tied, mass, confidence)
+        ends = _proportion_ends(item, tied, measured.positive_mass, confidence)
         if ends is not None:
             intervals.append(Interval(*ends, confidence, "clopper-pearson"))
             continue

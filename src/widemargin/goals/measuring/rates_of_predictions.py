@@ -311,6 +311,8 @@ class Measured:
 
     Attributes
     ----------
+    positive_mass : ndarray of shape (k,)
+        Weight predicted positive in each cell: what the rest follows from.
     objective : float
         NaN where it could not be measured.
     value, bound : ndarray of shape (m,)
@@ -321,6 +323,7 @@ class Measured:
         Of the ratios; NaN for other constraints.
     """
 
+    positive_mass: Floats
     objective: float
     value: Floats
     bound: Floats

@@ -94,6 +94,7 @@ class Converter:
             "share": self.number,
             "min_rows": self.literal,
             "reference": self.literal,
+            "overall": self.literal,
             "values": self.literals,
             "column": self.column,
         }

@@ -53,7 +53,7 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
     """
 
     def __init__(self, rho: float, budget: Budget, tol: float, stage: str | None = None) -> None:
-        super().__init__(stage, budget, tol, copy=lambda point: point)
+        super().__init__(stage, budget, tol)
         self.rho, self.multipliers = rho, np.zeros(0)
 
     @property

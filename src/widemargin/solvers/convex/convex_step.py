@@ -150,12 +150,9 @@ class ConvexStep:
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """The solvers to try in turn, see the module's head."""
-        return self._in_memory(self.name, sub)
-
-    def _in_memory(self, name: str, sub: ConstrainedHinge) -> tuple[Stage, ...]:
         options = self.options
-        if name != "auto":
-            return (Stage(name),)
+        if self.name != "auto":
+            return (Stage(self.name),)
         # Where Newton needs many steps the interior point was measured to be the quicker one.
         if self.n_features <= options.wide:
             return Stage("newton", {"max_iter": options.patience}), Stage("interior-point")
@@ -178,9 +175,10 @@ class ConvexStep:
             # The first solver has failed on an easier problem of this size.
             stages = stages[-1:]
         for stage in stages:
-            result = self._solve(
-                stage.solver, sub, tol=max(tol, stage.rough), start=start, rho=rho, budget=budget, **stage.limit
-            )
+            if stage.solver not in self.used:
+                self.used.append(stage.solver)
+            solve, stage_tol = self._solve_with[stage.solver], max(tol, stage.rough)
+            result = solve(sub, tol=stage_tol, start=start, rho=rho, budget=budget, **stage.limit)
             start = result.state
             # A rough stage only warms up the next one; whatever it reached, that one goes on.
             if stage.rough > 0.0:
@@ -196,11 +194,6 @@ class ConvexStep:
                 break
         assert best is not None
         return best
-
-    def _solve(self, name: str, sub: ConstrainedHinge, **options: object) -> ConvexResult:
-        if name not in self.used:
-            self.used.append(name)
-        return self._solve_with[name](sub, **options)
 
 
 class KernelStep(ConvexStep):
@@ -251,12 +244,13 @@ class BlockStep(ConvexStep):
     def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:
         # Where Newton would iterate its systems each product is a look at all blocks.
         by_cuts = newton.is_wide(rows) and n_constraints <= options.most_cut
-        super().__init__("auto" if name == "bundle" else name, rows.n_features, options)
-        self._here = self.name
+        in_memory = "auto" if name == "bundle" else name
+        super().__init__(in_memory, rows.n_features, options)
+        self._of_samples = ConvexStep(in_memory, rows.n_features, options)
         self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """See `ConvexStep`."""
         if isinstance(sub.rows, BlockedRows):
             return (Stage(self.name),)
-        return self._in_memory(self._here, sub)
+        return self._of_samples.stages(sub, start)

@@ -20,6 +20,7 @@ coefficient 0, exactly.
 
 import numpy as np
 
+from widemargin._threads import loop_over_rows
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg import cholesky
@@ -93,10 +94,8 @@ class KernelRun(ProximalRun):
         self.curvature[:] = 0.0
         sides = ((1.0, 0, self.hinges.up, A, plus), (-1.0, 1, self.hinges.um, B, minus))
         for sign, bit, u, coefficient, slope in sides:
-            side_slopes(
-                self.z, sign, sub.weight, cell, sub.keep, bit, u, self.delta, 0.0, False, coefficient, slope, change,
-                self.curvature,
-            )  # fmt: skip
+            by_row = (self.z, sub.weight, cell, sub.keep, u, slope, change, self.curvature)
+            loop_over_rows(side_slopes, by_row, sign, bit, self.delta, 0.0, False, coefficient)
         # One column a constraint inside its range: the rows' slopes times its coefficients.
         self.G = np.empty((cell.shape[0], active.shape[0]))
         fill_columns(*sub.coef.entries, sub.coef.places(active, sub.n_constraints), cell, plus, minus, self.G)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._threads import loop_over_rows, sums_over_rows
 from widemargin._typing import Cells, Flags, Floats, Ints, Reals
 from widemargin.linalg.cells import fill_columns
 from widemargin.solvers.base import ConstrainedHinge, Shares
@@ -45,7 +46,8 @@ class SmoothedHinges:
         """Smoothed hinges at `z + step dz`: loss and constraints, shape (2, 1 + m); below, their slopes along `dz`."""
         sub, sums, m = self.sub, self._sums, self.sub.n_constraints
         sums[:] = 0.0
-        smooth_sums(self.z, self.dz, step, sub.weight, sub.cell, sub.keep, self.up, self.um, delta, sums)
+        by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
+        sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
         out = np.empty((2, 1 + m))
         for row, (positive, negative) in zip(out, (sums[:, :2].T, sums[:, 2:].T), strict=True):
             row[0], row[1:] = sub.coef.totals(positive, negative, m)
@@ -58,7 +60,7 @@ class SmoothedHinges:
 
     def adopt(self, delta: float) -> None:
         """Make the slopes U the shares."""
-        move_dual(self.z, self.sub.keep, self.up, self.um, delta)
+        loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
 
     def rescale(self, factor: float) -> None:
         """All curvatures are multiplied by a factor: nothing here is made of them."""
@@ -151,11 +153,12 @@ class NewtonRows(SmoothedHinges):
         self.curvature[:] = 0.0
         if width.afresh:
             self._plus[:], self._minus[:], self._above[:], self._below[:] = 0.0, 0.0, 0.0, 0.0
-        common, band = (sub.weight, sub.cell, sub.keep), (width.delta, width.near, width.first)
+        band = (width.delta, width.near, width.first)
         change = self.dz  # The step has been made, so its memory is free.
         sides = ((1.0, 0, self.up, A, self._plus), (-1.0, 1, self.um, B, self._minus))
         for (sign, bit, u, coefficient, slope), sums in zip(sides, (self._above, self._below), strict=True):
-            side_slopes(self.z, sign, *common, bit, u, *band, coefficient, slope, change, self.curvature)
+            by_row = (self.z, sub.weight, sub.cell, sub.keep, u, slope, change, self.curvature)
+            loop_over_rows(side_slopes, by_row, sign, bit, *band, coefficient)
             if self.by_cells:  # Most slopes are 0 or 1 and stay so: only what changed is added.
                 rows.add_cell_sums(sub.cell, change, sums)
         out = np.empty((2 + active.shape[0], d + 1))
@@ -176,7 +179,7 @@ class NewtonRows(SmoothedHinges):
         # Masses by cell serve all constraints at once, as the sums of rows do.
         plus_mass, minus_mass = self._sums[:, 0:1], self._sums[:, 1:2]
         self._sums[:] = 0.0
-        add_by_cell(sub.cell, self._plus, self._minus, self._sums)
+        sums_over_rows(add_by_cell, (sub.cell, self._plus, self._minus), self._sums)
         # The same sums without x: what the bias sees of the gradients.
         out[0, d], out[1, d] = A @ plus_mass[:, 0], B @ minus_mass[:, 0]
         out[2:, d] = sub.coef.products(plus_mass, minus_mass, active, m)[:, 0]
@@ -214,7 +217,7 @@ class NewtonRows(SmoothedHinges):
 
 @kernel
 def smooth_sums(
-    z: Floats, dz: Floats, step: float, weight: Floats, cell: Cells, keep: Flags, up: Reals, um: Reals, delta: float,
+    z: Floats, dz: Floats, weight: Floats, cell: Cells, keep: Flags, up: Reals, um: Reals, step: float, delta: float,
     sums: Floats,
 ) -> None:  # fmt: skip
     """Add to each cell's four sums, of rows at `z + step dz` times their weight, positive side before negative side:
@@ -237,8 +240,8 @@ def smooth_sums(
 
 @kernel
 def side_slopes(
-    z: Floats, sign: float, weight: Floats, cell: Cells, keep: Flags, bit: int, u: Reals, delta: float, near: float,
-    old: bool, coefficient: Floats, slope: Floats, change: Floats, curvature: Reals,
+    z: Floats, weight: Floats, cell: Cells, keep: Flags, u: Reals, slope: Floats, change: Floats, curvature: Reals,
+    sign: float, bit: int, delta: float, near: float, old: bool, coefficient: Floats,
 ) -> None:  # fmt: skip
     """Set the slopes U of one side (`sign` 1 and `bit` 0, or -1 and 1) times the weight, and by how much they changed.
 

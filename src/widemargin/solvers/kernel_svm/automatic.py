@@ -3,7 +3,6 @@
 To add a solver, add its line to `SOLVERS`.
 """
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +31,9 @@ SOLVERS: dict[str, KernelSolver] = {
     "pegasos": pegasos.solve,
 }
 """The names that users give."""
+
+OPTIONS = {name: frozenset(inspect.signature(solve).parameters) for name, solve in SOLVERS.items()}
+"""The options of each solver, read once: reading a signature takes as long as solving some ten rows."""
 
 DEFAULT_TOL = 1e-3
 """LIBSVM's."""
@@ -79,7 +81,7 @@ class Chosen(NamedTuple):
     @property
     def options(self) -> frozenset[str]:
         """Names of the options that the solver knows."""
-        return _options_of(self.name)
+        return OPTIONS[self.name]
 
     def solve(
         self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, start: Floats | None = None,
@@ -87,15 +89,8 @@ class Chosen(NamedTuple):
     ) -> KernelResult:  # fmt: skip
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.
-        names = self.options
-        known = {name: value for name, value in options.items() if name in names and value is not None}
+        known = {name: value for name, value in options.items() if name in self.options and value is not None}
         return SOLVERS[self.name](problem, tol=tol, budget=budget, start=start, **known)
-
-
-@functools.cache
-def _options_of(name: str) -> frozenset[str]:
-    # Reading a signature takes as long as solving some ten rows.
-    return frozenset(inspect.signature(SOLVERS[name]).parameters)
 
 
 def meaning_of_tol(name: str, tol: float | None) -> float | None:

@@ -267,7 +267,8 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         self, problem: KernelProblem, stage: str, budget: Budget, tol: float | None, schedule: Schedule = Schedule()
     ) -> None:
         super().__init__(stage, budget, 0.0 if tol is None else tol, lambda point: (point[0].copy(), point[1].copy()))
-        self.rule = HoldOut(problem) if tol is None else None
+        held_out = HoldOut(problem) if tol is None or (problem.upper == 0.0).any() else None
+        self.rule, self._errors = held_out if tol is None else None, held_out
         self._problem, self._stage, self._schedule = problem, stage, schedule
         # Several problems may count on the same rows, so the work is a difference.
         self._first, self._next, self._later = problem.rows.evaluations, 0.0, 0.0
@@ -275,7 +276,6 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
         self._head_start = n * max(schedule.head_start_rows, n // schedule.head_start_share)
         # Without a bias the violation has one side, so half as much is as rough.
         self._rough = schedule.rough if problem.fit_intercept else 0.5 * schedule.rough
-        self._errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
 
     @property
     def work(self) -> int:

@@ -211,13 +211,13 @@ class Ascent:
             size = max(1, min(self.options.chunk, n // 256))
             chunks = self._rng.permutation(-(-n // size))
             shared: tuple[Any, ...] = (
-                chunks, size, self._rest[at], self._delay[at], self.options.longest_rest,
+                block.row_of, chunks, size, self._rest[at], self._delay[at], self.options.longest_rest,
                 self.plus[at], self.minus[at], q[at], self.xi[at], self._w, b, scale,
             )  # fmt: skip
             if sp.issparse(block.X):
                 visits += epoch_csr(*block.csr, *shared)
             else:
-                visits += epoch_dense(block.X, block.row_of, *shared)
+                visits += epoch_dense(block.X, *shared)
         self.n_epochs += 1
         return visits
 

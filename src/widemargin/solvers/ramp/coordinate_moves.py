@@ -6,13 +6,16 @@ features and the bias, rotations about a row near the boundary where these help 
 classifiers where slack is to be used.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from widemargin._numba import kernel
+from widemargin._threads import in_threads, threads_in_force
 from widemargin._typing import Cells, Floats, Integers, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
@@ -51,6 +54,8 @@ class MoveOptions:
     restart_passes : int
         So many passes over all entries must be within `least_entries`, or there are no restarts: on larger tables a
         descent from a random model would not come to its end.
+    abreast : int
+        Rows from which several lines are tried at a time by threads; one takes as long as calling them on fewer.
     """
 
     tie: float = 1e-9
@@ -62,6 +67,7 @@ class MoveOptions:
     restarts: int = 20
     kicks: tuple[float, ...] = (0.3, 1.0)
     restart_passes: int = 10
+    abreast: int = 10_000
 
 
 OPTIONS = MoveOptions()
@@ -183,46 +189,99 @@ def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, en
     z = problem.scores(w, b)
     objective, excess = problem.values(problem.hard_mass(z))
     near = max(OPTIONS.few, int(OPTIONS.near * z.shape[0]))
+    # Most lines help no more, so several are tried at a time from the same point; those behind a move are tried again.
+    abreast = threads_in_force() if z.shape[0] >= OPTIONS.abreast else 1
     moves, looked_at, rotating = 0, 0, False
+
+    def steps(lines: Sequence[_Line]) -> list[Step]:
+        def part(first: int, last: int) -> list[Step]:
+            here = objective, excess
+            return [
+                best_step(problem, z, *line.direction(columns), here=here, nearest=near) for line in lines[first:last]
+            ]
+
+        return list(chain.from_iterable(in_threads(len(lines), 1, part, pieces=1)))
+
+    def scores() -> Floats:
+        at: Floats = z
+        return at
+
     while True:
         before = moves
-        for j in rng.permutation(len(columns)):
-            row, x = columns[j]
-            turns = np.zeros(1)
-            if rotating:
-                if j == columns.bias:
-                    continue
-                # The score of the pivot stays, so the bias moves by its entry.
-                about_zero = np.zeros(z.shape[0])
-                about_zero[row] = x
-                row, x = np.arange(z.shape[0]), about_zero
-                nearest = np.argpartition(np.abs(z), int(OPTIONS.near * (z.shape[0] - 1)))
-                turns = x[rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)]
-            for turn in turns.tolist():
-                if looked_at >= entries or budget.exhausted:
-                    return Moved(w, b, objective, excess, moves, looked_at)
-                looked_at += row.shape[0]
-                step = best_step(problem, z, row, x - turn, here=(objective, excess), nearest=near)
-                now = _violation(excess), objective
-                if step.length == 0.0 or (step.violation, step.objective) >= now:
-                    continue
-                moved, shifted = w.copy(), b + step.length * (1.0 if j == columns.bias else turn)
-                if j != columns.bias:
-                    moved[j] += step.length
-                there = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
-                lower, less = problem.values(problem.hard_mass(there))
-                # A move has to be worth what it adds to the regulariser. Without this, on 1,200 rows of 256 columns the
-                # polish of a strongly regularised model lost 6 points of recall on new rows.
-                lower_by = objective - lower - 0.5 * problem.lam * float(moved @ moved - w @ w)
-                fewer = now[0] - _violation(less)
-                if fewer > FEASIBLE or (fewer >= 0.0 and lower_by > FEASIBLE):
-                    w, b, z, objective, excess, moves = moved, shifted, there, lower, less, moves + 1
+        features = rng.permutation(len(columns)).tolist()
+        for lines in _rotations(columns, features, scores, rng) if rotating else [[_Line(j) for j in features]]:
+            while lines:
+                for step in steps(lines[:abreast]):
+                    if looked_at >= entries or budget.exhausted:
+                        return Moved(w, b, objective, excess, moves, looked_at)
+                    line = lines.pop(0)
+                    looked_at += line.n_rows(columns)
+                    now = _violation(excess), objective
+                    if step.length == 0.0 or (step.violation, step.objective) >= now:
+                        continue
+                    moved, shifted = w.copy(), b + step.length * (1.0 if line.feature == columns.bias else line.turn)
+                    if line.feature != columns.bias:
+                        moved[line.feature] += step.length
+                    there = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
+                    lower, less = problem.values(problem.hard_mass(there))
+                    # A move has to be worth what it adds to the regulariser. Without this, on 1,200 rows of 256 columns
+                    # the polish of a strongly regularised model lost 6 points of recall on new rows.
+                    lower_by = objective - lower - 0.5 * problem.lam * float(moved @ moved - w @ w)
+                    fewer = now[0] - _violation(less)
+                    if fewer > FEASIBLE or (fewer >= 0.0 and lower_by > FEASIBLE):
+                        w, b, z, objective, excess, moves = moved, shifted, there, lower, less, moves + 1
+                        break
         if moves > before:
             rotating = False
         elif rotating or columns.bias is None:
             return Moved(w, b, objective, excess, moves, looked_at)
         else:
             rotating = True
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A direction to move along.
+
+    Attributes
+    ----------
+    feature : int
+        Its number; the bias comes last.
+    turn : float
+        What the bias moves by for each unit of the feature.
+    entries : ndarray of shape (n,) or None
+        The feature of all rows, where several lines share it.
+    """
+
+    feature: int
+    turn: float = 0.0
+    entries: Floats | None = None
+
+    def direction(self, columns: "Columns") -> tuple[Ints, Floats]:
+        """Rows whose scores change, and by how much for each unit."""
+        if self.entries is None:
+            return columns[self.feature]
+        return np.arange(self.entries.shape[0]), self.entries - self.turn
+
+    def n_rows(self, columns: "Columns") -> int:
+        """How many entries are looked at."""
+        return columns.n_entries(self.feature) if self.entries is None else int(self.entries.shape[0])
+
+
+def _rotations(
+    columns: "Columns", features: Sequence[int], scores: Callable[[], Floats], rng: np.random.Generator
+) -> Iterator[list[_Line]]:
+    """For each feature the rotations about some rows that are near the boundary when their turn comes."""
+    for j in features:
+        if j == columns.bias:
+            continue
+        z, (row, x) = scores(), columns[j]
+        about_zero = np.zeros(z.shape[0])
+        about_zero[row] = x
+        nearest = np.argpartition(np.abs(z), int(OPTIONS.near * (z.shape[0] - 1)))
+        # The score of the pivot stays, so the bias moves by its entry.
+        pivots = rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)
+        yield [_Line(j, turn, about_zero) for turn in about_zero[pivots].tolist()]
 
 
 def _violation(excess: Floats) -> float:
@@ -247,6 +306,15 @@ class Columns:
 
     def __len__(self) -> int:
         return self._rows.n_features + (self.bias is not None)
+
+    def n_entries(self, j: int) -> int:
+        """Stored entries of a feature: those of every dense row, and those that are not zero of sparse ones."""
+        if j == self.bias:
+            return self._rows.n_rows
+        return sum(
+            int(block.row_of.shape[0] if part is None else part.indptr[j + 1] - part.indptr[j])
+            for block, part in zip(self._rows.blocks, self._parts, strict=True)
+        )
 
     def __getitem__(self, j: int) -> tuple[Ints, Floats]:
         if j == self.bias:

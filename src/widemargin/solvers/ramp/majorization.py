@@ -183,8 +183,8 @@ class _Walk:
     n_iter: int = 0
     n_epochs: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
-    objective: float = np.inf
-    excess: Floats = field(default_factory=lambda: np.zeros(0))
+    objective: float = field(init=False)
+    excess: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self.z = self.problem.scores(self.w, self.b)

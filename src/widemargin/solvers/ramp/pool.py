@@ -120,6 +120,10 @@ class Pool:
     ----------
     members : list of Candidate
         Those that no other dominates, in the order in which they came.
+    n_rounds, n_steps, n_iter : int
+        What all searches into the pool took: rounds of tightening, majorisation steps, iterations.
+    history : list of dict
+        The majorisation steps.
     """
 
     def __init__(self, measures: Measures) -> None:
@@ -127,6 +131,14 @@ class Pool:
         self.members: list[Candidate] = []
         self._latest: Candidate | None = None
         self._raw: list[Candidate] = []
+        self.n_rounds = self.n_steps = self.n_iter = 0
+        self.history: list[dict[str, float]] = []
+
+    def count(self, run: RampResult) -> None:
+        """Add what a descent took."""
+        self.n_steps += run.n_steps
+        self.n_iter += run.n_iter
+        self.history += run.history
 
     def judge(self, solution: RampResult) -> Candidate:
         """Judge a solution and take it in; it is kept without its solver's state, two numbers a row."""

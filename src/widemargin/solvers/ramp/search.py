@@ -19,7 +19,7 @@ from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
 from widemargin.solvers.ramp.pool import Measures, Pool
-from widemargin.solvers.ramp.tightening import Enforced, enforce
+from widemargin.solvers.ramp.tightening import enforce
 
 __all__ = ["LadderOptions", "search"]
 
@@ -62,7 +62,7 @@ def search(
     hard: Measures,
     start: tuple[Floats, float] | None = None,
     budget: Budget,
-) -> Enforced:
+) -> Pool:
     """Search for the best model of a problem.
 
     Parameters
@@ -83,50 +83,44 @@ def search(
 
     Returns
     -------
-    Enforced
-        Its pool holds every model visited that no other beats in every respect.
+    Pool
+        Every model visited that no other beats in every respect.
     """
-    pool, first, rungs, give_back = Pool(measures), None, None, measures is hard
+    pool, first, give_back = Pool(measures), None, measures is hard
     if start is None and options.steps > 1:
-        first, rungs = _ladder(problem, convex, pool, options, budget)
-    found = enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
-    if rungs is not None:
-        found = found.after(rungs)
+        first = _ladder(problem, convex, pool, options, budget)
+    enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
     if problem.n_constraints == 0 or budget.exhausted:
-        return found
+        return pool
     small = problem.weight.shape[0] * problem.n_features <= OPTIONS.small
     # The descent without a ladder, from the constant start.
-    if first is not None and (small or found.best.violation > 0.0):
-        found = enforce(problem, convex, pool, options, give_back=give_back, budget=budget).after(found)
+    if first is not None and (small or pool.best.violation > 0.0):
+        enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
     # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
     constant = (small or first is None) and start is None and problem.constant_start(options.rhos[0]) != 0.0
-    if budget.exhausted or not (constant or found.best.violation > 0.0):
-        return found
+    if budget.exhausted or not (constant or pool.best.violation > 0.0):
+        return pool
     try:
         # The SVM without constraints, with the threshold that meets them best.
-        plain = _plain(problem, convex, options, budget)
-        rival, shifted = found.best, pool.judge(plain)
+        plain, rival = _plain(problem, convex, options, budget), pool.best
+        pool.count(plain)
+        shifted = pool.judge(plain)
         if measures is not hard:
             rival, shifted = hard.judge(rival.solution), hard.judge(plain)
-        found = Enforced.of(pool, [plain], n_rounds=0).after(found)
-        if budget.exhausted or not shifted.beats(rival):
-            return found
-        again = enforce(
-            problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget
-        )
+        if not budget.exhausted and shifted.beats(rival):
+            second = shifted.w, shifted.b
+            enforce(problem, convex, pool, options, give_back=give_back, start=second, budget=budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
-        return found
-    return again.after(found)
+    return pool
 
 
 def _ladder(
     problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget
-) -> tuple[RampResult, Enforced]:
-    """The solution at the regulariser asked for to begin the rounds with, and what the rungs took."""
+) -> RampResult:
+    """The solution at the regulariser asked for, to begin the rounds with."""
     point: tuple[Floats, float] | None = None
     state: ConvexState | None = None
-    runs: list[RampResult] = []
     rho = options.rhos[0]
     for factor in OPTIONS.factors:
         last = factor == OPTIONS.factors[-1]
@@ -141,17 +135,16 @@ def _ladder(
         # A rung starts from the point, the hinge variables and the penalty of the one before.
         point, state, rho = (solution.w, solution.b), solution.subproblem.state, solution.rho
         pool.judge(solution)
-        runs.append(solution.without_state())
+        pool.count(solution)
         if budget.exhausted:
-            return solution, Enforced.of(pool, runs, n_rounds=0)
+            return solution
     best = pool.best.solution
     if best.w is not solution.w:  # a stronger regulariser was better: its end is where the asked one starts
         at_asked = options.going_on(best.rho, steps=1)
         solution = minimise_ramp(problem, convex, at_asked, start=(best.w, best.b), budget=budget)
-        runs.append(solution.without_state())
-    pool.stand_for(runs[-1])
-    # The solution that the rounds begin with is theirs to count.
-    return solution, Enforced.of(pool, runs[:-1], n_rounds=0)
+        pool.count(solution)
+    pool.stand_for(solution.without_state())
+    return solution
 
 
 def _plain(problem: RampProblem, convex: ConvexSolver, options: MajorizeOptions, budget: Budget) -> RampResult:

@@ -8,7 +8,6 @@ classifiers, which is searched exactly for the one that uses up the slack. In th
 exact moves along single directions (`coordinate_moves`): first what they miss, then the objective.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +15,9 @@ import numpy as np
 from widemargin._typing import Bools, Floats
 from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
-from widemargin.solvers.ramp.pool import ROUNDING, Candidate, Pool
+from widemargin.solvers.ramp.pool import ROUNDING, Pool
 
-__all__ = ["Enforced", "TighteningOptions", "at_limit", "enforce"]
+__all__ = ["TighteningOptions", "at_limit", "enforce"]
 
 
 @dataclass(frozen=True)
@@ -69,60 +68,6 @@ OPTIONS = TighteningOptions()
 """Those of every fit."""
 
 
-@dataclass(frozen=True)
-class Enforced:
-    """The models found and what the search took.
-
-    Attributes
-    ----------
-    pool : Pool
-        All models visited that no other beats in every respect.
-    best : Candidate
-        The best of them.
-    n_rounds, n_steps, n_iter, n_epochs : int
-        Rounds of tightening; majorisation steps, iterations and epochs of all rounds.
-    history : tuple of dict
-        The steps of all rounds.
-    """
-
-    pool: Pool
-    best: Candidate
-    n_rounds: int
-    n_steps: int
-    n_iter: int
-    n_epochs: int
-    history: tuple[dict[str, float], ...]
-
-    @classmethod
-    def of(cls, pool: Pool, runs: Sequence[RampResult], *, n_rounds: int) -> "Enforced":
-        """The best of a pool after some descents."""
-        return cls(
-            pool, pool.best, n_rounds, sum(run.n_steps for run in runs), sum(run.n_iter for run in runs),
-            sum(run.n_epochs for run in runs), tuple(entry for run in runs for entry in run.history),
-        )  # fmt: skip
-
-    def at_best(self) -> "Enforced":
-        """This search with the best of its pool, into which others may have looked since; of equals its own is kept."""
-        best = self.pool.best
-        return replace(self, best=best) if best.beats(self.best) else self
-
-    def restarted(self, budget: Budget) -> "Enforced":
-        """This search after a restart of its pool, with which every fit ends: also those of folds and of a path."""
-        self.pool.restart(budget)
-        return self.at_best()
-
-    def after(self, earlier: "Enforced") -> "Enforced":
-        """This search with what an earlier one into the same pool took; the pool has kept or beaten its best model."""
-        return replace(
-            self,
-            n_rounds=earlier.n_rounds + self.n_rounds,
-            n_steps=earlier.n_steps + self.n_steps,
-            n_iter=earlier.n_iter + self.n_iter,
-            n_epochs=earlier.n_epochs + self.n_epochs,
-            history=earlier.history + self.history,
-        )
-
-
 def enforce(
     problem: RampProblem,
     convex: ConvexSolver,
@@ -135,7 +80,7 @@ def enforce(
     state: ConvexState | None = None,
     first: RampResult | None = None,
     budget: Budget | None = None,
-) -> Enforced:
+) -> Pool:
     """Solve the ramp problem, then tighten in rounds until the judged rates meet the bounds.
 
     Parameters
@@ -152,23 +97,23 @@ def enforce(
     state : ConvexState, optional
         Warm start of the convex solver.
     first : RampResult, optional
-        The solution before any tightening, where it is known already.
+        The solution before any tightening, where it is known already, and counted.
     budget : Budget, optional
 
     Returns
     -------
-    Enforced
-        The violation of its `best` is 0 where the bounds are met.
+    Pool
+        The one given; the violation of its `best` is 0 where the bounds are met.
     """
     budget = budget or Budget()
     if first is None:
         # the last penalty is for the rounds: it is slow, and where bounds are missed by far it was measured not to help
         ladder = replace(options, rhos=options.rhos[:-1] or options.rhos)
         first = minimise_ramp(problem, convex, ladder, start=start, state=state, budget=budget)
+        pool.count(first)
     solution, warm = _apart(first)
     del state, first  # the round that takes the warm start lets go of it
     latest = best = pool.judge(solution)
-    runs = [solution]
     tighten = np.zeros(problem.n_constraints)
     # The rounds begin at the penalty that the first solution needed.
     rho, retried = solution.rho, False
@@ -199,7 +144,8 @@ def enforce(
                 problem.tightened(tighten), convex, options.going_on(rho, steps=1),
                 start=(solution.w, solution.b), state=warm.pop(), budget=budget,
             ))  # fmt: skip
-            runs.append(solution)
+            pool.n_rounds += 1
+            pool.count(solution)
             # judged by the original bounds; 0/1 rates jump, so a later round may be worse than an earlier one
             latest, before = pool.judge(solution), best
             pool.add_between(best, latest)
@@ -215,7 +161,7 @@ def enforce(
             break
         retried = overshot
     pool.polish(budget)
-    return Enforced.of(pool, runs, n_rounds=len(runs) - 1)
+    return pool
 
 
 def _apart(solution: RampResult) -> tuple[RampResult, list[ConvexState]]:

@@ -147,7 +147,7 @@ class _Walk:
             self._b, self._average, self._pulls, self._v, self._u, self._now,
         )  # fmt: skip
         if sp.issparse(block.X):
-            csr_pass(self._draws(), *block.csr[:3], *common)
+            csr_pass(self._draws(), *block.csr, *common)
         else:
             dense_pass(self._draws(), block.X, *common)
 

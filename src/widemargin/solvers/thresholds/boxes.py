@@ -35,11 +35,8 @@ class Priced(NamedTuple):
     cheapest : ndarray of int64, shape (t, K)
         See `range_minima`.
     links : Links
-    rise, fall : ndarray of shape (q, K)
-        What each adds to the constraints that are no links is the difference of these two, which grow with the number
-        of rows that are called positive: so the ends of a range bound what its candidates add.
-    least_change : ndarray of shape (q, n_groups)
-        Smallest of all candidates of each group.
+    share : ndarray of shape (q, r)
+        A candidate adds the rates of its group times these to the constraints that are no links.
     excess : ndarray of shape (q,)
         Of these constraints where nobody is called positive.
     reach : float
@@ -53,9 +50,7 @@ class Priced(NamedTuple):
     price: Floats
     cheapest: Ints
     links: Links
-    rise: Floats
-    fall: Floats
-    least_change: Floats
+    share: Floats
     excess: Floats
     reach: float
     constant: float
@@ -145,10 +140,10 @@ def bound_box(
 
     `pick` receives the cheapest candidate of each group.
     """
-    n_groups = low.shape[0]
+    n_groups, links = low.shape[0], priced.links
     again = True
     while again:
-        if not narrow(priced.links, low, high, least, most):
+        if not narrow(links, low, high, least, most):
             return np.inf
         bound = priced.constant
         for g in range(n_groups):
@@ -166,12 +161,13 @@ def bound_box(
             while priced.price[high[g]] > limit:
                 high[g] -= 1
                 again = True
-        again = again and priced.links.factor.shape[0] > 0
+        again = again and links.factor.shape[0] > 0
     # Constraints that are no links: even the smallest that each group can add may be too much.
     for j in range(priced.excess.shape[0]):
         smallest = priced.excess[j]
-        for g in range(n_groups):
-            smallest += max(priced.least_change[j, g], priced.rise[j, low[g]] - priced.fall[j, high[g]])
+        for u in range(links.group.shape[0]):
+            end = low[links.group[u]] if priced.share[j, u] > 0.0 else high[links.group[u]]
+            smallest += priced.share[j, u] * links.rate[links.shift[u] + end]
         if smallest > FEASIBLE:
             return np.inf
     return bound
@@ -199,9 +195,12 @@ def cut_of_links(priced: Priced, pick: Ints, levels: Floats) -> int:
 
 
 @kernel
-def added(priced: Priced, j: int, c: int) -> float:
-    """What a candidate adds to a constraint that is no link."""
-    return float(priced.rise[j, c] - priced.fall[j, c])
+def added(priced: Priced, j: int, g: int, c: int) -> float:
+    """What candidate c of group g adds to a constraint that is no link."""
+    links, total = priced.links, 0.0
+    for u in range(links.start[g], links.start[g + 1]):
+        total += priced.share[j, u] * links.rate[links.shift[u] + c]
+    return total
 
 
 @kernel
@@ -211,7 +210,7 @@ def worst_excess(priced: Priced, pick: Ints) -> int:
     for j in range(priced.excess.shape[0]):
         value = priced.excess[j]
         for g in range(pick.shape[0]):
-            value += added(priced, j, pick[g])
+            value += added(priced, j, g, pick[g])
         if value > worst:
             worst, number = value, j
     return number
@@ -244,7 +243,7 @@ def widest_group(priced: Priced, low: Ints, high: Ints, violated: int) -> int:
         if high[g] > low[g]:
             width = 1e-9 * (high[g] - low[g])  # decides where nothing else does
             if violated >= 0:
-                width += abs(added(priced, violated, high[g]) - added(priced, violated, low[g]))
+                width += abs(added(priced, violated, g, high[g]) - added(priced, violated, g, low[g]))
             if width > widest:
                 widest, group = width, g
     return group
@@ -257,29 +256,33 @@ def raise_bound(
     """Move the prices `paid` of the constraints that are no links until the bound of a box is higher; the bound.
 
     The bound is concave in them, and what the cheapest candidates exceed is its slope: Polyak's steps. Cheapest
-    candidates that meet all constraints are taken. `found[2]` counts the candidates that are looked at.
+    candidates that meet all constraints are taken. `found[2]` counts looks at candidates and shares.
     """
     n_groups, q = low.shape[0], priced.excess.shape[0]
+    links, toll = priced.links, np.empty(priced.links.group.shape[0])
     here, slope, trial, share, highest = paid.copy(), np.empty(q), np.empty(n_groups, np.int64), 1.0, -np.inf
     for _ in range(STEPS):
         value = 0.0
         slope[:] = priced.excess
         for j in range(q):
             value += here[j] * priced.excess[j]
+        for u in range(links.group.shape[0]):
+            toll[u] = 0.0  # of a unit of each rate
+            for j in range(q):
+                toll[u] += here[j] * priced.share[j, u]
+        found[2] += q * links.group.shape[0]
         for g in range(n_groups):
             smallest = np.inf
             for c in range(low[g], high[g] + 1):
-                if priced.price[c] < np.inf:
-                    price = priced.gain[c]
-                    for j in range(q):
-                        if here[j] > 0.0:
-                            price += here[j] * (priced.rise[j, c] - priced.fall[j, c])
-                    if price < smallest:
-                        smallest, trial[g] = price, c
+                price = priced.gain[c]
+                for u in range(links.start[g], links.start[g + 1]):
+                    price += toll[u] * links.rate[links.shift[u] + c]
+                if price < smallest and priced.price[c] < np.inf:
+                    smallest, trial[g] = price, c
             value += smallest
             found[2] += high[g] - low[g] + 1
             for j in range(q):
-                slope[j] += added(priced, j, trial[g])
+                slope[j] += added(priced, j, g, trial[g])
         if not value < known:
             return np.inf
         if cut_of_links(priced, trial, np.empty(priced.links.factor.shape[0])) < 0:

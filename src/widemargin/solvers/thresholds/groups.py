@@ -158,6 +158,7 @@ class Candidates:
         where it has not ended by itself.
         """
         coef, numbers, best = self._coef, numbers.copy(), np.zeros(3)
+        change = self.columns(numbers)[1]
         for _ in range(sweeps):
             before = numbers.copy()
             for g in range(self.n_groups):
@@ -165,11 +166,12 @@ class Candidates:
                 if not len(rows):
                     continue
                 # what the other groups add is fixed meanwhile, so one sweep over this group is exact
-                others = np.delete(numbers, g)
-                excess = self.totals(others)[1]
+                excess = self.excess + np.delete(change, g, axis=0).sum(axis=0)
                 cells = self._z, self._weight, self._cell, self._gain
                 count = sweep(rows, *cells, *coef.entries, excess, self._tie, FEASIBLE, best)
                 numbers[g] = self.first[g] + np.searchsorted(self.count[self.first[g] : self.first[g + 1]], count)
+                called = rows[:count]
+                change[g] = np.bincount(self._cell[called], self._weight[called], len(self._gain)) @ self._change
             if (numbers == before).all():
                 break
         return numbers

@@ -12,6 +12,7 @@ at several groups at once and has a price (`per_group.py`).
 """
 
 from collections import defaultdict
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,9 @@ class Links(NamedTuple):
     Attributes
     ----------
     group : ndarray of int64, shape (r,)
-        Of each rate.
+        Of each rate, rising.
+    start : ndarray of int64, shape (n_groups + 1,)
+        Where the rates of each group begin.
     rate : ndarray of shape (sum of the candidates of these groups,)
         Of the candidates of one group after those of another; they rise from 0 to 1.
     shift : ndarray of int64, shape (r,)
@@ -46,6 +49,7 @@ class Links(NamedTuple):
     """
 
     group: Ints
+    start: Ints
     rate: Floats
     shift: Ints
     factor: Floats
@@ -68,86 +72,88 @@ class Parts(NamedTuple):
     links : Links
     rest : ndarray of int64
         Numbers of the other constraints.
-    rise, fall : ndarray of shape (number of the rest, K)
-        What each candidate adds to them is the difference of these two, which grow as more rows are called positive.
+    share : ndarray of shape (number of the rest, r)
+        A candidate adds to them the rates of its group times these.
     """
 
     possible: bool
     allowed: Bools
     links: Links
     rest: Ints
-    rise: Floats
-    fall: Floats
+    share: Floats
 
 
 def take_apart(candidates: Candidates) -> Parts:
     """Sort the constraints into rules of one group, links and the rest."""
     masses = candidates.masses()
     allowed, possible, rest = np.ones(len(candidates.group), bool), True, []
-    rates, edges = _Rates(candidates), defaultdict[tuple[float, float], set[Edge]](set)
+    rates, edges = _Rates(candidates, masses), defaultdict[tuple[float, float], set[Edge]](set)
     for j, excess in enumerate(candidates.excess.tolist()):
         cells, values = candidates.column(j)
-        inside = masses[:, cells]
-        seen = [int(g) for g in np.flatnonzero(inside[:, values != 0.0].any(axis=1))]
-        total = dict(zip(seen, inside[seen] @ values, strict=True))
+        seen = [int(g) for g in np.flatnonzero(masses[:, cells[values != 0.0]].any(axis=1))]
         if not seen:
             possible &= excess <= FEASIBLE
         elif len(seen) == 1:
             part = slice(candidates.first[seen[0]], candidates.first[seen[0] + 1])
             allowed[part] &= excess + candidates.running(seen[0], cells, values) <= FEASIBLE
-        elif len(seen) == 2 and min(total.values()) < 0.0 < max(total.values()):
-            v, u = sorted(seen, key=total.__getitem__)
-            end_u, end_v = (rates.find(g, cells, np.where(inside[g] > 0.0, values, 0.0)) for g in (u, v))
-            if end_u is None or end_v is None:
-                rest.append(j)
-            else:
-                law = round(-total[v] / total[u], DIGITS), round((FEASIBLE - excess) / total[u], DIGITS)
-                edges[law].add((end_u, end_v))
         else:
-            rest.append(j)
-    rise, fall = np.zeros((2, len(rest), len(candidates.group)))
-    for row, j in enumerate(rest):
-        cells, values = candidates.column(j)
-        for g in range(candidates.n_groups):
-            part = slice(candidates.first[g], candidates.first[g + 1])
-            rise[row, part] = candidates.running(g, cells, np.maximum(values, 0.0))
-            fall[row, part] = candidates.running(g, cells, np.maximum(-values, 0.0))
-    return Parts(possible, allowed, _linked(candidates, rates, edges), np.array(rest, np.int64), rise, fall)
+            parts = [one for g in seen for one in rates.find(g, cells, values)]
+            (v, below), (u, above) = min(parts, key=itemgetter(1)), max(parts, key=itemgetter(1))
+            if len(parts) == len(seen) == 2 and below < 0.0 < above:
+                law = round(-below / above, DIGITS), round((FEASIBLE - excess) / above, DIGITS)
+                edges[law].add((u, v))
+            else:
+                rest.append((j, parts))
+    share = np.zeros((len(rest), len(rates.group)))
+    for row, (_, parts) in enumerate(rest):
+        for number, total in parts:
+            share[row, number] += total
+    order = np.argsort(rates.group, kind="stable")
+    links = _linked(candidates, rates, order, edges)
+    return Parts(possible, allowed, links, np.array([j for j, _ in rest], np.int64), share[:, order])
 
 
 class _Rates:
-    """The rates that links are between, each stored once."""
+    """The rates that constraints are made of, each stored once."""
 
-    def __init__(self, candidates: Candidates) -> None:
-        self._candidates = candidates
-        self._number: dict[tuple[int, bytes, bytes], int | None] = {}
+    def __init__(self, candidates: Candidates, masses: Floats) -> None:
+        self._candidates, self._masses = candidates, masses
+        self._number: dict[tuple[int, bytes, bytes], int] = {}
         self.group: list[int] = []
         self.values: list[Floats] = []
 
-    def find(self, g: int, cells: Ints, values: Floats) -> int | None:
-        """Number of the rate of group g in which rows of the cells count in these proportions; None: it is no rate."""
-        used = np.flatnonzero(values)
-        key = g, cells[used].tobytes(), np.round(values[used] / np.abs(values).max(), DIGITS).tobytes()
-        if key not in self._number:
-            self._number[key] = None
-            if not values.min() < 0.0 < values.max():  # what rises and falls with the threshold is no rate
-                counted = self._candidates.running(g, cells[used], values[used])
+    def find(self, g: int, cells: Ints, values: Floats) -> list[tuple[int, float]]:
+        """What a constraint on cells adds in group g: numbers of one or two rates, and what each is multiplied by."""
+        found = []
+        for sign in (1.0, -1.0):
+            # What rises and falls with the threshold is the difference of two rates.
+            used = np.flatnonzero((sign * values > 0.0) & (self._masses[g, cells] > 0.0))
+            if not len(used):
+                continue
+            mine, size = cells[used], np.abs(values[used])
+            key = g, mine.tobytes(), np.round(size / size.max(), DIGITS).tobytes()
+            if key not in self._number:
+                counted = self._candidates.running(g, mine, size)
                 self._number[key] = len(self.group)
                 self.group.append(g)
                 self.values.append(counted / counted[-1])
-        return self._number[key]
+            found.append((self._number[key], sign * float(self._masses[g, mine] @ size)))
+        return found
 
 
-def _linked(candidates: Candidates, rates: _Rates, edges: dict[tuple[float, float], set[Edge]]) -> Links:
-    """Few families that hold all links."""
-    families = [(law, *family) for law, pairs in edges.items() for family in families_of(pairs, law)]
-    group = np.array(rates.group, np.int64)
-    ends = np.cumsum([0] + [len(values) for values in rates.values])
-    laws = np.array([law for law, _, _ in families]).reshape(len(families), 2)
-    capped, floored = ([np.array(family[side], np.int64) for family in families] for side in (1, 2))
+def _linked(
+    candidates: Candidates, rates: _Rates, order: Ints, edges: dict[tuple[float, float], set[Edge]]
+) -> Links:  # fmt: skip
+    """The rates in this order, and few families that hold all links."""
+    place = np.argsort(order)
+    families = [family for law, pairs in edges.items() for family in families_of(pairs, law)]
+    laws = np.array([law for law, pairs in edges.items() for _ in families_of(pairs, law)]).reshape(len(families), 2)
+    group, values = np.array(rates.group, np.int64)[order], [rates.values[number] for number in order]
+    ends = np.cumsum([0] + [len(of_rate) for of_rate in values])
+    capped, floored = ([place[np.array(family[side])] for family in families] for side in (0, 1))
     return Links(
-        group, np.concatenate([*rates.values, np.zeros(0)]), ends[:-1].astype(np.int64) - candidates.first[group],
-        laws[:, 0].copy(), laws[:, 1].copy(), *_joined(capped), *_joined(floored),
+        group, np.searchsorted(group, np.arange(candidates.n_groups + 1)), np.concatenate([*values, np.zeros(0)]),
+        ends[:-1] - candidates.first[group], laws[:, 0].copy(), laws[:, 1].copy(), *_joined(capped), *_joined(floored),
     )  # fmt: skip
 
 

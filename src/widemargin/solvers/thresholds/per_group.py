@@ -75,16 +75,17 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
         if mixture.violation > 0.0:
             return _nearest(candidates, mixture, proved=True)
         paid = mixture.multipliers[parts.rest]
-        price += paid @ (parts.rise - parts.fall)
+        for toll, g, shift in zip(paid @ parts.share, parts.links.group, parts.links.shift, strict=True):
+            numbers = np.arange(candidates.first[g], candidates.first[g + 1])
+            price[numbers] += toll * parts.links.rate[shift + numbers]
         constant, lower = float(paid @ candidates.excess[parts.rest]), mixture.lower
     price[~parts.allowed] = np.inf
     spread = float(np.abs(gain).max(initial=0.0)) or 1.0
     longest = int(np.diff(candidates.first).max())
     cheapest = np.zeros((longest.bit_length(), len(price)), np.int64)
     range_minima(price, cheapest)
-    least_change = np.minimum.reduceat(parts.rise - parts.fall, candidates.first[:-1], axis=1)
     priced = Priced(
-        candidates.first, gain, price, cheapest, parts.links, parts.rise, parts.fall, least_change,
+        candidates.first, gain, price, cheapest, parts.links, parts.share,
         candidates.excess[parts.rest], 0.02 * spread, constant,
     )  # fmt: skip
     rounding = 1e-9 * spread

@@ -99,9 +99,9 @@ def run(
     budget, direction = budget or Budget(), Direction(problem, options, start)
     sampler = Sampler(problem, form.water, options, np.random.default_rng(seed))
     rule = HoldOut(problem, least=options.least_steps) if tol is None else None
-    errors = HoldOut(problem) if (problem.upper == 0.0).any() else None
+    errors = HoldOut(problem) if rule is None and (problem.upper == 0.0).any() else rule
     # The average is the better the later it is, so no best point is remembered.
-    recorder = Recorder[Judged]("batch perceptron", budget, 0.0, lambda point: point)
+    recorder = Recorder[Judged]("batch perceptron", budget, 0.0)
     next_look, next_law, converged = 1, 1.0, False
 
     def gap_of(at: Judged) -> float:

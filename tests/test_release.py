@@ -1,0 +1,71 @@
+"""What is published: versions agree, a wheel holds the package alone, and workflows run what there is."""
+
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from testing.release_check import LARGEST, NEEDED, ROOT, faults_of_versions, faults_of_wheel
+
+
+def test_versions_agree() -> None:
+    assert faults_of_versions() == []
+
+
+def test_a_forgotten_version_is_named(tmp_path: Path) -> None:
+    names = ["pyproject.toml", "src/widemargin/__init__.py", "papers/src/widemargin_papers/__init__.py"]
+    for name in [*names, "papers/pyproject.toml", "CITATION.cff", "CHANGELOG.md"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    path = tmp_path / "pyproject.toml"
+    path.write_text(re.sub(r'^version = ".*"$', 'version = "9.9.9"', path.read_text(), count=1, flags=re.MULTILINE))
+    found = faults_of_versions(tmp_path)
+    assert [fault.split()[0] for fault in found] == [
+        "src/widemargin/__init__.py", "papers/src/widemargin_papers/__init__.py", "papers/pyproject.toml",
+        "CITATION.cff", "CHANGELOG.md", "papers",
+    ]  # fmt: skip
+
+
+WHOLE = {"widemargin/__init__.py", "widemargin-1.dist-info/licenses/LICENSE", *NEEDED}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (WHOLE, []),
+        (WHOLE - {"widemargin/py.typed"}, ["widemargin/py.typed is missing"]),
+        (WHOLE | {"tests/test_a.py"}, ["tests/test_a.py does not belong there"]),
+        (WHOLE | {"widemargin/datasets/rows.npz"}, ["widemargin/datasets/rows.npz is data"]),
+        (WHOLE - {"widemargin-1.dist-info/licenses/LICENSE"}, ["no licence"]),
+    ],
+)
+def test_what_does_not_belong_into_a_wheel_is_named(names: set[str], said: list[str], tmp_path: Path) -> None:
+    wheel = tmp_path / "widemargin-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in sorted(names):
+            archive.writestr(name, "")
+    assert faults_of_wheel(wheel) == said
+
+
+def test_a_wheel_that_is_too_large_is_named(tmp_path: Path) -> None:
+    wheel = tmp_path / "widemargin-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in WHOLE:
+            archive.writestr(name, b"x" * (LARGEST // len(WHOLE) + 1))
+    (said,) = faults_of_wheel(wheel)
+    assert said.endswith("bytes, more than 1,048,576")
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_workflows_run_targets_and_scripts_that_exist(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    commands = [step["run"].split() for step in steps if "run" in step]
+    assert commands or path.name == "none.yml"
+    for command in commands:
+        assert command[1] in targets if command[0] == "make" else (ROOT / command[0]).is_file(), command
+    # only the job that a person lets go on may publish
+    may = [name for name, job in workflow["jobs"].items() if "id-token" in job.get("permissions", {})]
+    assert all(workflow["jobs"][name].get("environment") for name in may)
