@@ -176,14 +176,23 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
     values = (report.objective for report in reports.values())
     objectives = ("not measured" if value is None else f"{value:.4f}" for value in values)
     table.add_row(Text(printable(first.objective_text)), *objectives)
-    for items in zip(*(report.constraints for report in reports.values()), strict=True):
+    rules: dict[str, list[int]] = {}
+    for j, item in enumerate(first.constraints):
+        rules.setdefault(item.bundle or str(j), []).append(j)
+    for members in rules.values():
         cells = []
-        for item in items:
+        for report in reports.values():
+            # Of a bundle the pair that came out worst, which need not be the same for all.
+            came_out = [report.constraints[j] for j in members]
+            item = min(came_out, key=lambda item: (item.met, item.slack is not None, item.slack or 0.0))
             sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
             verdict = "met" if item.met else "NOT MET"
             unknown = item.rate is None or item.bound is None
             cells.append("undefined" if unknown else f"{item.rate:.4f} {sign} {item.bound:.4f} {verdict}")
-        name = items[0].text if items[0].label.startswith("#") else items[0].label
+        item = first.constraints[members[0]]
+        name = item.text if item.label.startswith("#") else item.label
+        if len(members) > 1:
+            name = f"{item.bundle}, worst of {len(members)}"
         table.add_row(Text(printable(name)), *cells)
     console = Console(width=100, force_terminal=False, no_color=True, highlight=False)
     with console.capture() as captured:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from widemargin import audit
 from widemargin.exceptions import DataError, GoalWarning
 from widemargin.goals import External, Goal, Population, churn, col, error_rate, positive_rate, precision, recall
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -300,6 +301,19 @@ def test_long_labels_are_numbers_explained_below():
         assert f"#{j + 1} {label}: recall(a) >= 0.8 * recall(v{j}) [smallest population: 9 rows]" in text
     assert "floor: recall() >= 0.1 [9 rows]" in text
     assert "..." not in text
+
+
+@pytest.mark.parametrize("asked", ["difference=0.3", "ratio=0.2"])
+def test_two_groups_both_ways_are_one_row_that_names_the_worse(asked):
+    y, table = np.arange(400) % 2, pd.DataFrame({"g": np.repeat(["a", "b"], 200)})
+    said = np.concatenate([np.arange(200) < 120, np.arange(200) < 100]).astype(int)
+    report = audit(said, f"subject to demographic_parity(g, {asked})", y=y, populations=table)
+    one, other = report.constraints
+    worse, better = (one, other) if one.slack < other.slack else (other, one)
+    text = " ".join(str(report).split())
+    assert worse.text in text and better.text not in text
+    assert f"1 more pair holds with more slack ({better.slack:+.4f} or more)" in text
+    assert "2 of 2 constraints met" in text and len(report.to_frame()) == 2
 
 
 def test_large_bundles_show_the_tightest_pairs_in_text():

@@ -517,8 +517,9 @@ def _definition(item: ConstraintReport) -> str:
 def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
     """Constraints that the text shows, in order, and a line for each large bundle about those that it leaves out.
 
-    Of a bundle, six pairs are shown at least, those with the least slack; what is not met, undecided or undefined for
-    the predictions or the ramp is never left out.
+    Of a bundle, a pair that surely holds is left out where the same two groups the other way round have less slack. Of
+    the others six are shown at least, those with the least slack; what is not met, undecided or undefined for the
+    predictions or the ramp is never left out.
     """
     members: dict[str, list[int]] = {}
     for j, item in enumerate(items):
@@ -532,7 +533,11 @@ def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
             slack, ramp_slack = items[j].slack, items[j].ramp_slack
             if slack is not None and items[j].passes("confident") and (ramp_slack is None or ramp_slack >= 0):
                 easy.append((slack, j))
-        rest = sorted(easy)[max(0, 6 - (len(pairs) - len(easy))) :]
+        slacks = {j: -np.inf if (slack := items[j].slack) is None else slack for j in pairs}
+        first = {_groups(items[j]): j for j in sorted(pairs, key=lambda j: slacks[j], reverse=True)}
+        turned = [pair for pair in easy if first[_groups(items[pair[1]])] != pair[1]]
+        others = sorted(pair for pair in easy if pair not in turned)
+        rest = sorted([*turned, *others[max(0, 6 - (len(pairs) - len(easy))) :]])
         if rest:
             left_out.update(j for _, j in rest)
             pair = "pair holds" if len(rest) == 1 else "pairs hold"
@@ -541,6 +546,14 @@ def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
                 f"... {len(rest)} more {pair} with more slack ({least} or more); all in to_frame(). [{bundle}]"
             )
     return [j for j in range(len(items)) if j not in left_out], lines
+
+
+def _groups(item: ConstraintReport) -> tuple[str, frozenset[str]]:
+    """The rate of a pair of a bundle and its two groups, in any order, from a label `bundle rate: a >= 0.8 * b`."""
+    left, _, right = item.label.partition(f" {item.sense} ")
+    rate, _, one = left.rpartition(": ")
+    _, _, other = right.partition(" * " if " * " in right else " + ")
+    return rate, frozenset((one, other))
 
 
 def _tail(report: GoalReport) -> list[str]:
