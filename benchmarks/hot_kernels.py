@@ -43,7 +43,7 @@ def sdca_epoch() -> Action:
         rest, delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
         xi, w, scale = np.zeros(n), np.zeros(d), np.full(d, 10.0)
         for _ in range(3):
-            sdca.epoch_csr(*block.csr, chunks, 16, rest, delay, 63, plus, minus, q, xi, w, 0.1, scale)
+            sdca.epoch_csr(*block.csr, block.row_of, chunks, 16, rest, delay, 63, plus, minus, q, xi, w, 0.1, scale)
 
     return run
 
@@ -99,7 +99,7 @@ def smoothed_hinges() -> Action:
     n = 100_000
     z, dz, weight, up, um = *rng.normal(size=(2, n)), *rng.random((3, n))
     cell, keep = rng.integers(0, 4, n).astype(np.int32), np.full(n, 3, dtype=np.uint8)
-    return lambda: smooth_sums(z, dz, 0.3, weight, cell, keep, up, um, 0.1, np.zeros((4, 4)))
+    return lambda: smooth_sums(z, dz, weight, cell, keep, up, um, 0.3, 0.1, np.zeros((4, 4)))
 
 
 def constrained_fit() -> Action:
