@@ -112,7 +112,7 @@ def test_compiled_epochs_equal_the_plain_python(sparse):
         for _ in range(6):
             shared = (rng.permutation(-(-n // 4)), 4, rest, delay, 3, plus, minus, q, xi, w, 0.1, scale)
             if sparse:
-                visits.append(choose(sdca.epoch_csr)(*block.csr, *shared))
+                visits.append(choose(sdca.epoch_csr)(*block.csr, block.row_of, *shared))
             else:
                 visits.append(choose(sdca.epoch_dense)(block.X, block.row_of, *shared))
         results.append((visits, rest, delay, xi, w))
