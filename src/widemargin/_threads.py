@@ -43,7 +43,7 @@ def threads_in_force() -> int:
 
 def allowed_threads() -> int:
     """As many as there are cores for this process, and as BLAS has (`OMP_NUM_THREADS`, threadpoolctl) and numba."""
-    of_libraries = [int(library.num_threads) for library in _blas().lib_controllers]
+    of_libraries = [int(library.num_threads) for library in _blas(len(sys.modules)).lib_controllers]
     return max(1, min([_cores(), *of_libraries]))
 
 
@@ -63,7 +63,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
     """
     before = _LIMIT.threads
     threads = threads_in_force() if n_jobs is None else effective_n_jobs(n_jobs)
-    with _blas().limit(limits=1, user_api="blas"):
+    with _blas(len(sys.modules)).limit(limits=1, user_api="blas"):
         _LIMIT.threads = threads
         try:
             yield threads
@@ -71,10 +71,13 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
             _LIMIT.threads = before
 
 
-def blas_threads(operations: float, least: float = 1e8) -> AbstractContextManager[object]:
-    """Give BLAS the threads in force for a product of so many operations, if it is worth them."""
+def blas_threads(operations: float) -> AbstractContextManager[object]:
+    """Give BLAS the threads in force for so many operations, if these take it tens of milliseconds."""
     threads = threads_in_force()
-    return nullcontext() if threads == 1 or operations < least else _blas().limit(limits=threads, user_api="blas")
+    if threads == 1 or operations < 1e9:
+        return nullcontext()
+    raised: AbstractContextManager[object] = _blas(len(sys.modules)).limit(limits=threads, user_api="blas")
+    return raised
 
 
 def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: int = 4) -> list[Answer]:
@@ -187,12 +190,7 @@ if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def _blas() -> ThreadpoolController:
-    """BLAS libraries with threads of their own."""
-    return _libraries(len(sys.modules))
-
-
 @lru_cache(maxsize=1)
-def _libraries(n_modules: int) -> ThreadpoolController:
-    """Looked for again (milliseconds) where modules were imported meanwhile."""
+def _blas(n_modules: int) -> ThreadpoolController:
+    """BLAS and its like, with threads of their own; looked for again (milliseconds) where modules were imported."""
     return ThreadpoolController()

@@ -282,7 +282,8 @@ class KernelRows:
 
     def _share(self, n: int, values: int, least: int) -> int:
         """How many of n, with so many kernel values each, are worth a thread; all for code that may not run twice."""
-        alone = self.kernel.name == "callable" or not isinstance(self._backend, NumpyBackend)
+        mine = self._given is None and isinstance(self._backend, NumpyBackend)
+        alone = self.kernel.name == "callable" or not mine
         return n if alone else max(least, self.worth // max(values, 1))
 
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
@@ -340,9 +341,20 @@ class KernelRows:
         n = self.n_rows
         K = np.empty((n, n), dtype=self.dtype)
         step = max(1, min(256, self.at_once // max(n, 1)))
-        for low in range(0, n, step):
-            high = min(low + step, n)
-            K[low:high, low:] = self.block(slice(low, high), slice(low, n))
+
+        def part(first: int, last: int) -> int:
+            count = 0
+            for low in range(first, last, step):
+                some, rest = slice(low, min(low + step, last)), slice(low, n)
+                block = self._backend.block(self.kernel, self._rows[some], self._rows[rest])
+                K[some, rest] = block
+                count += block.size
+            return count
+
+        if self._given is not None:
+            K[:] = self.block(slice(0, n))
+        else:
+            self._count.evaluations += sum(in_threads(n, self._share(n, n, step), part))
         mirror(K)
         if self.kernel.unit_diagonal:
             # Rounding of the distance of a row to itself is taken out.

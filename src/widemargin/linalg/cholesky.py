@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, spotrf, spotrs
 
+from widemargin._threads import blas_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import KernelError
 
@@ -36,10 +37,12 @@ def factor(matrix: Floats, *, single: bool = False) -> Reals:
         with np.errstate(over="ignore"):
             short = matrix.astype(np.float32, order="F")
         # Half the time; a failure falls through to double precision.
-        lower, info = spotrf(short, lower=1, clean=0, overwrite_a=1)
+        with blas_threads(matrix.shape[0] ** 3 / 3.0):
+            lower, info = spotrf(short, lower=1, clean=0, overwrite_a=1)
         if info == 0 and np.isfinite(np.diagonal(lower)).all():
             return np.asarray(lower)
-    lower, info = dpotrf(matrix, lower=1, clean=0)
+    with blas_threads(matrix.shape[0] ** 3 / 3.0):
+        lower, info = dpotrf(matrix, lower=1, clean=0)
     ridge = 1e-14
     while info != 0 and ridge < 1e-2:
         raised = matrix.copy(order="F")
@@ -91,7 +94,8 @@ def kernel_features(K: Floats) -> KernelFeatures:
     """
     largest = float(np.diagonal(K).max(initial=0.0))
     # A row whose squared distance from the span of the others is 1e-11 of the largest norm adds nothing but rounding.
-    lower, order, rank, _ = dpstrf(K, tol=max(1e-11 * largest, 1e-300), lower=1)
+    with blas_threads(K.shape[0] ** 3 / 3.0):
+        lower, order, rank, _ = dpstrf(K, tol=max(1e-11 * largest, 1e-300), lower=1)
     order = np.asarray(order, dtype=np.int64) - 1
     features = np.zeros((K.shape[0], int(rank)))
     features[order] = np.tril(lower)[:, :rank]

@@ -6,7 +6,6 @@ features and the bias, rotations about a row near the boundary where these help 
 classifiers where slack is to be used.
 """
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -193,29 +192,26 @@ def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, en
     abreast = threads_in_force() if z.shape[0] >= OPTIONS.abreast else 1
     moves, looked_at, rotating = 0, 0, False
 
-    def steps(lines: Sequence[_Line]) -> list[Step]:
-        def part(first: int, last: int) -> list[Step]:
-            here = objective, excess
-            return [
-                best_step(problem, z, *line.direction(columns), here=here, nearest=near) for line in lines[first:last]
-            ]
-
-        return list(chain.from_iterable(in_threads(len(lines), 1, part, pieces=1)))
-
-    def scores() -> Floats:
-        at: Floats = z
-        return at
+    def look(first: int, last: int) -> list[tuple[int, Step]]:
+        here, found = (objective, excess), list[tuple[int, Step]]()
+        for line in lines[first:last]:
+            row, x = line.direction(columns)
+            found.append((row.shape[0], best_step(problem, z, row, x, here=here, nearest=near)))
+        return found
 
     while True:
         before = moves
         features = rng.permutation(len(columns)).tolist()
-        for lines in _rotations(columns, features, scores, rng) if rotating else [[_Line(j) for j in features]]:
+        todo = [features] if not rotating else [[j] for j in features if j != columns.bias]
+        for some in todo:
+            lines = _rotations(columns, some[0], z, rng) if rotating else [_Line(j) for j in some]
             while lines:
-                for step in steps(lines[:abreast]):
+                ahead = min(abreast, len(lines))
+                for n_rows, step in chain.from_iterable(in_threads(ahead, 1, look, pieces=1)):
                     if looked_at >= entries or budget.exhausted:
                         return Moved(w, b, objective, excess, moves, looked_at)
                     line = lines.pop(0)
-                    looked_at += line.n_rows(columns)
+                    looked_at += n_rows
                     now = _violation(excess), objective
                     if step.length == 0.0 or (step.violation, step.objective) >= now:
                         continue
@@ -263,25 +259,16 @@ class _Line:
             return columns[self.feature]
         return np.arange(self.entries.shape[0]), self.entries - self.turn
 
-    def n_rows(self, columns: "Columns") -> int:
-        """How many entries are looked at."""
-        return columns.n_entries(self.feature) if self.entries is None else int(self.entries.shape[0])
 
-
-def _rotations(
-    columns: "Columns", features: Sequence[int], scores: Callable[[], Floats], rng: np.random.Generator
-) -> Iterator[list[_Line]]:
-    """For each feature the rotations about some rows that are near the boundary when their turn comes."""
-    for j in features:
-        if j == columns.bias:
-            continue
-        z, (row, x) = scores(), columns[j]
-        about_zero = np.zeros(z.shape[0])
-        about_zero[row] = x
-        nearest = np.argpartition(np.abs(z), int(OPTIONS.near * (z.shape[0] - 1)))
-        # The score of the pivot stays, so the bias moves by its entry.
-        pivots = rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)
-        yield [_Line(j, turn, about_zero) for turn in about_zero[pivots].tolist()]
+def _rotations(columns: "Columns", j: int, z: Floats, rng: np.random.Generator) -> list[_Line]:
+    """The rotations of a feature about some of the rows that are near the boundary now."""
+    row, x = columns[j]
+    about_zero = np.zeros(z.shape[0])
+    about_zero[row] = x
+    nearest = np.argpartition(np.abs(z), int(OPTIONS.near * (z.shape[0] - 1)))
+    # The score of the pivot stays, so the bias moves by its entry.
+    pivots = rng.choice(nearest[: int(OPTIONS.near * z.shape[0]) + 1], OPTIONS.pivots)
+    return [_Line(j, turn, about_zero) for turn in about_zero[pivots].tolist()]
 
 
 def _violation(excess: Floats) -> float:
@@ -306,15 +293,6 @@ class Columns:
 
     def __len__(self) -> int:
         return self._rows.n_features + (self.bias is not None)
-
-    def n_entries(self, j: int) -> int:
-        """Stored entries of a feature: those of every dense row, and those that are not zero of sparse ones."""
-        if j == self.bias:
-            return self._rows.n_rows
-        return sum(
-            int(block.row_of.shape[0] if part is None else part.indptr[j + 1] - part.indptr[j])
-            for block, part in zip(self._rows.blocks, self._parts, strict=True)
-        )
 
     def __getitem__(self, j: int) -> tuple[Ints, Floats]:
         if j == self.bias:
