@@ -74,6 +74,53 @@ def test_limits_hold_inside_each_other_and_end() -> None:
     assert threads_in_force() == before == allowed_threads()
 
 
+TWO_FITS = """
+import threading
+import scipy.linalg
+from threadpoolctl import threadpool_info
+from widemargin._threads import limit_threads
+
+def blas():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+first_inside, second_inside, first_out = threading.Event(), threading.Event(), threading.Event()
+
+def first():
+    with limit_threads(1):
+        first_inside.set()
+        second_inside.wait(10.0)
+    first_out.set()
+    leave.wait(10.0)
+
+def second():
+    first_inside.wait(10.0)
+    with limit_threads(1):
+        second_inside.set()
+        first_out.wait(10.0)
+        print(set(blas()))
+
+leave, before = threading.Event(), blas()
+parts = [threading.Thread(target=part) for part in (first, second)]
+for part in parts:
+    part.start()
+parts[1].join()
+print(blas() == before, before)
+leave.set()
+"""
+
+
+def test_fits_in_threads_of_the_user_leave_blas_as_it_was() -> None:
+    """They end in another order than they began in: the second to begin is the last to end."""
+    free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}
+    told = subprocess.run(
+        [sys.executable, "-c", TWO_FITS], env=free | {"OPENBLAS_NUM_THREADS": "2"}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    inside, after = told.stdout.splitlines()
+    assert inside == "{1}"
+    assert after.startswith("True")
+
+
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS"])
 def test_the_environment_bounds_the_default(name: str) -> None:
     free = {key: value for key, value in os.environ.items() if not key.endswith("_NUM_THREADS")}

@@ -36,6 +36,37 @@ class _Limit(threading.local):
 _LIMIT = _Limit()
 
 
+class _OneBlasThread:
+    """BLAS with one thread from the first to enter until the last has left, as its number belongs to the process.
+
+    Fits in several threads of the user end in any order, and each alone would give back what it has found.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._limit: AbstractContextManager[object] = nullcontext()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _blas(len(sys.modules)).limit(limits=1, user_api="blas")
+                self._limit.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                # Newer threadpoolctl lets only the thread that has set a limit take it back, and it may have ended.
+                for library in _blas(len(sys.modules)).lib_controllers:
+                    if hasattr(library, "clear_controlling_thread"):
+                        library.clear_controlling_thread(force=True)
+                self._limit.__exit__(None, None, None)
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
 def threads_in_force() -> int:
     """Number of threads that `limit_threads` allows; outside of it all that the environment does."""
     return _LIMIT.threads or allowed_threads()
@@ -63,7 +94,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
     """
     before = _LIMIT.threads
     threads = threads_in_force() if n_jobs is None else effective_n_jobs(n_jobs)
-    with _blas(len(sys.modules)).limit(limits=1, user_api="blas"):
+    with _ONE_BLAS_THREAD:
         _LIMIT.threads = threads
         try:
             yield threads
