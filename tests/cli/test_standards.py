@@ -107,3 +107,49 @@ def test_what_is_missing_is_asked_for(tmp_path, capsys):
     assert "--html: 1 option(s) belong to audits with --standard" in capsys.readouterr().err
     assert main(["audit", "--model", "m.skops"]) == 2
     assert "no goals file was named" in capsys.readouterr().err
+
+
+OUTPUTS = ["--html", "--csv", "--model-card", "--report-json", "--in-toto"]
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+def test_no_output_replaces_what_is_read_or_another_output(option, table, capsys, tmp_path):
+    before, other = table.read_bytes(), tmp_path / "about.txt"
+    other.write_text("read, too")
+    for arguments in ([option, table], ["--about", other, option, other], ["--html", "a.x", "--csv", "a.x"]):
+        code, _, err = run(capsys, table, *arguments)
+        assert code == 2
+        assert "would be replaced" in err
+    assert (table.read_bytes(), other.read_text()) == (before, "read, too")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sex", "ethnicity"], "column 'ethnicity' is taken for sex and for race"),
+        (["--date", "2026-13-45"], "--date is '2026-13-45', which is no date"),
+        (["--distributed", "soon"], "--distributed is 'soon', which is no date"),
+    ],
+)
+def test_two_roles_of_a_column_and_dates_that_are_none(arguments, said, table, capsys):
+    code, _, err = run(capsys, table, *arguments)
+    assert code == 2
+    assert said in err
+
+
+def test_where_no_ratio_is_defined_nothing_has_passed(capsys, tmp_path):
+    path = tmp_path / "nobody.csv"
+    path.write_text("sex,race,selected\n" + 2 * "M,W,0\nF,B,0\nF,W,0\nM,B,0\n,,1\n")
+    page = tmp_path / "page.html"
+    code, out, _ = run(capsys, path, "--html", page)
+    assert code == 1
+    assert "No impact ratio" in out and "can turn 8 verdicts" in " ".join(out.split())
+    assert "Every impact ratio" not in page.read_text()
+
+
+def test_infinite_scores_are_refused(capsys, tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("sex,race,score\nM,W,1\nF,B,2\nF,W,3\nM,B,inf\n")
+    code, _, err = run(capsys, path)
+    assert code == 2
+    assert "1 outcomes are infinite" in err

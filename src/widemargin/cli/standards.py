@@ -17,6 +17,7 @@ from widemargin import __version__
 from widemargin._text import listing
 from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
 from widemargin.cli.console import Progress, say
+from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
 from widemargin.cli.reports import FORMAT, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
@@ -35,6 +36,9 @@ _SELECTED = {*AFFIRMATIVE, *GOOD_VALUES, "selected", "advanced", "shortlisted", 
 PREDICATE = "urn:widemargin:bias-audit:ll144:1"
 """The type of what the in-toto statement says, as the documentation describes it."""
 
+_OPTION_OF = {"selected=": "--favourable", "audit_date": "--date", "distribution_date": "--distributed"}
+"""How the command line calls what messages of the audit name."""
+
 _OF_GOALS = (
     "--key", "--model-positive", "--trust-code", "--data", "--rows", "--workers", "--time-budget", "--junit",
     "--allow-code", "--allow-outside",
@@ -52,6 +56,7 @@ def run_standard(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     path: Path | None = options.goals
     if path is None:
         raise DataError("no table was named. Name a CSV or Parquet file of decisions or scores, or ask for --schema")
+    refuse_to_replace(options)
     with Progress() as progress:
         progress.step("reading the table")
         blocks = TableBlocks(path, separator=options.separator)
@@ -68,7 +73,9 @@ def run_standard(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             )  # fmt: skip
         except DataError as error:
             named = ", ".join(f"{role} {name!r}" for role, name in columns.items())
-            text = str(error).replace("selected=", "--favourable")
+            text = str(error)
+            for argument, option in _OPTION_OF.items():
+                text = text.replace(argument, option)
             raise DataError(f"{path} (columns taken: {named}): {text}") from error
         document = {
             "format": FORMAT, "command": "audit", "standard": options.standard, "widemargin": __version__,
@@ -109,6 +116,12 @@ def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> t
         guessed += [role] if named is None else []
         # A table that has both says by its decisions what was done.
         columns[role] = named or min(likely, key=lambda name: [*patterns].index(likely[name]))
+        twice = [other for other, column in columns.items() if column == columns[role] and other != role]
+        if twice:
+            raise DataError(
+                f"{path}: column {columns[role]!r} is taken for {twice[0]} and for {role}. Name another one by "
+                f"--{twice[0]} or --{role}"
+            )
     return columns, guessed
 
 

@@ -34,7 +34,8 @@ def bias_audit_page(audit: BiasAudit, *, title: str = "Bias audit under Local La
     """
     verdict, tone = ("✓", "is-met") if audit.passed else ("✗", "is-not-met")
     how = "" if audit.decide == "estimate" else " however people of unknown category are placed"
-    found = f"{'Every' if audit.passed else 'Not every'} impact ratio is at least four fifths{how}. {audit.headline()}"
+    rule = f"{'Every' if audit.passed else 'Not every'} impact ratio is at least four fifths{how}. "
+    found = (rule if audit.with_ratio else "") + audit.headline()
     header = element(
         "header",
         element("p", "widemargin bias audit", class_="kicker"),

@@ -145,7 +145,9 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
     given = {name: value for name, value in vars(options).items() if value is not None}
     command = given.get("command", "")
     read = [] if goals is None else _files_read(goals)
-    read += [("the table that is read", given[name]) for name in ("table", "data") if isinstance(given.get(name), Path)]
+    tables = ("table", "data", *(("goals",) if "standard" in given else ()))  # a standard takes a table in its place
+    read += [("the table that is read", given[name]) for name in tables if isinstance(given.get(name), Path)]
+    read += [("a file that --about names", path) for path in given.get("about", ())]
     models = [*given.get("models", ()), *([given["model"]] if command != "train" and "model" in given else [])]
     read += [("a model that is read", path) for path in models]
     read += [("a stored path that is read", path) for path in given.get("tradeoff", ())]
@@ -158,8 +160,8 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
     in_file = None if goals is None else getattr(goals.outputs, key, None)
     written = [(f"--{option}", Path(given[option]))] if option in given else []
     written += [(f"[output] {key}", in_file)] if not written and in_file is not None else []
-    written += [(f"--{name.replace('_', '-')}", given[name]) for name in ("plot", "report_json", "junit")
-                if name in given]  # fmt: skip
+    others = ("plot", "report_json", "junit", "html", "csv", "model_card", "in_toto")
+    written += [(f"--{name.replace('_', '-')}", given[name]) for name in others if isinstance(given.get(name), Path)]
     for named_by, path in written:
         what = _replaced(path, read)
         if what is not None:

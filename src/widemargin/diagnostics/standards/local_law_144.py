@@ -146,9 +146,9 @@ class BiasAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether every impact ratio is at least four fifths, as `decide` says."""
+        """Whether there are impact ratios and every one is at least four fifths, as `decide` says."""
         ratios = [item.impact_ratio if self.decide == "estimate" else item.least for item in self.with_ratio]
-        return all(ratio is not None and ratio >= FOUR_FIFTHS for ratio in ratios)
+        return bool(ratios) and all(ratio is not None and ratio >= FOUR_FIFTHS for ratio in ratios)
 
     @property
     def with_ratio(self) -> list[Category]:
@@ -169,7 +169,12 @@ class BiasAudit:
         """What is found, in one sentence."""
         every = self.with_ratio
         below = sum(item.impact_ratio is not None and item.impact_ratio < FOUR_FIFTHS for item in every)
-        turning = sum(item.four_fifths == "open" for item in every)
+        turning = sum(item.four_fifths == "open" for table in self.tables for item in table.categories)
+        if not every:
+            return (
+                f"No impact ratio of {self.data_name} ({self.n_people} people) is defined, as nobody of known category "
+                f"is {self.word}; people of unknown category can turn {turning} verdicts."
+            )
         return (
             f"Impact ratios of {self.data_name} ({self.n_people} people): {below} of {len(every)} below four fifths; "
             f"people of unknown category can turn {turning} of these verdicts."
@@ -348,6 +353,14 @@ def local_law_144(
         raise DataError(
             f"none of {len(assessed)} people has a decision or score. Give outcomes of at least one person."
         )
+    for name, date in (("audit_date", audit_date), ("distribution_date", distribution_date)):
+        try:
+            datetime.date.fromisoformat(date or "2000-01-01")
+        except ValueError:
+            raise DataError(f"{name} is {date!r}, which is no date. Write it as 2023-07-05.") from None
+    if outcome.kind == "number" and not np.isfinite(outcome.values[assessed]).all():
+        count = int((~np.isfinite(outcome.values[assessed])).sum())
+        raise DataError(f"{count} outcomes are infinite, which are no scores. Mend them, or leave them empty.")
     chosen, median, meaning = _chosen(outcome, assessed, selected)
     words = {*UNKNOWN_WORDS, *(word.strip().casefold() for word in unknown)}
     sex_code, sexes = _categories(columns["sex"], words, assessed)
