@@ -108,6 +108,17 @@ def test_every_line_says_why(tmp_path, capsys):
     assert any("changes 0." in line and 'churn("current_decision")' in line for line in lines)
 
 
+def test_groups_that_a_rule_leaves_out_are_named(tmp_path):
+    table = clients()
+    table["race"] = ["C"] * 10 + ["AB"[j % 2] for j in range(len(table["Sex"]) - 10)]
+    write_csv(tmp_path / "clients.csv", table)
+    assert main(["init", str(tmp_path / "clients.csv"), "--out", str(tmp_path / "goals.toml")]) == 0
+    (rule,) = [
+        line for line in (tmp_path / "goals.toml").read_text().split("\n") if line.startswith("# race, 80% rule")
+    ]
+    assert rule.endswith("; not for 'C', of fewer than 100 rows with 0")
+
+
 def test_nothing_is_replaced_without_force(tmp_path, capsys):
     write_csv(tmp_path / "people.csv", people())
     (tmp_path / "goals.toml").write_text("mine")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._text import listing
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.diagnostics import audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -219,11 +220,13 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
     outcome = repr(guesses.positive)
     pairs, values = _groups(table.filter(pc.equal(table[guesses.target], pa.scalar(guesses.positive))), column, kind)
     if pairs or values:
+        small = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
+        rest = f"; not for {listing(small)}, of fewer than {LEAST_ROWS} rows with {outcome}" if small else ""
         enforced, promised = (_four_fifths(column, pairs, values, ratio) for ratio in (0.85, 0.8))
-        why = f"every group gets {outcome} at least four fifths as often as any other; trained to 0.85"
+        why = f"every group gets {outcome} at least four fifths as often as any other; trained to 0.85{rest}"
         yield Proposal(column, "80% rule", enforced, promised, why)
         enforced, promised = (_opportunity(column, pairs, values, most) for most in (0.03, 0.05))
-        why = f"of those with {outcome}, as many are found in every group, within 5 points; trained to 3"
+        why = f"of those with {outcome}, as many are found in every group, within 5 points; trained to 3{rest}"
         yield Proposal(column, "equal opportunity", enforced, promised, why)
 
 
