@@ -92,8 +92,8 @@ def _run(options: argparse.Namespace) -> int:
     except MemoryError:
         return _failed(options, 2, "the memory of this machine is used up. Give fewer rows, or use a larger machine")
     except Exception as error:
-        text = f"unexpected {type(error).__name__}: {error}. This is a defect; run again with --traceback and report it"
-        return _failed(options, 2, text)
+        again = f"run `widemargin --traceback {options.command} ...` and report it"
+        return _failed(options, 2, f"unexpected {type(error).__name__}: {error}. This is a defect; {again}")
 
 
 def _failed(options: argparse.Namespace, code: int, text: str, facts: Mapping[str, Any] | None = None) -> int:
