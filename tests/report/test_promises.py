@@ -9,7 +9,7 @@ from testing.trade_offs import made_path
 
 from widemargin import RateConstrainedClassifier, tradeoff_path
 from widemargin.report import html_report
-from widemargin.report.tradeoff import _rates_of_rules, price_sentence
+from widemargin.report.tradeoff import _rates_of_rules, _shown_rates, price_sentence
 from widemargin.report.words import Unit
 
 NAMES = 'w = population(s == "w")\nm = population(s == "m")\nminimize error_rate()\nsubject to floor: recall() >= '
@@ -48,6 +48,37 @@ def test_the_movable_bound_says_what_the_cards_say(rule, asked, promised, sweeps
         assert (rate[0], bound[0]) == pytest.approx((item.rate, item.bound)), item.text
         assert (kept[0], unit) == (item.met, Unit.SHARE)
         assert sign[0] == {">=": "≥", "<=": "≤"}[item.sense]
+
+
+UNNAMED = [
+    "demographic_parity(s, ratio={})",
+    "demographic_parity(r, ratio={})",
+    "positive_rate(w) >= {} * positive_rate(m)",
+]
+
+
+@pytest.mark.parametrize("swept", UNNAMED)
+def test_every_rule_has_a_line_of_its_own_along_the_path_of_any(swept):
+    """Rules without a name, two of them of one kind, and a path that does not begin at the bound that was asked for."""
+    rng = np.random.default_rng(5)
+    table = pa.table({"s": rng.choice(["w", "m"], 500), "r": rng.choice(["a", "b"], 500)})
+    X = rng.normal(size=(500, 2))
+    y = (X[:, 0] + rng.normal(size=500) > 0.0).astype(int)
+    head = 'w = population(s == "w")\nm = population(s == "m")\nminimize error_rate()\n'
+    trained, goal = (head + "".join(f"subject to {rule.format(k)}\n" for rule in UNNAMED) for k in (0.85, 0.8))
+    train, held = np.arange(300), np.arange(300, 500)
+    path = tradeoff_path(
+        RateConstrainedClassifier(trained, on_infeasible="warn"), X[train], y[train], constraint=swept.format(0.85),
+        values=[0.81, 0.85, 0.89], populations=table.take(train), validation=(X[held], y[held], table.take(held)),
+    )  # fmt: skip
+    assert path.name == swept.format(0.85)
+    page = html_report(
+        path.model(1), goal, X[held], y[held], populations=table.take(held), trained_goal=trained, paths=[path]
+    )
+    lines = _shown_rates(page.content, path)
+    assert len(lines) == len(UNNAMED)
+    assert all(bound is not None and 0.8 <= bound <= 0.89 for line in lines for bound in line.bound)
+    assert "fewer than two points" not in page.text
 
 
 def prices_of(rule, **changes):

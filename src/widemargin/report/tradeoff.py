@@ -254,7 +254,7 @@ def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]
             if label in (entry.label, entry.text):
                 unit = unit_of(entry)
                 break
-            if isinstance(entry, Bundle) and label.startswith((entry.label or entry.text, entry.kind)):
+            if isinstance(entry, Bundle) and _is_called(entry, label):
                 unit = Unit.SHARE
                 break
         senses = ["≥" if is_floor else "≤"] * len(path)
@@ -338,7 +338,7 @@ def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bo
 def _is_called(entry: Constraint | Bundle, label: str) -> bool:
     """Whether a constraint of a path is this one, or one of this bundle."""
     if isinstance(entry, Bundle):
-        return label.startswith((entry.label or entry.text, f"{entry.kind}("))
+        return label.startswith((f"{entry.head}:", f"{entry.head},"))
     return label in (entry.label, entry.text)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from widemargin._typing import Floats, Matrix
+from widemargin.estimators._binary import as_goal
 from widemargin.estimators._options import cause_of
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace, stacked
 from widemargin.estimators.rate_constrained import training as steps
@@ -210,6 +211,8 @@ class Sweep:
         place: int | None,
     ) -> None:
         self.model = model = clone(classifier)
+        # A rule is called as the classifier asks for it: at a point it has another bound, and so another text.
+        self.asked = as_goal(classifier.goal)
         model.calibrator_ = None
         self.goals, self.levels, self.place = goals, levels, place
         self.budget = model._budget()
@@ -336,14 +339,16 @@ class Sweep:
         models = tuple(point.model for point in self.points)
         training = self.training.log.finish()
         slack = training.ramp_slack if self.model.enforce == "randomized" else training.slack
-        met, entry, is_floor = np.array([point.met for point in self.points]), None, None
+        met, is_floor, name, labels = np.array([point.met for point in self.points]), None, "value", self.labels
         if self.place is not None:
-            entry = self.goals[0].constraints[self.place]
+            entry, at_first = (goal.constraints[self.place] for goal in (self.asked, self.goals[0]))
+            name, of_first = entry.label or entry.text, at_first.label or at_first.text
+            labels = tuple(name if label == of_first else label for label in labels)
             is_floor = entry.difference is None if isinstance(entry, Bundle) else entry.compared_with_level()[2]
         return TradeoffPath(
-            name="value" if entry is None else entry.label or entry.text,
+            name=name,
             objective_text=str(self.goals[0].objective),
-            labels=self.labels,
+            labels=labels,
             is_floor=is_floor,
             floors=np.array(self.floors, dtype=bool),
             values=self.levels[: len(models)],

@@ -124,6 +124,11 @@ class Bundle(Ruled):
                 raise GoalError(f"values={list_text(self.values)}: at least two values are needed for a comparison.")
 
     @property
+    def head(self) -> str:
+        """What the labels of its constraints begin with, before a comma or a colon."""
+        return _short(self.label or f"{self.kind}({column_text(self.column)})", 60)
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         values = tuple(map(typed, self.values or ()))
@@ -208,9 +213,8 @@ class Bundle(Ruled):
             else:
                 lhs, sense, rhs = of_a.plus(of_b, -1.0), "<=", Linear((), self.level)
                 level = f"<= {number_text(self.level)} +"
-            head = _short(self.label or f"{self.kind}({column_text(self.column)})", 60)
             metric = f", {rate}" if len(self.rates) > 1 else ""
-            label = f"{head}{metric}: {_short(a, 40)} {level} {_short(b, 40)}"
+            label = f"{self.head}{metric}: {_short(a, 40)} {level} {_short(b, 40)}"
             constraints.append(Constraint(lhs, sense, rhs, label, self.min_rows, self.small))
         return tuple(constraints)
 
