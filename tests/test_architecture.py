@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "_files": set(),
     "_numba": set(),
     "_papers": {"exceptions"},  # the one door to the second distribution
-    "_text": set(),
+    "_text": {"exceptions"},
     "_threads": {"_typing"},
     "_typing": set(),
     "exceptions": set(),

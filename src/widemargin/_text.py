@@ -1,10 +1,12 @@
-"""Text that comes from anybody's data, made safe to print; lists and tables of texts as lines, HTML and data frames."""
+"""Text from anybody's data, made safe to print; tables as lines, HTML and data frames; the format of stored reports."""
 
 import difflib
 import html
 import textwrap
 from collections.abc import Sequence
 from typing import Any
+
+from widemargin.exceptions import DataError
 
 
 def printable(text: str) -> str:
@@ -69,6 +71,21 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequ
 def with_lists(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """For `dataclasses.asdict`: lists in the place of tuples, as JSON has them."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+
+
+def of_format(plain: dict[str, Any], what: str, newest: int) -> dict[str, Any]:
+    """The values of a stored report without its format, which must be one that this version reads.
+
+    Raises
+    ------
+    DataError
+        If it is none, or a newer one.
+    """
+    values = dict(plain)
+    version = values.pop("format", None)
+    if not isinstance(version, int) or version > newest:
+        raise DataError(f"{what} of format {version!r} cannot be read; this version reads format {newest}.")
+    return values
 
 
 def pandas_for_frames() -> Any:

@@ -13,15 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
-from widemargin._typing import Cells, Flags, Floats, Reals
+from widemargin._typing import Cells, Flags, Floats, Ints, Reals
 
 Answer = TypeVar("Answer")
+ByRow: TypeAlias = Reals | Ints | Cells | Flags
 
 ROWS_PER_THREAD = 60_000
 """Rows that are worth a thread where each costs some nanoseconds: together about the time that calling it takes."""
@@ -129,8 +130,9 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: i
     list
         What the calls returned, in order.
     """
-    threads = min(threads_in_force(), n // max(least, 1))
-    if threads <= 1:
+    shares = n // max(least, 1)
+    threads = min(threads_in_force(), shares) if shares > 1 else 1
+    if threads == 1:
         return [part(0, n)]
     cuts = np.linspace(0, n, pieces * threads + 1).astype(int).tolist()
     answers: list[Answer | None] = [None] * (len(cuts) - 1)
@@ -168,28 +170,34 @@ def add_in_threads(n: int, least: int, part: Callable[..., object], *sums: Reals
             total += mine
 
 
-def loop_over_rows(loop: Callable[..., None], by_row: Sequence[Reals | Cells | Flags], *given: object) -> None:
-    """Call `loop(*by_row, *given)`, a loop of some nanoseconds a row, on ranges of the rows side by side."""
-    n = by_row[0].shape[0]
-    if n < 2 * ROWS_PER_THREAD:  # most calls are about few rows, and slices would take longer than their loops
+def loop_over_rows(
+    loop: Callable[..., None], by_row: Sequence[ByRow], *given: object, least: int | None = None
+) -> None:
+    """Call `loop(*by_row, *given)` on ranges of the rows side by side.
+
+    `least` rows are worth a thread; None: `ROWS_PER_THREAD`, of loops that take some nanoseconds a row.
+    """
+    n, least = by_row[0].shape[0], ROWS_PER_THREAD if least is None else least
+    if n < 2 * least:  # most calls are about few rows, and slices would take longer than their loops
         loop(*by_row, *given)
     else:
-        in_threads(n, ROWS_PER_THREAD, lambda first, last: loop(*(rows[first:last] for rows in by_row), *given))
+        in_threads(n, least, lambda first, last: loop(*(rows[first:last] for rows in by_row), *given))
 
 
 def sums_over_rows(
-    loop: Callable[..., None], by_row: Sequence[Reals | Cells | Flags], *sums: Floats, given: Sequence[float] = ()
-) -> None:
-    """Call `loop(*by_row, *given, *sums)`, which adds to the sums, on ranges of the rows side by side."""
-    n = by_row[0].shape[0]
-    if n < 2 * ROWS_PER_THREAD:
+    loop: Callable[..., None], by_row: Sequence[ByRow], *sums: Floats, given: Sequence[float] = (),
+    least: int | None = None,
+) -> None:  # fmt: skip
+    """Call `loop(*by_row, *given, *sums)`, which adds to the sums, in the same way."""
+    n, least = by_row[0].shape[0], ROWS_PER_THREAD if least is None else least
+    if n < 2 * least:
         loop(*by_row, *given, *sums)
         return
 
     def part(first: int, last: int, *own: Reals) -> None:
         loop(*(rows[first:last] for rows in by_row), *given, *own)
 
-    add_in_threads(n, ROWS_PER_THREAD, part, *sums)
+    add_in_threads(n, least, part, *sums)
 
 
 def _apart(like: Reals) -> Reals:

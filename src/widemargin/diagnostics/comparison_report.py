@@ -5,7 +5,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import html_table, pandas_for_frames, printable, with_lists, wrapped
+from widemargin._text import html_table, of_format, pandas_for_frames, printable, with_lists, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.intervals import simultaneous_confidence
@@ -143,10 +143,7 @@ class ComparisonReport:
         DataError
             If the dict is no such report, or of a newer format.
         """
-        values = dict(plain)
-        version = values.pop("format", None)
-        if not isinstance(version, int) or version > FORMAT:
-            raise DataError(f"a comparison of format {version!r} cannot be read; this version reads format {FORMAT}.")
+        values = of_format(plain, "a comparison", FORMAT)
         try:
             values["names"] = tuple(values["names"])
             values["notes"] = tuple(values["notes"])

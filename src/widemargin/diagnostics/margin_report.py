@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, pandas_for_frames, printable, with_lists
+from widemargin._text import aligned, html_table, of_format, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
@@ -126,10 +126,7 @@ class MarginReport:
         DataError
             If the dict is no report, or of a newer format.
         """
-        values = dict(plain)
-        version = values.pop("format", None)
-        if not isinstance(version, int) or version > 1:
-            raise DataError(f"a report of format {version!r} cannot be read; this version reads format 1.")
+        values = of_format(plain, "a report", 1)
         try:
             values["quantile_levels"] = tuple(values["quantile_levels"])
             values["overall"] = _summary_from(values["overall"])

@@ -210,7 +210,9 @@ class KernelRows:
             given = self._given[rows] if columns is None else self._given[rows][:, columns]
             self._count.evaluations += given.size
             return given.astype(self.dtype)
-        return self._evaluate(self._rows[rows], self._rows if columns is None else self._rows[columns])
+        left, right = self._rows[rows], self._rows if columns is None else self._rows[columns]
+        self._count.evaluations += len(left) * len(right)
+        return self._backend.block(self.kernel, left, right)
 
     def cached(self, rows: Integers) -> tuple[Reals, Ints]:
         """Whole rows through the cache.
@@ -389,10 +391,6 @@ class KernelRows:
         in_threads(X.shape[0], self._share(X.shape[0], self.n_rows, 1), part)
         self._count.evaluations += X.shape[0] * self.n_rows
         return out
-
-    def _evaluate(self, left: Placed, right: Placed) -> Reals:
-        self._count.evaluations += len(left) * len(right)
-        return self._backend.block(self.kernel, left, right)
 
     def _values(self, left: Placed, right: Placed, room: Reals) -> Reals:
         """Values of all pairs, in `room` where the rows are packed."""

@@ -6,7 +6,7 @@ costs one integer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
-from widemargin._threads import add_in_threads, in_threads, threads_in_force
+from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums_over_rows, threads_in_force
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
 from widemargin.linalg import products
 
@@ -81,33 +81,19 @@ class _Block:
         indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in (self.X.indices, self.X.indptr))
         return self.X.data, indices, indptr
 
-    def each(self, csr_loop: Loop, dense_loop: Loop, vector: Floats, out: Floats) -> None:
-        """Set `out[i]` by the loop of this kind of rows, which looks at row i and at a vector of features."""
+    def loop(self, csr_loop: Loop, dense_loop: Loop) -> Loop:
+        """The loop of this kind of rows, which is still to be told which rows."""
+        return partial(csr_loop, *self.csr) if self.sparse else partial(dense_loop, self.X)
 
-        given, loop = (self.csr, csr_loop) if self.sparse else ((self.X,), dense_loop)
-        if self.row_of.shape[0] < 2 * self.worth:
-            loop(*given, self.row_of, vector, out)
-            return
+    def each(self, loop: Loop, vector: Floats, out: Floats) -> None:
+        """Set `out[i]` by a loop that looks at row i and at a vector of features."""
+        loop_over_rows(lambda rows, mine: loop(rows, vector, mine), (self.row_of, out), least=self.worth)
 
-        def part(first: int, last: int) -> None:
-            loop(*given, self.row_of[first:last], vector, out[first:last])
-
-        in_threads(self.row_of.shape[0], self.worth, part)
-
-    def add(self, csr_loop: Loop, dense_loop: Loop, by_row: Sequence[Reals | Cells], *sums: Floats) -> None:
-        """Add to sums by the loop of this kind of rows, which looks at row i and at entry i of what is given by row."""
-
-        given, loop = (self.csr, csr_loop) if self.sparse else ((self.X,), dense_loop)
-        if self.row_of.shape[0] < 2 * self.worth:
-            loop(*given, self.row_of, *by_row, *sums)
-            return
-
-        def part(first: int, last: int, *own: Floats) -> None:
-            loop(*given, self.row_of[first:last], *(array[first:last] for array in by_row), *own)
-
+    def add(self, loop: Loop, by_row: Sequence[Reals | Cells], *sums: Floats) -> None:
+        """Add to sums by a loop that looks at row i and at entry i of what is given by row."""
         # Every thread has sums of its own, so its rows have to be worth them, too.
-        worth = max(self.worth, sum(out.size for out in sums) * self.row_of.shape[0] // max(self.n_stored, 1))
-        add_in_threads(self.row_of.shape[0], worth, part, *sums)
+        least = max(self.worth, sum(out.size for out in sums) * self.row_of.shape[0] // max(self.n_stored, 1))
+        sums_over_rows(loop, (self.row_of, *by_row), *sums, least=least)
 
 
 class RowBlocks:
@@ -175,17 +161,17 @@ class RowBlocks:
             # The copies are centred, so the product with the centre is added back.
             short = self.singles[k] if single else None
             if short is not None:
-                replace(block, X=short).each(products.csr_dot, products.dense_dot, w, mine)
+                block.each(partial(products.dense_dot, short), w, mine)
                 mine += float(self.centre @ w)
             else:
-                block.each(products.csr_dot, products.dense_dot, w, mine)
+                block.each(block.loop(products.csr_dot, products.dense_dot), w, mine)
         return out
 
     def tdot(self, g: Floats) -> Floats:
         """`X' g`, shape (d,); rows where g is zero cost nothing."""
         out = np.zeros(self.n_features)
         for block in self.blocks:
-            block.add(products.csr_tdot, products.dense_tdot, (g[block.place],), out)
+            block.add(block.loop(products.csr_tdot, products.dense_tdot), (g[block.place],), out)
         return out
 
     def add_cell_sums(self, cell: Cells, g: Floats, out: Floats) -> None:
@@ -196,7 +182,7 @@ class RowBlocks:
         """
         for block in self.blocks:
             mine = (cell[block.place], g[block.place])
-            block.add(products.csr_cell_sums, products.dense_cell_sums, mine, out)
+            block.add(block.loop(products.csr_cell_sums, products.dense_cell_sums), mine, out)
 
     @cached_property
     def centre(self) -> Floats:
@@ -263,7 +249,7 @@ class RowBlocks:
             if block.sparse:
                 # Sparse rows are summed as they are, and centred afterwards.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
-                block.add(products.csr_gram, products.csr_gram, (mine,), pairs, squares, own)
+                block.add(partial(products.csr_gram, *block.csr), (mine,), pairs, squares, own)
                 products.add_folded(pairs, squares, out)
                 if centred:
                     total = float(mine.sum(dtype=np.float64))
@@ -279,12 +265,10 @@ class RowBlocks:
             short = self.singles[k] if single and centred else None
             dense = _DenseRows(block, mine, self.centre if centred else None, short, part.dtype)
             for sign, band in _signs(mine):
-                # Threads share the columns where there are enough, else the rows: then each has a matrix of its own.
-                if d >= 2 * _STRIPE:
-                    dense.add_moments(band, sign, 0, band.shape[0], part, sums)
-                else:
-                    worth = max(d, 20 * _NUMBERS_PER_THREAD // d**2)
-                    add_in_threads(band.shape[0], worth, partial(dense.add_moments, band, sign), part, sums)
+                # Threads share the columns where there are enough (`add_moments`), else the rows: then each has a
+                # matrix of its own.
+                least = band.shape[0] + 1 if d >= 2 * _STRIPE else max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                add_in_threads(band.shape[0], least, partial(dense.add_moments, band, sign), part, sums)
             if single:
                 out += part
         return out, sums
@@ -295,7 +279,7 @@ class RowBlocks:
         for block in self.blocks:
             mine = scale[block.place]
             if block.sparse:
-                block.add(products.csr_squares, products.csr_squares, (mine,), squares)
+                block.add(partial(products.csr_squares, *block.csr), (mine,), squares)
             else:
                 dense = _DenseRows(block, mine, None, None, np.dtype(np.float64))
                 for sign, band in _signs(mine):
@@ -333,7 +317,7 @@ class RowBlocks:
         # Without a scale all features count alike.
         scale = np.ones(self.n_features) if scale is None else scale
         for block in self.blocks:
-            block.each(products.csr_norms2, products.dense_norms2, scale, out[block.place])
+            block.each(block.loop(products.csr_norms2, products.dense_norms2), scale, out[block.place])
         return out
 
 

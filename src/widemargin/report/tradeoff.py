@@ -249,14 +249,8 @@ def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]
         if path.held_out is not None:
             rate, bound = _promised(content, path, label, rate, bound)
             slack = np.where(np.isfinite(slack), (rate - bound) if is_floor else (bound - rate), np.nan)
-        unit = Unit.NUMBER
-        for entry in content.asked_entries:
-            if label in (entry.label, entry.text):
-                unit = unit_of(entry)
-                break
-            if isinstance(entry, Bundle) and _is_called(entry, label):
-                unit = Unit.SHARE
-                break
+        asked = _asked_for(content, label)
+        unit = Unit.NUMBER if asked is None else unit_of(asked)
         senses = ["≥" if is_floor else "≤"] * len(path)
         kept = (slack >= -TOLERANCE).tolist()
         rules.append(RuleAlongPath(label, unit, _finite(rate), _finite(bound), kept, senses))
@@ -267,7 +261,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
     """The same for each rule that the user wrote, as on the cards: ratios as ratios, of a bundle the worst pair."""
     by_rule: dict[str, list[RuleAlongPath]] = {}
     for line in _rates_of_rules(content, path):
-        asked = next((entry for entry in content.asked_entries if _is_called(entry, line.label)), None)
+        asked = _asked_for(content, line.label)
         promised = None if asked is None or path.held_out is None else _promise_of(content, asked)
         entry = asked if promised is None else promised
         compared = factor_of(entry)
@@ -333,6 +327,11 @@ def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bo
     side = promised.rhs if is_on_the_right else promised.lhs
     moved = (bound if is_on_the_right else rate) * factor if side.terms else np.full(len(path), level)
     return (rate, moved) if is_on_the_right else (moved, bound)
+
+
+def _asked_for(content: Content, label: str) -> Constraint | Bundle | None:
+    """What asks for a constraint of a path."""
+    return next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
 
 
 def _is_called(entry: Constraint | Bundle, label: str) -> bool:

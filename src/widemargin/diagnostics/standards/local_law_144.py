@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable, with_lists, wrapped
+from widemargin._text import aligned, html_table, listing, of_format, pandas_for_frames, printable, with_lists, wrapped
 from widemargin._typing import Bools, Column, Ints, Label
 from widemargin.diagnostics.standards.unknown_groups import ImpactRange, Unknown, impact_ranges
 from widemargin.exceptions import DataError
@@ -236,10 +236,7 @@ class BiasAudit:
         DataError
             If the dict is no bias audit, or of a newer format.
         """
-        values = dict(plain)
-        version = values.pop("format", None)
-        if not isinstance(version, int) or version > FORMAT:
-            raise DataError(f"a bias audit of format {version!r} cannot be read; this version reads format {FORMAT}.")
+        values = of_format(plain, "a bias audit", FORMAT)
         try:
             tables = []
             for table in values["tables"]:

@@ -68,7 +68,7 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
     # recall of .72 on 1000 rows of 30 columns was foretold as .64 (with all of it .68) and was .60 on new rows.
     width, bend_left = 0.5, 0.5
     near = [(np.abs(z + 0.5) <= width / 2.0, np.abs(z - 0.5) <= width / 2.0) for z in scores]
-    weights = [np.ones(len(part.cell)) if part.weight is None else part.weight for part in tied.sources]
+    weights = [part.weights for part in tied.sources]
     bend = [
         s * (A[part.cell] * low + B[part.cell] * high) * bend_left / width
         for s, part, (low, high) in zip(weights, tied.sources, near, strict=True)

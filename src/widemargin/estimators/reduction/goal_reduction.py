@@ -196,7 +196,7 @@ class GoalReduction(ThresholdedModel):
         self._set_classes(y)
         self._set_groups(rows)
         tied = self._tie(rows)
-        mass = [np.ones(len(part.cell)) if part.weight is None else part.weight for part in tied.sources]
+        mass = [part.weights for part in tied.sources]
         matrices = [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:])]
         fold, n_folds = self._folds(tied, y)
         learner = CostLearner(self.estimator, self.classes_, self._direction())

@@ -158,9 +158,7 @@ class Visits:
 
     def _visit(self, change: Floats) -> None:
         """Fit the learner to the costs by cell, and take its model in."""
-        cost = [
-            change[part.cell] if part.weight is None else part.weight * change[part.cell] for part in self.tied.sources
-        ]
+        cost = [part.weights * change[part.cell] for part in self.tied.sources]
         scores = self.fitter.scores(cost)
         self.cost.append(cost)
         self.scores.append(scores)

@@ -85,8 +85,7 @@ def sweep_problem(
     gamma : ndarray
     """
     z, cell = np.concatenate(scores), np.concatenate([part.cell for part in tied.sources])
-    weights = [np.ones(len(part.cell)) if part.weight is None else part.weight for part in tied.sources]
-    weight = np.concatenate(weights)
+    weight = np.concatenate([part.weights for part in tied.sources])
     used = weight > 0.0  # a row without weight is as good as absent
     if not used.all():
         z, cell, weight = z[used], cell[used], weight[used]

@@ -120,6 +120,11 @@ class TiedSource:
     n_rows: int
     repeats: Repeats | None = None
 
+    @property
+    def weights(self) -> Floats:
+        """Weight of each entry, also where all are 1, shape (n_s,)."""
+        return np.ones(len(self.cell)) if self.weight is None else self.weight
+
 
 MISSING_DENOMINATOR = 0.05
 """Excess, in rates, that an empty denominator counts as: far above what a search takes for met, so that it is repaired,
@@ -349,9 +354,8 @@ def _defined(
     space, forms = table.space, list(owner)
     lightest = np.full(space.n_cells, np.inf)
     for source in sources:
-        weight = np.ones(len(source.cell)) if source.weight is None else source.weight
-        some = np.flatnonzero(weight > 0.0)
-        np.minimum.at(lightest, source.cell[some], weight[some])
+        some = np.flatnonzero(source.weights > 0.0)
+        np.minimum.at(lightest, source.cell[some], source.weights[some])
     (starts, number, value), shared, spread = _entries(table, -np.ones(len(forms)), table.factors(forms))
     one_row = np.full(len(forms), np.inf)
     np.minimum.at(one_row, number, np.abs(value) * np.repeat(lightest, np.diff(starts)))

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable, wrapped
+from widemargin._text import aligned, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import plain_value
@@ -242,10 +242,7 @@ class GoalReport:
         DataError
             If the dict is no report, or of a newer format.
         """
-        values = dict(plain)
-        version = values.pop("format", None)
-        if not isinstance(version, int) or version > FORMAT:
-            raise DataError(f"a report of format {version!r} cannot be read; this version reads format {FORMAT}.")
+        values = of_format(plain, "a report", FORMAT)
         try:
             items = []
             for item in values["constraints"]:

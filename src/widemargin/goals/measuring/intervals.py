@@ -533,6 +533,6 @@ def _influence(above: Linear, below: Linear | None, tied: TiedGoal, values: Floa
         base[block.place] -= (offset @ block.over)[0]
     base /= divisor
     return tuple(
-        (base[source.cell] + gain[source.cell] * share) * (1.0 if source.weight is None else source.weight)
+        (base[source.cell] + gain[source.cell] * share) * source.weights
         for source, share in zip(tied.sources, positive, strict=True)
     )

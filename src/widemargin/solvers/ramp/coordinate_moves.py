@@ -184,55 +184,71 @@ def descend(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, en
         Never worse than (w, b) in (violation, objective), regulariser included.
     """
     rng = np.random.default_rng(0)  # the same rows and start give the same model
-    w = w.copy()
-    z = problem.scores(w, b)
-    objective, excess = problem.values(problem.hard_mass(z))
-    near = max(OPTIONS.few, int(OPTIONS.near * z.shape[0]))
+    at = _Point.of(problem, w.copy(), b)
+    near = max(OPTIONS.few, int(OPTIONS.near * at.z.shape[0]))
     # Most lines help no more, so several are tried at a time from the same point; those behind a move are tried again.
-    abreast = threads_in_force() if z.shape[0] >= OPTIONS.abreast else 1
+    abreast = threads_in_force() if at.z.shape[0] >= OPTIONS.abreast else 1
     moves, looked_at, rotating = 0, 0, False
 
     def look(first: int, last: int) -> list[tuple[int, Step]]:
-        here, found = (objective, excess), list[tuple[int, Step]]()
+        here, found = (at.objective, at.excess), list[tuple[int, Step]]()
         for line in lines[first:last]:
             row, x = line.direction(columns)
-            found.append((row.shape[0], best_step(problem, z, row, x, here=here, nearest=near)))
+            found.append((row.shape[0], best_step(problem, at.z, row, x, here=here, nearest=near)))
         return found
 
     while True:
         before = moves
         features = rng.permutation(len(columns)).tolist()
-        todo = [features] if not rotating else [[j] for j in features if j != columns.bias]
-        for some in todo:
-            lines = _rotations(columns, some[0], z, rng) if rotating else [_Line(j) for j in some]
+        for some in [[j] for j in features if j != columns.bias] if rotating else [features]:
+            lines = _rotations(columns, some[0], at.z, rng) if rotating else [_Line(j) for j in some]
             while lines:
-                ahead = min(abreast, len(lines))
-                for n_rows, step in chain.from_iterable(in_threads(ahead, 1, look, pieces=1)):
+                for n_rows, step in chain.from_iterable(in_threads(min(abreast, len(lines)), 1, look, pieces=1)):
                     if looked_at >= entries or budget.exhausted:
-                        return Moved(w, b, objective, excess, moves, looked_at)
+                        return Moved(at.w, at.b, at.objective, at.excess, moves, looked_at)
                     line = lines.pop(0)
                     looked_at += n_rows
-                    now = _violation(excess), objective
-                    if step.length == 0.0 or (step.violation, step.objective) >= now:
-                        continue
-                    moved, shifted = w.copy(), b + step.length * (1.0 if line.feature == columns.bias else line.turn)
-                    if line.feature != columns.bias:
-                        moved[line.feature] += step.length
-                    there = problem.scores(moved, shifted)  # afresh: sums of moves would gather rounding
-                    lower, less = problem.values(problem.hard_mass(there))
-                    # A move has to be worth what it adds to the regulariser. Without this, on 1,200 rows of 256 columns
-                    # the polish of a strongly regularised model lost 6 points of recall on new rows.
-                    lower_by = objective - lower - 0.5 * problem.lam * float(moved @ moved - w @ w)
-                    fewer = now[0] - _violation(less)
-                    if fewer > FEASIBLE or (fewer >= 0.0 and lower_by > FEASIBLE):
-                        w, b, z, objective, excess, moves = moved, shifted, there, lower, less, moves + 1
+                    moved = _moved_along(problem, at, line, step, is_bias=line.feature == columns.bias)
+                    if moved is not None:
+                        at, moves = moved, moves + 1
                         break
         if moves > before:
             rotating = False
         elif rotating or columns.bias is None:
-            return Moved(w, b, objective, excess, moves, looked_at)
+            return Moved(at.w, at.b, at.objective, at.excess, moves, looked_at)
         else:
             rotating = True
+
+
+class _Point(NamedTuple):
+    """A classifier (w, b) with its scores, its objective and what each constraint exceeds its bound by."""
+
+    w: Floats
+    b: float
+    z: Floats
+    objective: float
+    excess: Floats
+
+    @classmethod
+    def of(cls, problem: RampProblem, w: Floats, b: float) -> "_Point":
+        z = problem.scores(w, b)  # afresh: sums of moves would gather rounding
+        return cls(w, b, z, *problem.values(problem.hard_mass(z)))
+
+
+def _moved_along(problem: RampProblem, at: _Point, line: "_Line", step: Step, *, is_bias: bool) -> _Point | None:
+    """The point behind a step along a line; None where the move is not worth it."""
+    violation = _violation(at.excess)
+    if step.length == 0.0 or (step.violation, step.objective) >= (violation, at.objective):
+        return None
+    w = at.w.copy()
+    if not is_bias:
+        w[line.feature] += step.length
+    there = _Point.of(problem, w, at.b + step.length * (1.0 if is_bias else line.turn))
+    # A move has to be worth what it adds to the regulariser. Without this, on 1,200 rows of 256 columns the polish of a
+    # strongly regularised model lost 6 points of recall on new rows.
+    lower_by = at.objective - there.objective - 0.5 * problem.lam * float(w @ w - at.w @ at.w)
+    fewer = violation - _violation(there.excess)
+    return there if fewer > FEASIBLE or (fewer >= 0.0 and lower_by > FEASIBLE) else None
 
 
 @dataclass(frozen=True)

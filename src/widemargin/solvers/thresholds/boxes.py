@@ -10,7 +10,6 @@ needed however many groups there are. Boxes that cannot be better than the best 
 import heapq
 import itertools
 from itertools import pairwise
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -263,9 +262,8 @@ class BoxSearch:
                 if self.n_boxes + 2 > most_boxes or self.looks > most_looks:
                     self.bound = min([bound, *(entry[0] for entry in heap[:1]), self.known])
                     return
-                halves = sorted(
-                    ((self._priced_bound(half), next(number), half) for half in self._halves(box)), key=itemgetter(0, 1)
-                )
+                # no two numbers are equal, so boxes themselves are never compared
+                halves = sorted((self._priced_bound(half), next(number), half) for half in self._halves(box))
                 self.n_boxes += len(halves)
                 open_halves = [half for half in halves if half[0] < np.inf]
                 for half in open_halves[1:]:
