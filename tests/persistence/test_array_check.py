@@ -67,6 +67,8 @@ CASES = {
     ),
     "ChainSVC": (wm.ChainSVC(weights={"up": 2.0}, **FEW), SEQUENCES, STATES),
     "MulticlassSVC": (wm.MulticlassSVC(**FEW), X, THREE),
+    "MultiLabelSVC, nystroem": (wm.MultiLabelSVC(feature_map="nystroem", **FEW), X, SETS),
+    "MulticlassSVC, fourier": (wm.MulticlassSVC(feature_map="fourier", **FEW), X, THREE),
     "StructuralSVM": (wm.StructuralSVM(MulticlassModel(), **FEW), X, THREE),
     "ThermometerEncoder": (make_pipeline(wm.ThermometerEncoder(4), LinearSVC()), X, TWO),
     "TablePreprocessor, QuantileBins": (make_pipeline(make_preprocessor(numbers="bins"), LinearSVC()), TABLE, TWO),

@@ -1,8 +1,8 @@
 """What a linear model is linear in: the columns of X, features that approximate a kernel, or a kernel itself.
 
-Rate-constrained and margin estimators share these spaces. A space says how checked rows become what the solvers work
-on, and turns the weights that they find into fitted attributes. Scores of new rows need the fitted attributes alone
-(`model_scores`).
+Rate-constrained, margin and structural estimators share these spaces. A space says how checked rows become what the
+solvers work on, and turns the weights that they find into fitted attributes. Scores of new rows need the fitted
+attributes alone (`model_scores`).
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
     "ColumnSpace", "FactorSpace", "FeatureMap", "GramSpace", "MappedSpace", "SpaceParameters", "make_space",
-    "model_scores", "refuse_space", "stacked",
+    "model_scores", "n_features_of_model", "refuse_space", "stacked",
 ]  # fmt: skip
 
 _OF_SPACES = ("coef_", "dual_coef_", "feature_map_", "gamma_", "support_", "support_vectors_")
@@ -51,7 +51,7 @@ class SpaceParameters:
     gamma: str | float
     degree: float
     coef0: float
-    cache_size: float
+    cache_size: float = 0.0  # only exact kernels have one
     feature_map: str | None = None
     n_components: int = 0
 
@@ -331,10 +331,15 @@ def refuse_space(model: Any) -> None:
         if precomputed and "support_" in held and held["support_"].max(initial=-1) >= d:
             raise ValueError(f"support_ names row {held['support_'].max()} of {d}")
     else:
-        known = vars(held.get("feature_map_", model))
-        width = len(known.get("random_offset_", known.get("normalization_", range(d))))
+        width = n_features_of_model(model)
         if held["coef_"].shape[1] != width:
             raise ValueError(f"coef_ has {held['coef_'].shape[1]} columns, the model {width} features")
+
+
+def n_features_of_model(model: Any) -> int:
+    """How many features the weights of a fitted model belong to: those of its map, or the columns of X."""
+    known = vars(vars(model).get("feature_map_", model))
+    return len(known.get("random_offset_", known.get("normalization_", range(model.n_features_in_))))
 
 
 def _rows_of(blocks: RowBlocks, chosen: Ints) -> Matrix:

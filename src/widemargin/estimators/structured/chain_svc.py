@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Floats, Label, Matrix
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
+from widemargin.estimators.feature_space import stacked
+from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
 from widemargin.structured.model import Examples
@@ -36,6 +37,9 @@ class ChainSVC(ReadyMadeSVM):
         Loss of a wrong step by its true state (by name, or in sorted order), `>= 0`. None: 1 each.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    feature_map : {None, "nystroem", "fourier"}, default=None
+        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
+        and `n_components` are in `solver_options`; the RBF kernel by default.
     C : float, default=1.0
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling (by factors of 3 to 30): search each on a grid of its own.
@@ -68,6 +72,9 @@ class ChainSVC(ReadyMadeSVM):
     classes_ : ndarray of shape (S,)
         States, sorted.
     coef_ : ndarray of shape (S, d)
+        With a feature map: one column for each of its features.
+    feature_map_ : transformer
+        Only with a feature map.
     intercept_ : ndarray of shape (S,)
     theta_ : ndarray of shape (S * S,)
         Weights of two successive states: `theta_.reshape(S, S)[before, after]`.
@@ -96,7 +103,6 @@ class ChainSVC(ReadyMadeSVM):
     """
 
     weights: Annotated[Mapping[Label, float] | npt.ArrayLike | None, dict, "array-like", None] = None
-    fit_intercept: bool = True
 
     model_: ChainModel = field(init=False)
 
@@ -124,9 +130,12 @@ class ChainSVC(ReadyMadeSVM):
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
-        self._train(
-            ChainModel(self.weights), [with_constant(x) for x in sequences] if self.fit_intercept else sequences, y
-        )
+            if len({x.shape[1] for x in sequences}) == 1:
+                # one map for the steps of all sequences
+                ends = np.cumsum([x.shape[0] for x in sequences])
+                steps = self._training_rows(stacked(sequences))
+                sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
+        self._train(ChainModel(self.weights), sequences, y)
         return self
 
     @property
@@ -178,9 +187,9 @@ class ChainSVC(ReadyMadeSVM):
         """Potentials of checked sequences."""
         for i, x in enumerate(X):
             steps = _steps(x, f"sequence {i}")
-            if steps.shape[1] != self.coef_.shape[1]:
-                raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.coef_.shape[1]}.")
-            yield potentials(steps, self.coef_, self.intercept_)
+            if steps.shape[1] != self.n_features_in_:
+                raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.n_features_in_}.")
+            yield self._scores(steps)
 
     def score(self, X: Examples, y: Examples) -> float:
         """Share of the steps that are labelled right.

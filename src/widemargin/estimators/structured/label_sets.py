@@ -18,7 +18,7 @@ from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
+from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
@@ -70,7 +70,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             raise DataError(f"y has {Y.ndim} dimension(s): give a 0/1 matrix, one row per example, a column per label.")
         model = self._model(y)
         self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
-        self._train(model, with_constant(X) if self.fit_intercept else X, Y)
+        self._train(model, self._training_rows(X), Y)
         return self
 
     def predict(self, X: Features) -> Ints:
@@ -125,7 +125,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
-        return potentials(X, self.coef_, self.intercept_ + self.offset)
+        return self._scores(X) + self.offset
 
     def margins(self, X: Features, y: Features) -> Floats:
         """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
@@ -152,7 +152,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Y = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y)
         if Y.shape != (X.shape[0], len(self.classes_)):
             raise DataError(f"y has the shape {Y.shape}; give one of {(X.shape[0], len(self.classes_))}.")
-        u = potentials(X, self.coef_, self.intercept_)
+        u = self._scores(X)
         return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(Y))
 
     def __sklearn_tags__(self) -> Tags:
@@ -194,6 +194,9 @@ class MultiLabelSVC(LabelSetSVM):
         Random starts of the local search after the first. More find better labels and take longer.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    feature_map : {None, "nystroem", "fourier"}, default=None
+        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
+        and `n_components` are in `solver_options`; the RBF kernel by default.
     offset : float, default=0.0
         Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
         training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
@@ -227,6 +230,9 @@ class MultiLabelSVC(LabelSetSVM):
     Attributes
     ----------
     coef_ : ndarray of shape (k, d)
+        With a feature map: one column for each of its features.
+    feature_map_ : transformer
+        Only with a feature map.
     intercept_ : ndarray of shape (k,)
     theta_ : ndarray of shape (m,)
         Weights of the edges.
@@ -269,7 +275,6 @@ class MultiLabelSVC(LabelSetSVM):
     weights: kinds.ArrayLike | None = None
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 5
-    fit_intercept: bool = True
     offset: kinds.AnyNumber = 0.0
 
     def _model(self, y: Features) -> MultiLabelModel:
@@ -313,6 +318,9 @@ class HierarchicalSVC(LabelSetSVM):
         y that is empty or has two ends is refused; for forests.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    feature_map : {None, "nystroem", "fourier"}, default=None
+        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
+        and `n_components` are in `solver_options`; the RBF kernel by default.
     offset : float, default=0.0
         Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
         training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
@@ -346,6 +354,9 @@ class HierarchicalSVC(LabelSetSVM):
     Attributes
     ----------
     coef_ : ndarray of shape (k, d)
+        With a feature map: one column for each of its features.
+    feature_map_ : transformer
+        Only with a feature map.
     intercept_ : ndarray of shape (k,)
     theta_ : ndarray of shape (0,)
     classes_ : ndarray of shape (k,)
@@ -386,7 +397,6 @@ class HierarchicalSVC(LabelSetSVM):
     weights: kinds.ArrayLike | None = None
     oracle: Literal["auto", "milp"] = "auto"
     labels: Literal["sets", "path"] = "sets"
-    fit_intercept: bool = True
     offset: kinds.AnyNumber = 0.0
 
     def __getstate__(self) -> dict[str, Any]:

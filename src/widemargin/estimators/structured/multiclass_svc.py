@@ -14,13 +14,13 @@ from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.training import ReadyMadeSVM, potentials, with_constant
+from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.structured.models import MulticlassModel
 
 
 @parameters
 class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
-    """Multi-class linear SVM that trains all classes together, with any cost of taking one class for another.
+    """Multi-class SVM that trains all classes together, with any cost of taking one class for another.
 
     The score of class c is `x . w_c + b_c` (Crammer and Singer 2001). With 0/1 costs slack and margin rescaling are the
     same problem; with a cost matrix slack rescaling weighs violations by their cost, and margin rescaling asks for
@@ -33,6 +33,9 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         0/1.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
+    feature_map : {None, "nystroem", "fourier"}, default=None
+        Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
+        and `n_components` are in `solver_options`; the RBF kernel by default.
     C : float, default=1.0
         Weight of the losses; the papers' regulariser is `1 / (C n)`.
     rescaling : {"slack", "margin"}, default="slack"
@@ -63,6 +66,9 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     ----------
     classes_ : ndarray of shape (S,)
     coef_ : ndarray of shape (S, d)
+        With a feature map: one column for each of its features.
+    feature_map_ : transformer
+        Only with a feature map.
     intercept_ : ndarray of shape (S,)
     theta_ : ndarray of shape (0,)
     primal_, dual_, gap_ : float
@@ -91,7 +97,6 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     """
 
     cost: kinds.ArrayLike | None = field(default=None, kw_only=False)
-    fit_intercept: bool = True
 
     model_: MulticlassModel = field(init=False)
 
@@ -117,7 +122,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
-        self._train(MulticlassModel(self.cost), with_constant(X) if self.fit_intercept else X, labels)
+        self._train(MulticlassModel(self.cost), self._training_rows(X), labels)
         return self
 
     @property
@@ -139,7 +144,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
-        scores = potentials(X, self.coef_, self.intercept_)
+        scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Features) -> npt.NDArray[Any]:

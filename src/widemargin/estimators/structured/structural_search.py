@@ -190,7 +190,8 @@ def _from(last: Model | None, model: Model, C: float, **params: object) -> Model
     """A copy of the model that will start from the dual point of the last one."""
     one: Model = clone(model).set_params(C=C, warm_start=True, **params)
     if last is not None:
-        one.blocks_, one._origin = last.blocks_, last._origin
+        carried = ("blocks_", "_origin", "feature_map_")  # another map would be another problem
+        one.__dict__.update({name: vars(last)[name] for name in carried if name in vars(last)})
     return one
 
 

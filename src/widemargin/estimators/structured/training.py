@@ -1,9 +1,9 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +16,13 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
+from widemargin.estimators.feature_space import (
+    MappedSpace,
+    SpaceParameters,
+    make_space,
+    model_scores,
+    n_features_of_model,
+)
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning, warn
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
@@ -61,6 +68,16 @@ class StructuralOptions(SolverOptions):
         Most questions of a search: a guard, as exact searches ask about ten.
     separator : str, default="/"
         Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
+    kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
+        What the `feature_map` of a ready-made model approximates; without a map it means nothing.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Its width, as in `sklearn.svm.SVC`.
+    degree : float, default=3
+        Of the kernel "poly".
+    coef0 : float, default=0.0
+        Of the kernels "poly" and "sigmoid".
+    n_components : int, default=256
+        Features of the map. Raising it brings the model closer to the kernel's, at a cost linear in it.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
     verbose : int, default=0
@@ -80,6 +97,11 @@ class StructuralOptions(SolverOptions):
     search_ratio: Annotated[float, Interval(Real, 0.0, 1.0, closed="right")] = 1.0
     max_queries: Annotated[int, Interval(Integral, 2, None, closed="left")] = 1000
     separator: str = "/"
+    kernel: Literal["rbf", "linear", "poly", "laplacian", "sigmoid"] = "rbf"
+    gamma: kinds.Gamma = "scale"
+    degree: kinds.NotNegative = 3
+    coef0: kinds.AnyNumber = 0.0
+    n_components: kinds.Count = 256
     on_interrupt: kinds.OnInterrupt = "raise"
     verbose: kinds.Verbose = 0
 
@@ -127,7 +149,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             if not isinstance(self.model_, StructureModel):
                 raise ValueError(f"its model is a {type(self.model_).__name__}")
             states, n_theta = self.model_.structure.weight.shape[1], self.model_.structure.n_theta
-            shape, wanted = self._shape_of_weights(), (self.n_features_in_, states)
+            shape, wanted = self._shape_of_weights(), (n_features_of_model(self), states)
             if shape != wanted or self.theta_.shape != (n_theta,):
                 raise ValueError(
                     f"the weights are of {shape} columns and states and {self.theta_.shape[0]} pairs, not {wanted} and "
@@ -234,17 +256,39 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         return np.array(margins)
 
 
+@parameters
 class ReadyMadeSVM(StructuralEstimator):
-    """A structural SVM whose model follows from the parameters, and whose rows may get a constant column."""
+    """A structural SVM whose model follows from the parameters; its rows may be mapped, and get a constant column."""
 
-    fit_intercept: bool
-    intercept_: Floats
-    model_: StructureModel
+    fit_intercept: bool = True
+    feature_map: kinds.FeatureMapName = None
+
+    intercept_: Floats = field(init=False)
+    model_: StructureModel = field(init=False)
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"intercept_": "double S"}
 
     def _shape_of_weights(self) -> tuple[int, ...]:
         return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})
+
+    def _training_rows(self, X: Matrix) -> Matrix:
+        """Checked rows as the solvers take them: mapped by a map that is fitted here, and with the constant column."""
+        known_map = self.__dict__.pop("feature_map_", None)
+        if self.feature_map is not None:
+            space = make_space(
+                SpaceParameters.of(self, self._options), X, None, random_state=self.random_state, by_factor=True,
+                known_map=known_map if self.warm_start else None,
+            )  # fmt: skip
+            assert isinstance(space, MappedSpace)
+            (X,) = space.features([X])
+            self.feature_map_ = space.feature_map
+        return with_constant(X) if self.fit_intercept else X
+
+    def _scores(self, X: Matrix) -> Floats:
+        """Potentials of checked rows, an ndarray in float64 of shape (rows, S)."""
+        if "feature_map_" in vars(self):
+            return model_scores(self, X)
+        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True), dtype=np.float64) + self.intercept_
 
     def _set_weights(self, weights: Weights) -> None:
         """Weights of the constant column, which is the last one, are intercepts."""
@@ -258,8 +302,3 @@ def with_constant(X: Matrix) -> Matrix:
     """Rows with a last column of ones, ndarray or CSR: its weights are intercepts, regularised like the others."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
     return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
-
-
-def potentials(X: Matrix, coef: Floats, intercept: Floats) -> Floats:
-    """`X coef' + intercept`, an ndarray in float64 of shape (rows, S)."""
-    return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True), dtype=np.float64) + intercept
