@@ -1,11 +1,13 @@
 """Settings of the whole suite: how hypothesis searches, what a test may cost in plain Python, a Dask cluster."""
 
+import functools
 import os
 import signal
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.scheduler import LoadFileScheduling
 
 from clusters import small_cluster
 
@@ -54,3 +56,23 @@ def dask_client():
     """A client of a small cluster; the same for all tests that ask for it."""
     with small_cluster() as client:
         yield client
+
+
+class OneCluster(LoadFileScheduling):
+    """A file stays in one process, and the files that ask for the cluster in the same: it takes seconds to start."""
+
+    def _split_scope(self, nodeid):
+        file = super()._split_scope(nodeid)
+        return "the cluster" if "dask_client" in text_of(self.config.rootpath / file) else file
+
+
+@functools.cache
+def text_of(path):
+    """The text of a file, which every test in it asks for."""
+    return path.read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """That of `--dist loadfile`."""
+    return OneCluster(config, log) if config.getvalue("dist") == "loadfile" else None
