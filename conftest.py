@@ -1,6 +1,7 @@
 """Settings of the whole suite: how hypothesis searches, what a test may cost in plain Python, a Dask cluster."""
 
 import functools
+import gc
 import os
 import signal
 
@@ -49,6 +50,12 @@ def seeded():
     A rare draw of hold-out rows without a positive row of a group would fail a test for no fault of the change.
     """
     np.random.seed(0)  # noqa: NPY002, it is the legacy generator that scikit-learn's check_random_state(None) returns
+
+
+def pytest_collection_finish(session):
+    """The collector of garbage leaves out what stays until the end: the libraries and ten thousand tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
