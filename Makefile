@@ -27,6 +27,8 @@ PYTEST := python -m pytest -q -n $(JOBS) --dist loadfile
 
 # One thread per process: the tests run in $(JOBS) processes, and results do not depend on the machine.
 export OMP_NUM_THREADS ?= 1
+# Byte code is kept, also where the environment says otherwise: a hundred processes of the tests import the sources.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-svc test-machines test-oldest test-newest coverage mutation goal-suite lint types docs dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache

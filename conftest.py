@@ -1,11 +1,14 @@
 """Settings of the whole suite: how hypothesis searches, what a test may cost in plain Python, a Dask cluster."""
 
+import functools
+import gc
 import os
 import signal
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from xdist.scheduler import LoadFileScheduling
 
 from clusters import small_cluster
 
@@ -49,8 +52,34 @@ def seeded():
     np.random.seed(0)  # noqa: NPY002, it is the legacy generator that scikit-learn's check_random_state(None) returns
 
 
+def pytest_collection_finish(session):
+    """The collector of garbage leaves out what stays until the end: the libraries and ten thousand tests."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def dask_client():
     """A client of a small cluster; the same for all tests that ask for it."""
     with small_cluster() as client:
         yield client
+
+
+class OneCluster(LoadFileScheduling):
+    """A file stays in one process, and the files that ask for the cluster in the same: it takes seconds to start."""
+
+    def _split_scope(self, nodeid):
+        file = super()._split_scope(nodeid)
+        return "the cluster" if "dask_client" in text_of(self.config.rootpath / file) else file
+
+
+@functools.cache
+def text_of(path):
+    """The text of a file, which every test in it asks for."""
+    return path.read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """That of `--dist loadfile`."""
+    return OneCluster(config, log) if config.getvalue("dist") == "loadfile" else None

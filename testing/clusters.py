@@ -20,6 +20,8 @@ def small_cluster(n_workers=2):
         "distributed.deploy.lost-worker-timeout": "1h",
         # A cluster of a session is idle nearly always; watching itself took a tenth of a core from the other tests.
         "distributed.worker.profile.enabled": False,
+        # Workers are forked from a process that has imported Dask: tests start and kill some twenty of them.
+        "distributed.worker.multiprocessing-method": "forkserver",
         "distributed.admin.system-monitor.interval": "10s",
         "distributed.admin.tick.interval": "1s",
     }

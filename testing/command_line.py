@@ -59,6 +59,13 @@ def write_csv(path, columns):
     path.write_text("\n".join([",".join(columns), *lines, ""]))
 
 
+def write_project(folder):
+    """`goals.toml` and `people.csv` into a folder, which is returned."""
+    (folder / "goals.toml").write_text(GOALS)
+    write_csv(folder / "people.csv", people())
+    return folder
+
+
 def widemargin(*arguments, **more):
     """Run the command line in a process of its own."""
     return subprocess.run(

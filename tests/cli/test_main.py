@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from sklearn.svm import LinearSVC
 
-from command_line import people, widemargin, widemargin_here, write_csv
+from command_line import people, widemargin, widemargin_here, write_csv, write_project
 from widemargin import __version__
 from widemargin.cli.main import main
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -34,7 +35,7 @@ def without_numbers(text):
     return re.sub(r"[\d+-]", "0", text)
 
 
-def test_the_example_is_trained_saved_and_audited(tmp_path):
+def test_the_example_is_trained_saved_and_audited(tmp_path, capsys):
     """The main job: four constraints met on training rows, the promise kept on test rows, all in the printed text."""
     model = tmp_path / "adult.skops"
     trained = widemargin("train", ADULT, "--model", model)
@@ -59,7 +60,7 @@ def test_the_example_is_trained_saved_and_audited(tmp_path):
     assert not {"sex", "race", "income", "deployed", "split", "fnlwgt"} & set(info.features)
     assert model.stat().st_size < 100_000  # no training rows inside
     data = ADULT.parent / "data" / "adult.csv.gz"
-    audited = widemargin("audit", ADULT, "--model", model, "--data", data, "--json")
+    audited = widemargin_here(capsys, "audit", ADULT, "--model", model, "--data", data, "--json")
     assert audited.returncode == 0, audited.stderr
     report = json.loads(audited.stdout)
     assert report["rows"] == "test rows" and report["report"]["n_rows"] == 16281
@@ -183,10 +184,18 @@ def test_without_a_file_name_the_model_is_not_saved(project, capsys):
     assert (project / "m.skops").exists()
 
 
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    """What `train` saves for the project, which is the same for every test."""
+    folder = write_project(tmp_path_factory.mktemp("trained"))
+    assert main(["train", str(folder / "goals.toml")]) == 0
+    return folder / "out" / "people.skops"
+
+
 @pytest.fixture
-def trained(project, capsys):
-    assert main(["train", str(project / "goals.toml")]) == 0
-    capsys.readouterr()
+def trained(project, model_file):
+    (project / "out").mkdir()
+    shutil.copy(model_file, project / "out")
     return project
 
 
