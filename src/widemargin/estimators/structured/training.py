@@ -224,8 +224,10 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
                     f"the search {self.search_!r} leaves {result.left_by_search:.1%} between its labels and its "
                     "bounds: use an exact one, a smaller search_tol, or a larger search_ratio or max_queries"
                 )
-        elif not result.gap < 0.995:
-            cure += f"; C={self.C:g} is far from what so many passes can solve"
+        elif not result.gap < 0.5:
+            # The gap falls slowly where it is still wide: on yeast and Enron_corr, C=1, seven to nine times the passes
+            # brought it from 96% and 98% to 73% and 77% only.
+            cure = f"C={self.C:g} is far from what so many passes can solve: lower C, else raise max_iter or tol"
         relative = ""
         if not result.certified:
             relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
