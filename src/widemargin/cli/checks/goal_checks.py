@@ -2,23 +2,24 @@
 
 import re
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
+from widemargin._typing import Floats
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.goals_file.toml_lines import mention
 from widemargin.cli.tables.table_files import held_out
 from widemargin.cli.tables.training_data import TableRows, as_external
-from widemargin.estimators.rate_constrained.proof import TIGHTENINGS
-from widemargin.estimators.thresholds.guarantee import margins
+from widemargin.estimators.thresholds.guarantee import Tested
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Expression
+from widemargin.goals.measuring.exact_tests import Possible, best_evidence
 from widemargin.goals.text.parser import statements
 from widemargin.rows import Rows
 
@@ -138,18 +139,25 @@ def _check_confidence(
     try:
         held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training keeps aside
         tied = _bind(goals, goals.goal, held, external)
-        needed = margins(tied, 1.0 - (1.0 - confidence) / len(TIGHTENINGS))
+        # said of every row, positive or negative, some goals are met by definition
+        settled = any(Tested.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
+        best = best_evidence(tied)
     except CapabilityError as error:
         findings.problem(place, str(error))
         return
     except WidemarginError:  # said already, for the training rows
         return
-    for item, margin, room in zip(tied.constraints, needed, map(float, tied.bound), strict=True):
-        if margin.n_rows < margin.n_needed or margin.size > room:
-            more = f" (at least {margin.n_needed} are needed)" if margin.n_rows < margin.n_needed else ""
+    for item, each in zip(tied.constraints, best, strict=True):
+        if each.p_value > 1.0 - confidence and not settled:
             text = (
-                f"{item.label!r} cannot be proved with confidence {confidence:g} by about {margin.n_rows} rows kept "
-                f"aside{more}: it takes a margin of {margin.size:.3g}, and no model has more than {room:.3g}. Give "
-                "more rows, raise validation.fraction, or lower the confidence"
+                f"{item.label!r} cannot be proved with confidence {confidence:g} by about {each.n_rows} rows kept "
+                f"aside: if every one of them spoke for it, that could still be chance (p = {each.p_value:.2g}, "
+                f"{each.method}). Give more rows, raise validation.fraction, or lower the confidence"
             )
             findings.problem(place, text)
+
+
+def _constants(tied: TiedGoal) -> Iterator[tuple[Floats, Possible]]:
+    """What the two constant classifiers decide, and that it is all they can."""
+    yield tied.cell_weight, lambda population: slice(0, 1)
+    yield np.zeros_like(tied.cell_weight), lambda population: slice(1, 2)

@@ -271,7 +271,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             else:
                 validated = train_validated(
                     tied, proving, float(self.confidence or 0.0), space, plan, budget, start=start,
-                    scores_of=partial(self._scores_at, space, proving.matrices),
+                    scores_of=lambda of, w, b: self._scores_at(space, of.matrices, w, b),
                 )  # fmt: skip
                 trained = validated.trained
                 self._adopt(space, trained, proving, validated)

@@ -1,31 +1,47 @@
-"""Constraints proved on rows that training did not see: a short family of models, and any threshold of each.
+"""Constraints proved on rows that training did not see: a short family of models, and thresholds of each.
 
 Training meets bounds on the rows it sees, and new rows miss them half of the time. So the goal is trained as it stands
-and with bounds tightened by shares of the margin that the proof will ask for. On rows that were kept aside every
-threshold of every model is then tried. With K models each has `1 - (1 - confidence) / K` for its own thresholds
-(`estimators/thresholds/guarantee.py`), so what is said of the one chosen holds for all K times n candidates at once.
-These rows were used for nothing before: the tightening is computed from the numbers of training rows.
+and with bounds tightened by some standard errors of the rows that were kept aside. On the training rows the best model
+and threshold is found that passes all bounds by so many standard errors, for many such numbers; these candidates, the
+safest first, are then tested on the rows kept aside (`estimators/thresholds/guarantee.py`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Floats
 from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, train
-from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
-from widemargin.estimators.thresholds.rule import TriedThreshold, best_rule, choose_threshold, rows_that_would_do
-from widemargin.estimators.thresholds.scores import split_rows
+from widemargin.estimators.thresholds.guarantee import (
+    Found,
+    Tested,
+    fixed_sequence,
+    guarantee_text,
+    safest_first,
+    unproved_text,
+)
+from widemargin.estimators.thresholds.rule import choose_threshold
+from widemargin.estimators.thresholds.scores import split_external, split_rows
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.goals.binding.sources import External
-from widemargin.rows import Rows
+from widemargin.goals.measuring.exact_tests import EITHER, standard_errors
 from widemargin.solvers.base import Budget, Status
 
-TIGHTENINGS = (0.0, 0.5, 1.0, 1.5)
-"""Shares of the margins by which the bounds of the models are tightened."""
+TIGHTENINGS = (0.0, 0.8, 1.6, 2.5)
+"""Standard errors by which the bounds of the models are tightened."""
+
+
+class _Member(NamedTuple):
+    """A model of the family, and its scores of the rows that it learned from and of those kept aside."""
+
+    model: Trained
+    learned: list[Floats]
+    aside: list[Floats]
+
+
+_Candidate = tuple[_Member, float]
 
 
 @dataclass(frozen=True)
@@ -82,18 +98,7 @@ def keep_rows(
         If there are too few rows.
     """
     own = [rows.take(part) for part in split_rows(rows.labels, fraction, random_state, stratify=False)]
-    beside: tuple[dict[str, Rows], dict[str, Rows]] = {}, {}
-    for name, data in rows.rows.external.items():
-        if not isinstance(data, External):
-            raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
-        n, held = data.n_rows, round(fraction * data.n_rows)
-        if not 0 < held < n:
-            raise DataError(
-                f"external {name!r} has {n} rows, of which {held} would be kept aside to prove the goal on; give more "
-                "rows."
-            )
-        order = random_state.permutation(n)
-        beside[0][name], beside[1][name] = data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
+    beside = split_external(rows.rows.external, fraction, random_state)
     first, second = (
         replace(part, rows=part.rows.replaced(external=external)) for part, external in zip(own, beside, strict=True)
     )
@@ -102,7 +107,7 @@ def keep_rows(
 
 def train_validated(
     rows: TiedRows, aside: TiedRows, confidence: float, space: ColumnSpace, plan: Plan, budget: Budget, *,
-    start: Solution | None, scores_of: Callable[[Floats, float], list[Floats]],
+    start: Solution | None, scores_of: Callable[[TiedRows, Floats, float], list[Floats]],
 ) -> Validated:  # fmt: skip
     """Train the family and choose model and threshold.
 
@@ -116,13 +121,13 @@ def train_validated(
     budget : Budget
         Where it is spent, the models so far are the family.
     scores_of : callable
-        Scores of the positive class by a solution (w, b), for each source of `aside`.
+        Scores of the positive class by a solution (w, b), for each source of some rows.
 
     Returns
     -------
     Validated
         Of all candidates that are proved, the one of lowest objective on the validation rows; where there is none, the
-        one that fewest rows would prove.
+        safest.
     """
     tied, proving = rows.tied, aside.tied
     ours, theirs = ([item.constraint.text for item in part.constraints] for part in (tied, proving))
@@ -133,44 +138,50 @@ def train_validated(
             f"{strange[0] if strange else ours[0]}: a population is too small for one of them. Give more rows, or a "
             "larger validation_fraction."
         )
-    shares = TIGHTENINGS if tied.n_constraints else TIGHTENINGS[:1]
-    level = 1.0 - (1.0 - confidence) / len(shares)
-    proofs = margins(proving, level)
-    sizes = np.array([proof.size for proof in proofs])
-    ratio = np.sqrt(tied.n_rows / proving.n_rows)
-    expected = ratio * np.array([proof.size for proof in margins(tied, level)])
-    family: list[tuple[Trained, list[Floats], TriedThreshold]] = []
-    for share in shares:
+    family: list[_Member] = []
+    errors = np.zeros(tied.n_constraints)
+    for size in TIGHTENINGS if tied.n_constraints else TIGHTENINGS[:1]:
         # a bound keeps a twentieth of itself, lest no model can meet it
-        tighter = np.maximum(tied.bound - share * expected, 0.05 * np.maximum(tied.bound, 0.0))
-        goal = rows._replace(tied=replace(tied, bound=tighter))
-        model = train(goal, space, plan, budget, start=start, explain=False)
-        scores = scores_of(model.best.w, model.best.b)
-        family.append((model, scores, choose_threshold(proving, scores, 0.0, sizes)))
+        tighter = np.maximum(tied.bound - size * errors, 0.05 * np.maximum(tied.bound, 0.0))
+        model = train(rows._replace(tied=replace(tied, bound=tighter)), space, plan, budget, start=start, explain=False)
+        member = _Member(model, *(scores_of(of, model.best.w, model.best.b) for of in (rows, aside)))
+        if not family:
+            errors = standard_errors(tied, tied.positive_mass([z > 0.0 for z in member.learned]), proving)
+        family.append(member)
         if budget.exhausted:
             break
-    proved, text, refusal = [item for item in family if item[2].met], None, ""
-    if proved:
-        model, _, choice = min(proved, key=lambda item: item[2].objective)
-        if proving.n_constraints:
-            searched = f"threshold of each of the {len(shares)} models trained"
-            text = guarantee_text(proving, proofs, confidence, searched=searched)
-    else:  # the candidate that fewest rows would prove, else the one of smallest violation
-        group: list[Ints] = [np.zeros(source.n_rows, np.int64) for source in proving.sources]
-        rule = partial(best_rule, natural=0.0, margins=sizes, randomize=False)
-        needed = [rows_that_would_do(partial(rule, proving, scores, group, 1)) for _, scores, _ in family]
-        order = [(np.inf if n is None else n, item[2].violation) for n, item in zip(needed, family, strict=True)]
-        place = min(range(len(family)), key=order.__getitem__)
-        model, scores, choice = family[place]
-        measured = proving.measure(proving.positive_mass([z > choice.threshold for z in scores]))
-        refusal = refusal_text(
-            proving, measured, proofs, refused=f"none of {len(family)} models at any threshold",
-            tried="every one was tried", nearest="the nearest",
+
+    def search(margins: Floats) -> Found[_Candidate]:
+        found = [(item, choose_threshold(tied, item.learned, 0.0, margins)) for item in family]
+        member, choice = min(found, key=lambda pair: (not pair[1].met, pair[1].violation, pair[1].objective))
+        return Found(
+            (member, choice.threshold), choice.met, tied.positive_mass([z > choice.threshold for z in member.learned])
+        )
+
+    def test(candidate: _Candidate) -> Tested[_Candidate]:
+        member, threshold = candidate
+        said = [z > threshold for z in member.aside]
+        constant = np.isinf(threshold)
+        decisions = EITHER if not constant else slice(0, 1) if threshold < 0.0 else slice(1, 2)
+        return Tested.of(candidate, proving, proving.positive_mass(said), lambda population: decisions)
+
+    path = safest_first(search, lambda mass: standard_errors(tied, mass, proving))
+    constants = [(family[0], threshold) for threshold in (-np.inf, np.inf)]
+    proof = fixed_sequence(path, constants, test, confidence)
+    member, threshold = proof.chosen.candidate
+    text, refusal = None, ""
+    if not proof.met:
+        refusal = unproved_text(
+            proving, proof, confidence, refused=f"none of {len(family)} models at any threshold",
+            keeping="this model",
         )  # fmt: skip
-        refusal = f"{refusal} {cure_text(proved=True, rows=needed[place], keeping='this model')}"
-    best, status = model.best, Status.CONVERGED if proved else Status.INFEASIBLE
-    moved = replace(best, b=best.b + choice.threshold, shifted=best.shifted or choice.threshold != 0.0, how="")
+    elif proving.n_constraints:
+        text = guarantee_text(proving, proof, confidence)
+    model, status = member.model, Status.CONVERGED if proof.met else Status.INFEASIBLE
+    best = model.best
+    # a constant is a model without features
+    moved = (best.w, best.b + threshold) if np.isfinite(threshold) else (np.zeros_like(best.w), np.sign(threshold))
+    best = replace(best, w=moved[0], b=moved[1], shifted=best.shifted or threshold != 0.0, how="")
     if model.status in (Status.INTERRUPTED, Status.STOPPED, Status.TIME_LIMIT):
         status = model.status
-    model = replace(model, best=moved, status=status)
-    return Validated(model, bool(proved), text, refusal)
+    return Validated(replace(model, best=best, status=status), proof.met, text, refusal)

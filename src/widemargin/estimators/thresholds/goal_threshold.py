@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -10,18 +10,41 @@ from sklearn.utils import check_random_state, validation
 from sklearn.utils._param_validation import StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Index, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators.thresholds.groups import reach
-from widemargin.estimators.thresholds.guarantee import cure_text, guarantee_text, margins, refusal_text
-from widemargin.estimators.thresholds.rule import best_rule, rows_that_would_do
-from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, raw_scores, row_wise, split_rows
+from widemargin.estimators.thresholds.guarantee import (
+    Found,
+    Tested,
+    fixed_sequence,
+    guarantee_text,
+    one_way,
+    one_way_margins,
+    refusal_text,
+    safest_first,
+    unproved_text,
+)
+from widemargin.estimators.thresholds.rule import Rule, best_rule, constant_rule
+from widemargin.estimators.thresholds.scores import (
+    cross_scores,
+    fit_scorer,
+    raw_scores,
+    row_wise,
+    split_external,
+    split_rows,
+)
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, GoalWarning, warn
+from widemargin.goals import Population
+from widemargin.goals.binding.disjoint import disjoint
 from widemargin.goals.binding.sources import External
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.measuring.exact_tests import EITHER, Possible, standard_errors
 from widemargin.rows import Rows, take
+
+ORDERING = 0.3
+"""Share of the rows that order the candidates of a proof, where there are no training rows that could."""
 
 
 @parameters
@@ -213,17 +236,21 @@ class GoalThresholdClassifier(ThresholdedModel):
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
             # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from
+            train: Index | None = None
+            scores: Floats | None = None
             if not self._fits():
-                self.estimator_, scores = self.estimator, raw_scores(self.estimator, X)
+                self.estimator_ = self.estimator
             elif self.cv is None:
                 train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
                 self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
-                rows = rows.take(held)
-                scores = raw_scores(self.estimator_, rows.X)
             else:
                 scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
                 self.estimator_ = fit_scorer(self.estimator, X, y, weight)
-            self._fit_threshold(rows, scores)
+            own = rows if train is None else rows.take(held)
+            if self.confidence is None:
+                self._fit_by_estimate(self._scored(own, scores))
+            else:
+                self._fit_proved(own, None if train is None else rows.take(train), float(self.confidence), rng)
         return self
 
     def _fits(self) -> bool:
@@ -234,50 +261,141 @@ class GoalThresholdClassifier(ThresholdedModel):
         """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
         return self.cv is None or not self._fits()
 
-    def _fit_threshold(self, rows: Rows, own_scores: Floats) -> None:
-        """Tie the goal to the validation rows, choose the threshold, set the fitted attributes, say how it ended."""
-        tied, direction, groups = self._tie(rows), self._direction(), self.groups_ or ()
-        proofs, sizes = None, np.zeros(tied.n_constraints)
-        if self.confidence is not None:
-            reached = partial(reach, groups) if groups else None
-            proofs = margins(tied, float(self.confidence), reach=reached, mixtures=self.randomize)
-            sizes = np.array([proof.size for proof in proofs])
+    def _scored(self, rows: Rows, own_scores: Floats | None = None) -> "_Scored":
+        """Rows as the searches see them; where scores of the rows themselves are given, they are not made."""
+        tied, direction = self._tie(rows), self._direction()
+        own = raw_scores(self.estimator_, rows.X) if own_scores is None else own_scores
         external = [row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:]]
-        scores = [direction * z for z in (own_scores, *(raw_scores(self.estimator_, X) for X in external))]
-        group = self._group_numbers(rows, tied)
+        scores = [direction * z for z in (own, *(raw_scores(self.estimator_, X) for X in external))]
         natural = 0.0 if hasattr(self.estimator_, "decision_function") else 0.5  # where the scorer changes its mind
-        find = partial(
-            best_rule, tied, scores, group, len(groups) or 1, natural=direction * natural, margins=sizes,
-            randomize=self.randomize,
-        )  # fmt: skip
-        rule = find()
-        medians, shares = direction * rule.medians, list(map(rule.shares, scores, group))
+        return _Scored(tied, scores, self._group_numbers(rows, tied), len(self.groups_ or ()) or 1, direction * natural)
+
+    def _fit_by_estimate(self, rows: "_Scored") -> None:
+        """The best rule on the validation rows."""
+        rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
+        self.guarantee_: str | None = None
+        self.optimality_gap_ = rule.gap
+        medians, shares = self._adopt(rule, rows, met=rule.met)
+        if not rule.met:
+            listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
+            text = refusal_text(
+                rows.tied, rows.tied.measure(rows.tied.positive_mass(shares)), refused=self._none_of(),
+                tried="every one was tried" if rule.proved else "not all combinations could be tried",
+                nearest=f"the nearest, {listed},",
+            )  # fmt: skip
+            self._refuse(f"{text} Loosen one of them, use a better estimator, or keep {self._keeping()}.")
+
+    def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
+        """The best rule of those that the validation rows prove, in an order that other rows give."""
+        proving = self._scored(own)
+        if one_way(proving.tied) and not self.randomize and not self.groups_:
+            rule = proving.best(one_way_margins(proving.tied, confidence), randomize=False)
+            path = [rule]
+        else:
+            if train is None:
+                first, second = split_rows(np.asarray(own.y), 1.0 - ORDERING, rng, stratify=False)
+                train, own, scores = own.take(first), own.take(second), None
+            else:
+                y, weight = np.asarray(train.y), None
+                scores = cross_scores(self.estimator, train.X, y, weight, cv=5, random_state=rng)
+            beside = split_external(own.external, 1.0 - ORDERING, rng)
+            ordering = self._scored(train.replaced(external=beside[0]), scores)
+            proving = self._scored(own.replaced(external=beside[1]))
+            path = safest_first(
+                partial(self._found, ordering),
+                lambda mass: standard_errors(ordering.tied, mass, proving.tied),
+            )
+        drawn = check_random_state(rng.randint(2**31 - 1))
+
+        def test(rule: Rule) -> Tested[Rule]:
+            shares = proving.shares(rule)
+            if self.randomize:  # of a rule that draws its decisions, what is drawn is what is tested
+                shares = [(drawn.random_sample(len(share)) < share).astype(np.float64) for share in shares]
+            return Tested.of(rule, proving.tied, proving.tied.positive_mass(shares), self._possible(rule))
+
+        constants = [constant_rule(value, proving.n_groups) for value in (-np.inf, np.inf)]
+        proof = fixed_sequence(path, constants, test, confidence)
+        rule, some = proof.chosen.candidate, proving.tied.n_constraints > 0
+        self.optimality_gap_ = np.nan if some else rule.gap
+        more = " Rows of other populations are refused and not covered." if self.groups_ else ""
+        self.guarantee_ = guarantee_text(proving.tied, proof, confidence, more=more) if proof.met and some else None
+        self._adopt(rule, proving, met=proof.met)
+        if not proof.met:
+            tied, kept = proving.tied, self._keeping()
+            self._refuse(unproved_text(tied, proof, confidence, refused=self._none_of(), keeping=kept))
+
+    def _found(self, ordering: "_Scored", margins: Floats) -> Found[Rule]:
+        """The best rule on the rows that order the sequence; what says the same of them all is made a constant."""
+        rule = ordering.best(margins, self.randomize)
+        rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
+        return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
+
+    def _possible(self, rule: Rule) -> Possible:
+        """What a rule can say of the rows of a population, by its definition."""
+        said = rule.constant_decisions()
+        conditions = [Population(None, where=group.where) for group in self.groups_ or ()]
+
+        def possible(population: Population) -> slice:
+            here = Population(None, where=population.where)
+            reached = [g for g in range(len(said)) if not conditions or not disjoint(conditions[g], here)]
+            first, *others = {said[g] for g in reached} or {None}
+            return EITHER if others or first is None else slice(first, first + 1)
+
+        return possible
+
+    def _adopt(self, rule: Rule, rows: "_Scored", *, met: bool) -> tuple[Floats, list[Floats]]:
+        """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
+        direction, groups = self._direction(), self.groups_ or ()
+        medians, shares = direction * rule.medians, rows.shares(rule)
         self.threshold_ = medians if groups else float(medians[0])
         self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
         self.mixture_weights_: Any = rule.probability if self.randomize else None
-        self.optimality_gap_ = rule.gap
-        self.status_ = "converged" if rule.met else "infeasible"
-        self.guarantee_ = None
-        kind = "mixture of thresholds" if self.randomize else "threshold"
-        if proofs and rule.met and self.confidence is not None:
-            self.guarantee_ = guarantee_text(
-                tied, proofs, self.confidence,
-                searched=f"{kind} of {len(groups)} populations" if groups else f"{kind} searched",
-                more=" Rows of other populations are refused and not covered." if groups else "",
-            )  # fmt: skip
-        positive = [z > rule.medians[numbers] for z, numbers in zip(scores, group, strict=True)]
+        self.status_ = "converged" if met else "infeasible"
+        positive = [z > rule.medians[numbers] for z, numbers in zip(rows.scores, rows.group, strict=True)]
         self._report(
-            tied, positive, shares, data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
-            certificate=self.guarantee_, foretell=proofs is None,
+            rows.tied, positive, shares,
+            data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
+            certificate=self.guarantee_, foretell=self.confidence is None,
         )  # fmt: skip
-        if rule.met:
-            return
-        listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
-        text = refusal_text(
-            tied, tied.measure(tied.positive_mass(shares)), proofs, nearest=f"the nearest, {listed},",
-            refused=f"no {kind} {f'for each of {len(groups)} populations' if groups else 'of these scores'}",
-            tried="every one was tried" if rule.proved else "not all combinations could be tried",
+        return medians, shares
+
+    def _none_of(self) -> str:
+        """The subject of a refusal."""
+        kind = "mixture of thresholds" if self.randomize else "threshold"
+        return f"no {kind} {f'for each of {len(self.groups_)} populations' if self.groups_ else 'of these scores'}"
+
+    def _keeping(self) -> str:
+        """How the rule of a refusal is kept nevertheless."""
+        several = self.groups_ or self.randomize
+        return f'{"these thresholds" if several else "this threshold"} with on_infeasible="warn"'
+
+
+class _Scored(NamedTuple):
+    """Rows with the scores of an estimator, as the searches over thresholds take them.
+
+    Attributes
+    ----------
+    tied : TiedGoal
+    scores, group : list of ndarray of shape (n_s,)
+        For each source, larger scores being rather positive.
+    n_groups : int
+    natural : float
+        The scorer's own threshold.
+    """
+
+    tied: TiedGoal
+    scores: list[Floats]
+    group: list[Ints]
+    n_groups: int
+    natural: float
+
+    def best(self, margins: Floats, randomize: bool) -> Rule:
+        """The best rule under tightened bounds."""
+        return best_rule(
+            self.tied, self.scores, self.group, self.n_groups, natural=self.natural, margins=margins,
+            randomize=randomize,
         )  # fmt: skip
-        would_do = None if proofs is None else rows_that_would_do(find)
-        keeping = "these thresholds" if groups or self.randomize else "this threshold"
-        self._refuse(f"{text} {cure_text(proved=proofs is not None, rows=would_do, keeping=keeping)}")
+
+    def shares(self, rule: Rule) -> list[Floats]:
+        """Probability of the positive class for each row of each source."""
+        return list(map(rule.shares, self.scores, self.group))

@@ -6,20 +6,18 @@ A group is a population with a condition on columns alone. Every row belongs to 
 
 import dataclasses
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin._text import listing
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.membership import evaluate, members
+from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import PopulationTable, TableColumn, column_of
+from widemargin.goals.binding.tables import PopulationTable, TableColumn
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.predicates import And, Compare, OfColumn, Predicate, col
+from widemargin.goals.language.predicates import OfColumn, col
 
 
 def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int, most: int = 1000) -> tuple[Population, ...]:
@@ -98,37 +96,6 @@ def group_numbers(groups: Sequence[Population] | None, X: Any, populations: Any,
             "for the rest."
         )
     return number
-
-
-def reach(groups: Sequence[Population], population: Population) -> int:
-    """How many groups the rows of a population can belong to, by its definition and not by the rows there are."""
-    if population.where is None or len(groups) == 1:
-        return len(groups)
-    parts = population.where.parts if isinstance(population.where, And) else (population.where,)
-    conditions = [group.where for group in groups]
-    if any(condition in parts for condition in conditions):
-        return 1
-    equal = [where for where in conditions if isinstance(where, Compare) and where.op == "=="]
-    columns = {where.column for where in equal}
-    if len(equal) < len(groups) or len(columns) > 1:
-        return len(groups)
-    (column,) = columns
-    values = column_of(column, np.array([where.value for where in equal]))
-    possible = np.ones(len(groups), bool)
-    for part in parts:
-        if part.columns == (column,) and not part.uses_label and not part.baselines:
-            possible &= _holds(part, values)
-    return max(1, int(possible.sum()))
-
-
-def _holds(part: Predicate, column: TableColumn) -> npt.NDArray[np.bool_]:
-    """Whether a condition on one column holds on each of its values."""
-    alone = SimpleNamespace(n_rows=len(column.values), column=lambda name: column)
-    table = cast(PopulationTable, _KnownTable(alone, [Population(None, where=part)]))
-    try:
-        return evaluate(part, Source(None, None, None, table, {}, len(column.values))).true
-    except GoalError:  # a condition of another type, which binding refuses in better words
-        return np.ones(len(column.values), bool)
 
 
 class _KnownTable:

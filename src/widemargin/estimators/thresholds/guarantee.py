@@ -1,274 +1,284 @@
-"""How far a bound must be tightened on m rows so that it holds on new rows, whatever threshold is then chosen.
+"""Which of some candidates is proved to meet a goal on new rows: a fixed sequence of exact tests, and how to say it.
 
-Let `delta = 1 - confidence` and let `alpha = delta / M` be the share of each of the M constraints (Bonferroni). For
-every constraint a margin is found such that, with probability >= 1 - alpha over the rows, *no* threshold t whatsoever
-meets the tightened constraint on the rows and breaks the constraint itself in distribution. The search may then use
-the labels of the rows as it likes. Two arguments give the margin; in both, m is the number of rows of the set that a
-rate is measured on (for recall: those with a positive label), and given m these rows are independent draws.
+**Fixed sequence.** Candidates (thresholds, mixtures, models with thresholds) are put in an order without a look at the
+rows that prove: other rows say which are safest. Each is tested on the rows that prove, one after the other, at the
+full level `delta = 1 - confidence`, up to the first that fails. If candidates are proved wrongly, then the first wrong
+one of the sequence is among them, and its test fails with probability >= confidence, whatever comes before and after
+it. So nothing is paid for the number of candidates (Maurer, Hothorn and Lehmacher 1995), and nothing for the number of
+constraints, because a candidate is tested as a whole (`goals/measuring/exact_tests.py`). Of those that are proved the
+one of best objective may be taken, with a look at all rows.
 
-**One-sided rates** (recall, positive rate, false positive rate, ...) against a constant. The share q(t) of failing
-rows (for a floor on recall: positives with a score <= t) is monotone in t, so the thresholds with q(t) > b form a ray.
-On it the number of failures K(t) is least at the ray's end, where it is binomial with a success probability >= b.
-Hence P(K(t) <= k at some t with q(t) > b) <= P(Bin(m, b) <= k), and the largest k with P(Bin(m, b) <= k) <= alpha is
-allowed: the exact binomial bound needs no correction for the thresholds (this is fixed-sequence testing from the
-safest threshold on, with every threshold in the sequence).
+**The order.** For each of some levels the search that goes by estimate is asked for the best candidate whose rates on
+the other rows pass every bound by so many standard errors of the rows that prove: most first, none last.
 
-**Everything else** (differences, sums, error rate, ratios in their cleared form). The form is a sum of constants times
-P(score > t and the row is in S) or P(score <= t and the row is in S) for fixed sets S of rows. Each of these L
-probabilities is a distribution function of a score that is set to +-infinity outside S, so the one-sided inequality of
-Dvoretzky, Kiefer, Wolfowitz and Massart (1990) bounds its deviation over all t at once by sqrt(log(L/alpha) / (2 m)),
-with probability >= 1 - alpha / L (Massart's form needs alpha / L <= 1/2, hence confidence >= 1/2). The sets S come from
-the definition of the rates, never from the rows.
+**One way.** Where all constraints only get safer as one threshold moves one way (floors on recall, say), the order is
+known without other rows: all thresholds, from the constant classifier on. The thresholds that break a bound are then a
+ray, and at its end the number of failing rows is binomial. Largest numbers allowed by `P(Bin(m, b) <= k) <= delta` can
+be kept for all thresholds at once.
 
-**One threshold for each of G groups of rows.** The rows of a rate that can belong to one group only (recall of the
-women, with a threshold for women) need nothing more. Otherwise the sum over the groups g of P(score > t_g, row in S and
-g) is bounded for all vectors t at once, in the better of two ways. Either each term is a probability as above, so that
-the G bands add up. Or let Z be the largest deviation over all t: one row of m changes it by at most 1/m, so by
-McDiarmid (1989) it exceeds its mean by sqrt(log(L/alpha) / (2 m)) with probability <= alpha / L. Its mean is at most
-the sum of the means of the groups' largest deviations. With m_g of the m rows in group g of probability pi_g, that of g
-is at most
-E[(m_g/m) D_g] + E[(m_g/m - pi_g)^+] where D_g, the one-sided statistic of Kolmogorov on m_g rows, has mean
-<= c / sqrt(m_g) with c = sqrt(log(2)/2) + integral of exp(-2 s^2) from there on, by the same inequality of Massart. So
-E Z <= sum_g (c + 1/2) sqrt(pi_g / m) <= (c + 1/2) sqrt(G / m).
-
-**Thresholds drawn at random.** The rates of a mixture of thresholds are the mixture of their rates, so what bounds all
-deviations bounds those of mixtures. The binomial argument is about single thresholds; mixtures take the band.
-
-**Ratios.** A ratio whose denominator is not zero on the rows is defined in distribution almost surely, so its cleared
-form stands for it.
+**Constants.** A classifier that says the same of every row meets some bounds by definition (a difference of groups is
+0). That needs no rows, so it is a candidate outside of the sequence.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import scipy.stats
+from scipy.special import ndtri
 
-from widemargin.exceptions import CapabilityError
+from widemargin._typing import Floats
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
-from widemargin.goals.language.linear import Rate, When
-from widemargin.goals.language.populations import Population
+from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.values import number_text
-from widemargin.goals.measuring.rates_of_predictions import Measured, RateTable
+from widemargin.goals.measuring.exact_tests import EITHER, Evidence, Possible, evidence
+from widemargin.goals.measuring.rates_of_predictions import Measured
+
+STEPS = (0.39, 0.84, 1.28, 1.55, 1.88, 2.33, 2.75, 3.09, 3.72, 4.26, 4.75, 5.61)
+"""Standard errors by which the candidates of a sequence pass their bounds on the rows that order it; these are normal
+quantiles of levels from .35 to 1e-8."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Margin:
-    """What it takes to be sure of a constraint.
+class Found(Generic[T]):
+    """What a search for the best candidate under tightened bounds comes back with.
 
     Attributes
     ----------
-    size : float
-        Tighten the bound of the cleared form (`ClearedConstraint`) by this much, >= 0.
-    method : {"exact binomial", "uniform band"}
-    n_rows : int
-        Rows of the smallest set that one of its rates is measured on.
-    n_needed : int
-        With fewer rows nothing can be proved by this method, whatever the scores (0: not known beforehand).
+    candidate : object
+    met : bool
+        Whether the tightened bounds are met.
+    positive_mass : ndarray of shape (k,)
+        Of its decisions, on the rows that were searched.
     """
 
-    size: float
-    method: str
-    n_rows: int
-    n_needed: int = 0
+    candidate: T
+    met: bool
+    positive_mass: Floats
 
 
-def margins(
-    tied: TiedGoal, confidence: float, *, reach: Callable[[Population], int] | None = None, mixtures: bool = False
-) -> tuple[Margin, ...]:
-    """The margin of each constraint, for all of them to hold together with the given confidence.
+@dataclass(frozen=True)
+class Tested(Generic[T]):
+    """A candidate, measured and tested on the rows that prove."""
+
+    candidate: T
+    measured: Measured
+    evidence: Sequence[Evidence]
+
+    @classmethod
+    def of(
+        cls, candidate: T, tied: TiedGoal, positive_mass: Floats, possible: Possible = lambda population: EITHER
+    ) -> "Tested[T]":
+        """The candidate whose decisions are these."""
+        return cls(candidate, tied.measure(positive_mass), evidence(tied, positive_mass, possible))
+
+    @property
+    def p_value(self) -> float:
+        """Of the hypothesis that some constraint is violated; 1 where one is not even met, or undefined, here."""
+        if not self.measured.met.all():
+            return 1.0
+        return max((each.p_value for each in self.evidence), default=0.0)
+
+
+@dataclass(frozen=True)
+class Proof(Generic[T]):
+    """The candidate chosen.
+
+    Attributes
+    ----------
+    chosen : Tested
+        Of the proved candidates the one of best objective, else the safest.
+    met : bool
+        Whether it is proved.
+    n_tested : int
+        Candidates of the sequence that were tested.
+    """
+
+    chosen: Tested[T]
+    met: bool
+    n_tested: int
+
+
+def fixed_sequence(
+    path: Iterable[T], constants: Iterable[T], test: Callable[[T], Tested[T]], confidence: float
+) -> Proof[T]:
+    """Test candidates in their order up to the first failure; constants count where definitions settle the goal.
 
     Parameters
     ----------
-    tied : TiedGoal
-        On rows that were used for nothing else.
-    confidence : float in [0.5, 1)
-    reach : callable, default=None
-        Number of groups with a threshold of their own that the rows of a population can belong to, by definition; None:
-        there is one threshold.
-    mixtures : bool, default=False
-        Whether thresholds may be drawn at random.
-
-    Raises
-    ------
-    CapabilityError
-        If rows are weighted, or a constraint is about numbers of rows and not about shares.
+    path : iterable
+        At least one candidate, safest first.
     """
-    if tied.weighted:
-        raise CapabilityError(
-            "a confidence can be claimed for unweighted rows only, and these have sample weights. Leave them out, "
-            "or set confidence=None to go by the estimates."
-        )
-    alpha = (1.0 - confidence) / max(1, len(tied.constraints) + len(tied.dropped))
-    number = reach or (lambda population: 1)
-    return tuple(_margin(item, tied.table, alpha, number, mixtures) for item in tied.constraints)
+    delta, proved, first, n_tested = 1.0 - confidence, [], None, 0
+    for candidate in path:
+        tested = test(candidate)
+        first, n_tested = first or tested, n_tested + 1
+        if tested.p_value > delta:
+            break
+        proved.append(tested)
+    proved += [tested for tested in map(test, constants) if tested.p_value == 0.0]
+    if not proved:
+        assert first is not None
+        return Proof(first, False, n_tested)
+    return Proof(min(proved, key=lambda tested: tested.measured.objective), True, n_tested)
 
 
-def _margin(
-    item: TiedConstraint, table: RateTable, alpha: float, reach: Callable[[Population], int], mixtures: bool
-) -> Margin:
-    """Margin of one constraint, whose share of the error is alpha."""
-    terms = [(factor, atom) for factor, atom in item.cleared.form.terms if isinstance(atom, Rate)]
-    sizes = [int(table.rows[table.place[rate]]) for _, rate in terms]
-    counts = [rate.definition.is_count for _, rate in terms]
-    # counts are shares in disguise where one population's counts are compared with each other and nothing else
-    sets = {(rate.population.rows, m) for (_, rate), m in zip(terms, sizes, strict=True)}
-    if any(counts) and (not all(counts) or len(sets) > 1 or item.cleared.bound != 0.0):
-        raise CapabilityError(
-            f"{item.label!r} is about numbers of rows, which depend on how many there are, so no confidence can be "
-            "claimed for new rows. Use rates, or counts of one population compared with each other (precision), or "
-            "set confidence=None."
-        )
-    (factor, rate), m = terms[0], sizes[0]
-    one_sided = bool(rate.definition.alpha) != bool(rate.definition.beta)  # it only falls, or only rises
-    if len(terms) > 1 or any(counts) or not one_sided or mixtures or reach(rate.population) > 1:
-        return _band(terms, sizes, alpha, reach)
-    limit = item.cleared.bound / factor
-    is_cap = (item.cleared.sense == "<=") == (factor > 0.0)
-    share = limit if is_cap else 1.0 - limit
-    needed = 0 if not 0.0 < share < 1.0 else math.ceil(math.log(alpha) / math.log1p(-share))
-    # half a row above what is allowed, so that rounding decides nothing
-    size = abs(factor) * max(0.0, share - (_most_failures(m, share, alpha) + 0.5) / m)
-    return Margin(size, "exact binomial", m, needed)
+def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats], Floats]) -> list[T]:
+    """Candidates in the order in which they are to be tested.
+
+    Parameters
+    ----------
+    search : callable
+        The best candidate, with bounds tightened by given margins, shape (m,); where none meets them the nearest.
+    errors : callable
+        Standard errors of the constraints, in the same units, by the decisions of a candidate.
+    """
+    step = search(np.zeros(1))
+    path, seen = [step.candidate], [step.positive_mass]
+
+    def passes(size: float) -> bool:
+        nonlocal step
+        found = search(size * errors(step.positive_mass))
+        if found.met:
+            step = found
+            if not any(np.array_equal(found.positive_mass, mass) for mass in seen):
+                seen.append(found.positive_mass)
+                path.append(found.candidate)
+        return found.met
+
+    low, high = 0.0, next((size for size in STEPS if not (step.met and passes(size))), None)
+    if step.met and high is not None:  # the safest candidate there is lies below the first step that cannot be met
+        low = max((size for size in STEPS if size < high), default=0.0)
+        for _ in range(4):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if passes(middle) else (low, middle)
+    return path[::-1]
 
 
-def _most_failures(m: int, share: float, alpha: float) -> int:
-    """Largest k with P(Bin(m, share) <= k) <= alpha; -1 where there is none."""
+def one_way(tied: TiedGoal) -> bool:
+    """Whether all constraints get safer as one threshold moves one way: each bounds a rate that only rises or falls."""
+    ways = {_way(item) for item in tied.constraints}
+    return len(ways) == 1 and 0.0 not in ways
+
+
+def _way(item: TiedConstraint) -> float:
+    """+1 where a constraint gets safer as fewer rows are called positive, -1 as more are, 0 where neither is so."""
+    (factor, rate), *others = item.cleared.form.terms
+    if others or not isinstance(rate, Rate) or rate.definition.is_count:
+        return 0.0
+    if bool(rate.definition.alpha) == bool(rate.definition.beta):
+        return 0.0
+    rises = (factor > 0.0) == bool(rate.definition.alpha)
+    return 1.0 if rises == (item.cleared.sense == "<=") else -1.0
+
+
+def one_way_margins(tied: TiedGoal, confidence: float) -> Floats:
+    """By how much to tighten the bounds of a goal that is `one_way`, so that it is proved at every threshold."""
+    sizes = []
+    for item in tied.constraints:
+        ((factor, rate),) = item.cleared.form.terms
+        assert isinstance(rate, Rate)
+        m, limit = int(tied.table.rows[tied.table.place[rate]]), item.cleared.bound / factor
+        share = limit if (item.cleared.sense == "<=") == (factor > 0.0) else 1.0 - limit
+        # half a row above what is allowed, so that rounding decides nothing
+        sizes.append(abs(factor) * max(0.0, share - (_most_failures(m, share, 1.0 - confidence) + 0.5) / m))
+    return np.array(sizes, dtype=np.float64)
+
+
+def _most_failures(m: int, share: float, delta: float) -> int:
+    """Largest k with P(Bin(m, share) <= k) <= delta; -1 where there is none."""
     if share >= 1.0:
         return m
     if share <= 0.0:
         return -1
-    k = int(scipy.stats.binom.ppf(alpha, m, share))
-    return k if scipy.stats.binom.cdf(k, m, share) <= alpha else k - 1
+    k = int(scipy.stats.binom.ppf(delta, m, share))
+    return k if scipy.stats.binom.cdf(k, m, share) <= delta else k - 1
 
 
-def _band(
-    terms: list[tuple[float, Rate]], sizes: list[int], alpha: float, reach: Callable[[Population], int]
-) -> Margin:
-    """Margin of any other form: the sum of the bands of its parts."""
-    parts: dict[object, tuple[int, list[tuple[float, Rate]]]] = {}  # of one set of rows: their number, and the terms
-    for (factor, rate), m in zip(terms, sizes, strict=True):
-        metric = rate.definition
-        key = (rate.population.rows, metric.over, rate.baseline, rate.needs_label)
-        parts.setdefault(key, (m, []))[1].append((factor, rate))
-    steps = []
-    for m, part in parts.values():
-        rate = part[0][1]
-        scale = m if rate.definition.is_count else 1
-        steps += [(m, scale * height, reach(rate.population)) for height in _steps(part)]
-    odds, size = len(steps) / alpha, 0.0
-    # c + 1/2 of the proof above, 1.24
-    median = math.sqrt(math.log(2.0) / 2.0)
-    group_mean = 0.5 + median + math.sqrt(math.pi / 8.0) * math.erfc(math.sqrt(2.0) * median)
-    for m, height, n_groups in steps:
-        # what the largest deviation of a rate of m rows exceeds with probability <= 1 / odds
-        deviation = math.sqrt(math.log(odds) / (2 * m))
-        if n_groups > 1:
-            each = n_groups * math.sqrt(math.log(n_groups * odds) / (2 * m))
-            deviation = min(each, deviation + group_mean * math.sqrt(n_groups / m))
-        size += height * deviation
-    return Margin(size, "uniform band", min(m for m, _, _ in steps))
-
-
-def _steps(group: list[tuple[float, Rate]]) -> list[float]:
-    """Constants c > 0 with which a sum of rates of one set of rows is a sum of +-c P(score > t or <= t, row in S).
-
-    What a row adds when predicted positive (negative) takes few values, by its label and the baseline's prediction.
-    Its positive and its negative part are each a stack of steps: each step is one S.
-    """
-    over = group[0][1].definition.over or When()
-    label, baseline = over.cells
-    total = np.sum([factor * rate.definition.row_values for factor, rate in group], axis=0)
-    steps: list[float] = []
-    for prediction in range(2):
-        for sign in (1.0, -1.0):
-            levels = np.unique([0.0, *np.maximum(sign * total[label, prediction, baseline], 0.0).ravel()])
-            steps += np.diff(levels).tolist()
-    return steps
-
-
-def guarantee_text(
-    tied: TiedGoal, proofs: Sequence[Margin], confidence: float, *, searched: str = "threshold searched", more: str = ""
-) -> str:
+def guarantee_text(tied: TiedGoal, proof: Proof[T], confidence: float, *, more: str = "") -> str:
     """The statement proved, with its assumptions.
 
     Parameters
     ----------
-    searched : str
-        What it is valid for every one of.
     more : str
         Further sentences, about what is not covered.
     """
     how = "; ".join(
-        f"{item.label!r} by {proof.method} on {proof.n_rows} rows"
-        for item, proof in zip(tied.constraints, proofs, strict=True)
+        f"{item.label!r} by {each.method}" + (f" on {each.n_rows} rows" if each.method != "definition" else "")
+        for item, each in zip(tied.constraints, proof.chosen.evidence, strict=True)
     )
     left_out = f" {len(tied.dropped)} dropped constraints are not covered." if tied.dropped else ""
     which = "the constraint holds" if tied.n_constraints == 1 else f"all {tied.n_constraints} constraints hold"
     return (
         f"With probability >= {number_text(confidence)} over the draw of the validation rows, {which} in the "
-        f"distribution that they come from, valid for every {searched}, if these rows are independent draws "
-        f"from it and were used for nothing else ({how}).{left_out}{more}"
+        "distribution that they come from, if these rows are independent draws from it and were used for nothing else "
+        f"({how}).{left_out}{more}"
     )
 
 
-def refusal_text(
-    tied: TiedGoal, measured: Measured, proofs: Sequence[Margin] | None, *, refused: str, tried: str, nearest: str
-) -> str:
-    """Which constraints the nearest candidate misses, and by how much.
+def refusal_text(tied: TiedGoal, measured: Measured, *, refused: str, tried: str, nearest: str) -> str:
+    """Which constraints the nearest candidate misses by estimate, and by how much.
 
     Parameters
     ----------
     refused : str
         Such as "no threshold of these scores".
     tried : str
-        Which were tried; said where the goal is missed by estimate.
+        Which were tried.
     nearest : str
         The nearest candidate, which is measured.
     """
-    lines = []
-    for j, item in enumerate(tied.constraints):
-        value, slack = float(measured.value[j]), float(measured.slack[j])
-        name = "" if item.constraint.label is None else f"{item.label!r}: "
-        if np.isnan(slack):
-            lines.append(f"{name}{item.constraint.text} is undefined (zero denominator)")
-            continue
-        need, sure = 0.0, ""
-        if proofs is not None:
-            proof = proofs[j]
-            need = proof.size / (float(measured.denominator[j]) if item.cleared.ratio is not None else 1.0)
-            more = f"; at least {proof.n_needed} are needed" if proof.n_needed > proof.n_rows else ""
-            sure = f" (to be sure it must pass the bound by {need:.2g}: {proof.method}, {proof.n_rows} rows{more})"
-        if slack < need - 1e-9:
-            lines.append(f"{name}{item.constraint.text} reaches {value:.4g}, short by {need - slack:.2g}{sure}")
-    rows = tied.n_rows
-    head = (
-        f"{refused} meets the goal on the {rows} validation rows ({tried})"
-        if proofs is None
-        else f"{refused} can be shown to meet the goal on the {rows} validation rows"
+    lines = [text for j in range(tied.n_constraints) if (text := _miss(tied, measured, j))]
+    return (
+        f"{refused} meets the goal on the {tied.n_rows} validation rows ({tried}); {nearest} misses {len(lines)} of "
+        f"{tied.n_constraints} constraints: {'; '.join(lines)}."
     )
-    return f"{head}; {nearest} misses {len(lines)} of {tied.n_constraints} constraints: {'; '.join(lines)}."
 
 
-def cure_text(*, proved: bool, rows: int | None, keeping: str) -> str:
-    """What can be done.
+def _miss(tied: TiedGoal, measured: Measured, j: int) -> str:
+    """What a constraint lacks by estimate; empty where it is met."""
+    item, slack = tied.constraints[j], float(measured.slack[j])
+    name = "" if item.constraint.label is None else f"{item.label!r}: "
+    if np.isnan(slack):
+        return f"{name}{item.constraint.text} is undefined (zero denominator)"
+    reached = f"{name}{item.constraint.text} reaches {float(measured.value[j]):.4g}"
+    return "" if measured.met[j] else f"{reached}, short by {-slack:.2g}"
+
+
+def unproved_text(
+    tied: TiedGoal, proof: Proof[T], confidence: float, *, refused: str, keeping: str
+) -> str:
+    """Which constraints the safest candidate cannot be shown to meet, and what can be done.
 
     Parameters
     ----------
-    proved : bool
-        Whether a proof was asked for.
-    rows : int or None
-        Number of validation rows that would do, of a goal that is met by estimate; None: it is not.
+    refused : str
+        Such as "no threshold of these scores".
     keeping : str
         What `on_infeasible="warn"` keeps.
     """
+    tested, delta, lines = proof.chosen, 1.0 - confidence, []
+    for j, (item, each) in enumerate(zip(tied.constraints, tested.evidence, strict=True)):
+        if missed := _miss(tied, tested.measured, j):
+            lines.append(missed)
+        elif each.p_value > delta:
+            name = "" if item.constraint.label is None else f"{item.label!r}: "
+            lines.append(
+                f"{name}{item.constraint.text} reaches {float(tested.measured.value[j]):.4g}, which could be chance: "
+                f"p = {each.p_value:.2g}, and {delta:.2g} at most would do ({each.method}, {each.n_rows} rows)"
+            )
+    text = (
+        f"{refused} can be shown to meet the goal on the {tied.n_rows} validation rows; the safest misses {len(lines)} "
+        f"of {tied.n_constraints} constraints: {'; '.join(lines)}."
+    )
     keep = f'or keep {keeping} with on_infeasible="warn".'
-    if not proved:
-        return f"Loosen one of them, use a better estimator, {keep}"
-    if rows is None:
-        return f"Nor is it met by estimate. Give looser bounds or a better estimator, {keep}"
+    if tested.p_value >= 0.5:
+        return f"{text} Nor is it clearly met by estimate. Give looser bounds or a better estimator, {keep}"
+    rows = int(np.ceil(tied.n_rows * (ndtri(delta) / ndtri(tested.p_value)) ** 2))
     return (
-        f"By estimate it can be met (confidence=None); if the rates stay as they are, about {rows} validation rows "
-        f"prove it. Give more rows, a lower confidence or looser bounds, {keep}"
+        f"{text} If the rates stay as they are, about {rows} validation rows prove it. Give more rows, a lower "
+        f"confidence or looser bounds, {keep}"
     )

@@ -4,8 +4,7 @@ One threshold is found by a sweep over all of them; the others by linear program
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -180,6 +179,25 @@ class Rule:
         above = scores[:, None] > self.thresholds[group]
         return np.asarray(np.minimum((above * self.probability[group]).sum(axis=1), 1.0))
 
+    def with_constants(self, scores: Floats, group: Ints) -> "Rule":
+        """The same rule on rows with these scores; a threshold above or below all those of a group becomes infinite.
+
+        A rule that says the same of all rows that it was chosen on is then one that says the same of every row, of
+        which more is known.
+        """
+        thresholds = self.thresholds.copy()
+        for g in range(len(thresholds)):
+            own = scores[group == g]
+            thresholds[g, thresholds[g] >= own.max()] = np.inf
+            thresholds[g, thresholds[g] < own.min()] = -np.inf
+        return replace(self, thresholds=thresholds)
+
+    def constant_decisions(self) -> list[int | None]:
+        """For each group 0 where every row is called positive, 1 where none is, else None."""
+        used = np.where(self.probability > 0.0, self.thresholds, np.nan)
+        low, high = np.nanmin(used, axis=1), np.nanmax(used, axis=1)
+        return [0 if most == -np.inf else 1 if least == np.inf else None for least, most in zip(low, high, strict=True)]
+
 
 def best_rule(
     tied: TiedGoal,
@@ -231,27 +249,6 @@ def best_rule(
     return Rule(thresholds, shares, met, gap, proved)
 
 
-def rows_that_would_do(find: "partial[Rule]", bisections: int = 7) -> int | None:
-    """About how many rows would prove the goal if all rates stayed as they are; None where no number would.
-
-    Margins shrink as the root of the number of rows, so the largest share of them that can be met is looked for. For
-    group thresholds mixtures stand in, which are quicker to find and need a little fewer rows.
-
-    Parameters
-    ----------
-    find : partial of `best_rule`
-    """
-    tied, scores, group, n_groups = find.args
-    sizes = find.keywords["margins"]
-    options = find.keywords | {"randomize": find.keywords["randomize"] or n_groups > 1}
-
-    def meets(share: float) -> bool:
-        return best_rule(tied, scores, group, n_groups, **(options | {"margins": share * sizes})).met
-
-    low, high = 0.0, 1.0
-    if not meets(low):
-        return None
-    for _ in range(bisections):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if meets(middle) else (low, middle)
-    return None if low == 0.0 else int(np.ceil(tied.n_rows / low**2))
+def constant_rule(threshold: float, n_groups: int) -> Rule:
+    """The rule that calls every row positive (threshold -infinity), or none (infinity)."""
+    return Rule(np.full((n_groups, 1), threshold), np.ones((n_groups, 1)), True, np.nan, True)

@@ -1,6 +1,6 @@
 """The scorer inside a threshold classifier: which rows it is fitted on, and its scores."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +12,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Cells, Floats, Index, Ints
 from widemargin.exceptions import DataError
-from widemargin.rows import as_csr, take
+from widemargin.goals.binding.sources import External
+from widemargin.rows import Rows, as_csr, take
 
 Split = tuple[Ints, Ints]
 Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them
@@ -55,6 +56,32 @@ def split_rows(
     if len(np.unique(y[train])) < 2:
         raise DataError(f"of the {n - held} rows drawn to fit the estimator all have the same class; give more rows.")
     return np.sort(train), np.sort(test)
+
+
+def split_external(
+    external: Mapping[str, Rows], fraction: float, random_state: np.random.RandomState
+) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """Two parts of every external data set, the second one with a fraction of its rows.
+
+    Raises
+    ------
+    DataError
+        If a part would be empty, or what is given is no data set.
+    """
+    first: dict[str, Rows] = {}
+    second: dict[str, Rows] = {}
+    for name, data in external.items():
+        if not isinstance(data, External):
+            raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
+        n, held = data.n_rows, round(fraction * data.n_rows)
+        if not 0 < held < n:
+            raise DataError(
+                f"external {name!r} has {n} rows, of which {held} would be kept aside to prove the goal on; give more "
+                "rows."
+            )
+        order = random_state.permutation(n)
+        first[name], second[name] = data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
+    return first, second
 
 
 def fit_scorer(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
