@@ -161,11 +161,11 @@ def test_few_rows_are_warned_of_and_too_few_for_a_confidence_refused(project, ca
     changed(project, "recall() >= 0.4", "recall(population(age > 65)) >= 0.4")
     content = check(project, capsys, "--data")
     assert "is measured on" in content["warnings"][0]["text"] and content["warnings"][0]["line"] == 23
-    changed(project, "[output]", "[validation]\nconfidence = 0.99\n[output]")
+    changed(project, "[output]", "[validation]\nconfidence = 0.99\nfraction = 0.02\n[output]")
     content = check(project, capsys, "--data", code=2)
     text = "\n".join(told(content["problems"]))
-    assert "26 validation.confidence: 'churn' cannot be proved with confidence 0.99 by about 80 rows" in text
-    assert "'recall' cannot be proved" not in text
+    assert "26 validation.confidence: 'recall' cannot be proved with confidence 0.99 by about 2 rows" in text
+    assert "could still be chance (p = 0.058, exact binomial test)" in text
 
 
 def test_protected_features_are_said(project, capsys):

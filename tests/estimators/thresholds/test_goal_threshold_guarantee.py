@@ -1,6 +1,8 @@
-"""Guarantees on new rows: margins against their formulas, and simulated draws from known distributions."""
+"""Guarantees on new rows: sequences of candidates, and simulated draws from known distributions."""
 
+import dataclasses
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -11,11 +13,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.estimators.thresholds.guarantee import margins
-from widemargin.exceptions import CapabilityError, GoalWarning, InfeasibleGoalError
+from widemargin.estimators.thresholds.guarantee import (
+    Found,
+    Judged,
+    _most_failures,
+    fixed_sequence,
+    one_sided_margins,
+    safest_first,
+    ways,
+)
+from widemargin.exceptions import CapabilityError, DoubtfulModelWarning, GoalWarning
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import External, make_sources
+from widemargin.goals.measuring.exact_tests import Evidence
 from widemargin.rows import Rows
 
 
@@ -34,47 +45,16 @@ class FirstColumn(ClassifierMixin, BaseEstimator):
 SCORER = FirstColumn()
 DELTA = 0.1
 
-# --- margins --------------------------------------------------------------------------------------------------------
+# --- one-sided rates ------------------------------------------------------------------------------------------------
 
 
-def tied_goal(text, n=200, weight=None, external=None):
-    """A goal on n rows, 80 of them positive, the first half women; the baseline `old` says + on every third row."""
+def tied_goal(text, n=200):
+    """A goal on n rows, 80 of 200 positive, the first half women."""
     y = (np.arange(n) % 5 < 2).astype(int)
-    table = pd.DataFrame({"woman": np.arange(n) < n // 2, "old": (np.arange(n) % 3 == 0).astype(int)})
+    table = pd.DataFrame({"woman": np.arange(n) < n // 2})
     goal = Goal.parse("w = population(woman)\nm = population(not woman)\n" + text)
-    sources = make_sources(
-        baselines_used(goal),
-        Rows(y=y, sample_weight=weight, populations=table, external=external or {}),
-        classes=(0, 1),
-    )
+    sources = make_sources(baselines_used(goal), Rows(y=y, populations=table), classes=(0, 1))
     return bind(goal, sources, warn_trivial=False)
-
-
-def band(parts, m, alpha):
-    return math.sqrt(math.log(parts / alpha) / (2 * m))
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("error_rate() <= 0.3", 2 * band(2, 200, 0.05)),
-        ("accuracy() >= 0.7", 2 * band(2, 200, 0.05)),
-        ("2 * error_rate(w) <= 0.6", 4 * band(2, 100, 0.05)),
-        ("positive_rate(w) >= 0.8 * positive_rate(m)", 1.8 * band(2, 100, 0.05)),
-        ("recall(w) - recall(m) <= 0.1", 2 * band(2, 40, 0.05)),
-        ("recall() - false_positive_rate() >= 0.1", band(2, 80, 0.05) + band(2, 120, 0.05)),
-        # in its cleared form, with counts: 0.25 TP - 0.75 FP >= 0
-        ("precision() >= 0.75", 200 * (0.25 + 0.75) * band(2, 200, 0.05)),
-        ("churn('old') <= 0.3", 2 * band(2, 200, 0.05)),
-        ("wins('old') >= losses('old')", 200 * 4 * band(4, 200, 0.05)),
-        # two rates of the same rows are counted together: -0.5 on positives called so, +1 on negatives called so
-        ("accuracy() + positive_rate() >= 0.6", 3 * band(3, 200, 0.05)),
-    ],
-)
-def test_uniform_bands_by_hand(text, expected):
-    (found,) = margins(tied_goal("subject to " + text), 0.95)
-    assert found.method == "uniform band"
-    assert found.size == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -89,50 +69,85 @@ def test_uniform_bands_by_hand(text, expected):
     ],
 )
 def test_binomial_margin_is_exact(text, m, factor, share):
-    (found,) = margins(tied_goal("subject to " + text), 0.95)
-    assert (found.method, found.n_rows) == ("exact binomial", m)
-    allowed = math.floor(m * (share - found.size / factor))
+    tied = tied_goal("subject to " + text)
+    assert len(ways(tied)) == 1
+    (size,) = one_sided_margins(tied, 0.95)
+    allowed = math.floor(m * (share - size / factor))
     assert binom.cdf(allowed, m, share) <= 0.05 < binom.cdf(allowed + 1, m, share)
 
 
-def test_constraints_share_the_risk():
-    one = margins(tied_goal("subject to error_rate() <= 0.3"), 0.95)[0].size
-    both = margins(tied_goal("subject to error_rate() <= 0.3\nsubject to recall() >= 0.5"), 0.9)[0].size
-    assert both == pytest.approx(one)
-
-
-def test_dropped_constraints_keep_their_share():
-    text = 'on_small = "drop"\nmin_rows = 50\nsubject to error_rate() <= 0.3\nsubject to recall(w) >= 0.5'
-    with pytest.warns(GoalWarning, match="1 of 2 constraints are dropped"):
-        tied = tied_goal(text)
-    assert margins(tied, 0.9)[0].size == pytest.approx(2 * band(2, 200, 0.05))
-
-
 @pytest.mark.parametrize(
-    "text",
-    ["errors() <= 30", "true_positives(w) >= true_positives(m)", "true_positives() >= 10 * recall()"],
+    ("lines", "expected"),
+    [
+        (["recall() >= 0.8", "positive_rate(w) >= 0.2", "0.6 >= negative_rate()"], {-1.0}),
+        (["recall() >= 0.8", "false_positive_rate() <= 0.3"], {-1.0, 1.0}),
+        (["error_rate() <= 0.3"], set()),
+        (["recall() >= 0.8", "recall(w) - recall(m) <= 0.1"], set()),
+        (["precision() >= 0.6"], set()),
+        (["false_positive_rate() <= 0.3", "true_negative_rate(w) >= 0.6", "true_positives() >= 1"], set()),
+        (["false_positive_rate() <= 0.3", "-1 * true_negative_rate(w) <= -0.6"], {1.0}),
+    ],
 )
-def test_numbers_of_rows_cannot_be_guaranteed(text):
-    with pytest.raises(CapabilityError, match="numbers of rows"):
-        margins(tied_goal("subject to " + text), 0.95)
-
-
-def test_weights_cannot_be_guaranteed():
-    weight = np.ones(200)
-    weight[3] = 2.0
-    with pytest.raises(CapabilityError, match="unweighted rows only"):
-        margins(tied_goal("subject to recall() >= 0.5", weight=weight), 0.95)
+def test_which_ways_are_safe(lines, expected):
+    assert ways(tied_goal("".join(f"subject to {line}\n" for line in lines))) == expected
 
 
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.5, 0.9])
 @pytest.mark.parametrize("m", [1, 20, 333])
 def test_no_weaker_margin_would_do(m, share):
-    """The largest number of failures whose probability is at most alpha, found by trying all."""
-    from widemargin.estimators.thresholds.guarantee import _most_failures
+    """The largest number of failures whose probability is at most delta, found by trying all."""
+    for delta in (0.5, 0.05, 1e-4):
+        possible = [k for k in range(m + 1) if binom.cdf(k, m, share) <= delta]
+        assert _most_failures(m, share, delta) == max(possible, default=-1)
 
-    for alpha in (0.5, 0.05, 1e-4):
-        possible = [k for k in range(m + 1) if binom.cdf(k, m, share) <= alpha]
-        assert _most_failures(m, share, alpha) == max(possible, default=-1)
+
+# --- the sequence ---------------------------------------------------------------------------------------------------
+
+
+def judged(p_values, objectives=None, constants=()):
+    """What a sequence of candidates with these p-values ends with."""
+    objectives = objectives or [float(k) for k in range(len(p_values), 0, -1)]
+    tied = tied_goal("subject to recall() >= 0.5")
+
+    def test(candidate):
+        measured = dataclasses.replace(tied.measure(tied.cell_weight), objective=objectives[candidate])
+        return Judged(candidate, measured, [Evidence(p_values[candidate], "by hand", 80)])
+
+    others = set(constants)
+    return fixed_sequence([k for k in range(len(p_values)) if k not in others], constants, test, 0.95)
+
+
+def test_sequence_ends_at_the_first_failure():
+    proof = judged([0.001, 0.03, 0.2, 0.001])
+    assert (proof.chosen.candidate, proof.met, proof.n_tested) == (1, True, 3)
+    proof = judged([0.06, 0.001])
+    assert (proof.chosen.candidate, proof.met, proof.n_tested) == (0, False, 1)
+
+
+def test_best_of_the_proved_candidates_is_taken():
+    assert judged([0.001, 0.03, 0.02], [2.0, 1.0, 3.0]).chosen.candidate == 1
+
+
+def test_constants_count_only_where_definitions_settle_the_goal():
+    assert judged([0.2, 0.0], [1.0, 2.0], constants=[1]).chosen.candidate == 1
+    assert not judged([0.2, 0.04], [1.0, 2.0], constants=[1]).met
+
+
+def test_safest_comes_first_and_nothing_twice():
+    """One number to choose, 0 to 10, which passes its bound by itself; the best is the smallest that will do."""
+    asked = []
+
+    def search(margins):
+        asked.append(float(margins[0]))
+        number = math.ceil(margins[0] - 1e-9)
+        return Found(min(number, 10), number <= 10, np.array([float(min(number, 10))]))
+
+    path = safest_first(search, lambda mass: np.array([4.0]))
+    assert path == sorted(set(path), reverse=True)
+    assert path[-1] == 0
+    assert path[0] == 10  # 2.5 standard errors: between two of the steps
+    assert len(asked) < 20
+    assert safest_first(lambda margins: Found("nearest", False, np.zeros(1)), lambda mass: np.ones(1)) == ["nearest"]
 
 
 # --- simulated draws ------------------------------------------------------------------------------------------------
@@ -166,9 +181,11 @@ GROUPS = (
     "subject to recall(m) >= 0.7\nsubject to false_positive_rate(m) - false_positive_rate(w) <= 0.25"
 )
 RECALL = "minimize false_positive_rate()\nsubject to recall() >= 0.8"
+WINDOW = RECALL.replace("0.8", "0.7") + "\nsubject to false_positive_rate() <= 0.4"
 FLAT = "minimize -1 * recall()\nsubject to precision() >= 0.51"
 SCENARIOS = {
     "recall": (RECALL, draw_shifted, lambda t: norm.sf(t - 1.0) >= 0.8),
+    "window": (WINDOW, draw_shifted, lambda t: norm.sf(t - 1.0) >= 0.7 and norm.sf(t) <= 0.4),
     "flat precision": (FLAT, draw_flat, lambda t: False),
     "groups": (GROUPS, draw_groups, groups_hold),
 }
@@ -221,7 +238,7 @@ def test_guarantee_states_what_is_proved():
     X, y, _ = draw_shifted(np.random.default_rng(0))
     clf = GoalThresholdClassifier(SCORER, RECALL, cv="prefit", confidence=0.95).fit(X, y)
     assert clf.guarantee_.startswith("With probability >= 0.95 over the draw of the validation rows")
-    assert f"'recall() >= 0.8' by exact binomial on {y.sum()} rows" in clf.guarantee_
+    assert f"'recall() >= 0.8' by exact binomial test on {y.sum()} rows" in clf.guarantee_
     assert clf.goal_report_.certificate == clf.guarantee_
     by_estimate = GoalThresholdClassifier(SCORER, RECALL, cv="prefit").fit(X, y)
     assert by_estimate.guarantee_ is None
@@ -237,21 +254,22 @@ def test_certified_recall_is_the_largest_threshold_that_the_binomial_allows():
     assert binom.cdf(missed, m, 0.2) <= 0.05 < binom.cdf(missed + 1, m, 0.2)
 
 
-def test_too_few_rows_are_refused_with_the_number_needed():
+def test_with_too_few_rows_a_constant_is_what_is_proved():
     X, y, _ = draw_shifted(np.random.default_rng(0))
     rows = np.flatnonzero(y == 1)[:8].tolist() + np.flatnonzero(y == 0)[:20].tolist()
     clf = GoalThresholdClassifier(SCORER, RECALL, cv="prefit", confidence=0.95)
-    message = (
-        r"can be shown.*recall\(\) >= 0.8.*exact binomial, 8 rows; at least 14 are needed.*By estimate it can be met"
-    )
-    with pytest.raises(InfeasibleGoalError, match=message):
+    with pytest.warns(DoubtfulModelWarning, match="constant"):
         clf.fit(X[rows], y[rows])
+    assert clf.threshold_ == -np.inf
+    assert "'recall() >= 0.8' by definition" in clf.guarantee_
+    assert (clf.predict(10 * X - 100) == 1).all()
+    assert np.isneginf(pickle.loads(pickle.dumps(clf)).threshold_)
 
 
 def test_unproved_threshold_may_be_kept_but_carries_no_guarantee():
     X, y, _ = draw_flat(np.random.default_rng(0))
     clf = GoalThresholdClassifier(SCORER, FLAT, cv="prefit", confidence=0.95, on_infeasible="warn")
-    with pytest.warns(GoalWarning, match=r"no threshold of these scores can be shown.*uniform band, 500 rows"):
+    with pytest.warns(GoalWarning, match=r"no threshold of these scores can be shown.*350 validation rows"):
         clf.fit(X, y)
     assert clf.status_ == "infeasible"
     assert clf.guarantee_ is None

@@ -12,7 +12,7 @@ from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.goals_file.toml_lines import mention
 from widemargin.cli.tables.table_files import held_out
 from widemargin.cli.tables.training_data import TableRows, as_external
-from widemargin.estimators.thresholds.guarantee import Tested
+from widemargin.estimators.thresholds.guarantee import Judged
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -140,7 +140,7 @@ def _check_confidence(
         held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training keeps aside
         tied = _bind(goals, goals.goal, held, external)
         # said of every row, positive or negative, some goals are met by definition
-        settled = any(Tested.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
+        settled = any(Judged.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
         best = best_evidence(tied)
     except CapabilityError as error:
         findings.problem(place, str(error))

@@ -17,7 +17,7 @@ from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.training import CheckedRows, Plan, Solution, TiedRows, Trained, train
 from widemargin.estimators.thresholds.guarantee import (
     Found,
-    Tested,
+    Judged,
     fixed_sequence,
     guarantee_text,
     safest_first,
@@ -29,7 +29,7 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.measuring.exact_tests import EITHER, standard_errors
 from widemargin.solvers.base import Budget, Status
 
-TIGHTENINGS = (0.0, 0.8, 1.6, 2.5)
+TIGHTENINGS = (0.0, 2.0, 4.0, 6.0)
 """Standard errors by which the bounds of the models are tightened."""
 
 
@@ -158,12 +158,12 @@ def train_validated(
             (member, choice.threshold), choice.met, tied.positive_mass([z > choice.threshold for z in member.learned])
         )
 
-    def test(candidate: _Candidate) -> Tested[_Candidate]:
+    def test(candidate: _Candidate) -> Judged[_Candidate]:
         member, threshold = candidate
         said = [z > threshold for z in member.aside]
         constant = np.isinf(threshold)
         decisions = EITHER if not constant else slice(0, 1) if threshold < 0.0 else slice(1, 2)
-        return Tested.of(candidate, proving, proving.positive_mass(said), lambda population: decisions)
+        return Judged.of(candidate, proving, proving.positive_mass(said), lambda population: decisions)
 
     path = safest_first(search, lambda mass: standard_errors(tied, mass, proving))
     constants = [(family[0], threshold) for threshold in (-np.inf, np.inf)]
@@ -172,7 +172,7 @@ def train_validated(
     text, refusal = None, ""
     if not proof.met:
         refusal = unproved_text(
-            proving, proof, confidence, refused=f"none of {len(family)} models at any threshold",
+            proving, proof, confidence, refused=f"none of {len(family)} models at any threshold can",
             keeping="this model",
         )  # fmt: skip
     elif proving.n_constraints:

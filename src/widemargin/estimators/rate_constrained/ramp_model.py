@@ -11,11 +11,12 @@ import numpy.typing as npt
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Bools, Classifier, Features, Floats, Matrix, Seed
+from widemargin._typing import Bools, Classifier, Features, Floats, Matrix, Seed, Table
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import BinaryGoalMixin, checked_rows
+from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._calibration import Calibrator, calibrated, calibrates
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters
+from widemargin.estimators._prove import Provable
 from widemargin.estimators.feature_space import ColumnSpace, SpaceParameters, model_scores, refuse_space
 from widemargin.estimators.rate_constrained.options import TrainingOptions, gathered
 from widemargin.estimators.rate_constrained.outcome import (
@@ -85,7 +86,7 @@ class RampParameters:
         return budget_of(self.time_budget, self.callbacks, self._options.verbose)
 
 
-class RampModel(RampParameters, BinaryGoalMixin):
+class RampModel(RampParameters, Provable):
     """What a fitted linear or kernel model with a ramp says of rows (Appendix A of the paper)."""
 
     calibration: str | None
@@ -144,6 +145,9 @@ class RampModel(RampParameters, BinaryGoalMixin):
             None: the estimator's own `random_state`.
         """
         return self._drawn(self.randomized_proba(X), random_state)
+
+    def _enforced(self, X: Features, populations: Table | None) -> npt.NDArray[Any]:
+        return self.predict_randomized(X) if self.enforce == "randomized" else self.predict(X)
 
     def _meets(self) -> bool:
         """Whether the rates that are enforced meet every bound."""

@@ -16,14 +16,14 @@ from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.guarantee import (
     Found,
-    Tested,
+    Judged,
     fixed_sequence,
     guarantee_text,
-    one_way,
-    one_way_margins,
+    one_sided_margins,
     refusal_text,
     safest_first,
     unproved_text,
+    ways,
 )
 from widemargin.estimators.thresholds.rule import Rule, best_rule, constant_rule
 from widemargin.estimators.thresholds.scores import (
@@ -66,7 +66,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
     confidence : float in [0.5, 1), default=None
         None: constraints are met by estimate on the validation rows. Else a threshold is taken only if all constraints
-        hold on *new* rows with this confidence, simultaneously and whatever threshold is chosen (see Notes).
+        hold on *new* rows with this confidence, simultaneously and though it was chosen among many (see Notes).
     per_population : str, int or list of Population, default=None
         None: one threshold. A column (of `populations`, or of a data frame X): one for each of its values. Populations:
         one for each; together they must hold every row once, by conditions on columns alone. Rows of another or a
@@ -99,7 +99,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     ----------
     estimator_ : classifier
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
-        In the unit of the scores: `classes_[1]` is predicted where the score is larger. With `randomize=True` the one
+        In the unit of the scores: `classes_[1]` is predicted where the score is larger; infinite for a constant. With `randomize=True` the one
         above which the positive class is the more probable one, which decides `predict`.
     groups_ : tuple of Population or None
         The groups of rows with a threshold of their own, in the order of `threshold_`.
@@ -107,7 +107,8 @@ class GoalThresholdClassifier(ThresholdedModel):
         With `randomize=True`: thresholds of each group (one row without `per_population`) and their probabilities.
     optimality_gap_ : float
         At most so far is the objective from the best that such thresholds reach on the validation rows. 0, up to
-        rounding, but where a search over several populations is cut short; NaN where the goal is not met.
+        rounding, but where a search over several populations is cut short; NaN where the goal is not met, and with a
+        confidence, which asks for more than these rows.
     classes_ : ndarray of shape (2,)
     positive_class_ : label
     goal_ : Goal
@@ -132,16 +133,15 @@ class GoalThresholdClassifier(ThresholdedModel):
     **What a confidence means.** Let the validation rows (and the rows of every external data set that the goal uses) be
     independent draws from their distribution, let none of them have served to fit or choose the estimator, a baseline
     model or the goal, and let them be unweighted. Then, with probability >= `confidence` over their draw, the fitted
-    threshold meets every constraint in that distribution, or `fit` has refused. It is valid for the threshold chosen
-    with a look at all labels of these rows, because the margins hold for all thresholds at once, and for all
-    constraints together by Bonferroni. One-sided rates against a constant (recall, positive rate, ...) take the exact
-    binomial bound, everything else (differences between groups, error rate, precision) the wider one-sided band of
-    Dvoretzky, Kiefer, Wolfowitz and Massart (1990) for each of its parts. Populations absent from the rows and
-    constraints dropped for lack of rows are not covered. Constraints on numbers of rows cannot be guaranteed.
-
-    With `per_population` or `randomize=True` the same holds for all thresholds, or mixtures, that could be chosen. A
-    rate of rows of several populations with thresholds of their own pays for their number. Rows that `predict` refuses,
-    those of an unknown population, are not covered.
+    rule meets every constraint in that distribution, or `fit` has refused. Other rows put some candidates in an order,
+    the safest first: with `cv=None` the training rows, by scores of five folds, with "prefit" 30% of the rows given,
+    and 30% of each external data set. The candidates are tested in this order at the full level up to the first failure
+    (fixed-sequence testing), each constraint by a test that is exact for every number of rows (binomial; unconditional
+    for two groups; limits of Clopper and Pearson for the rest), and of those that pass all tests the one of best
+    objective is taken. One threshold under floors and ceilings on single rates needs neither order nor split: all
+    thresholds are proved at once. A constant classifier counts as proved where its definition settles the goal.
+    Populations absent from the rows and constraints dropped for lack of rows are not covered, nor are rows that
+    `predict` refuses. Constraints on numbers of rows cannot be guaranteed.
 
     **How the optimum is found.** One threshold: all are tried. Mixtures: a linear programme by column generation, whose
     vertices draw from at most one threshold more in all than there are binding constraints: two in one population where
@@ -283,15 +283,18 @@ class GoalThresholdClassifier(ThresholdedModel):
                 tried="every one was tried" if rule.proved else "not all combinations could be tried",
                 nearest=f"the nearest, {listed},",
             )  # fmt: skip
-            self._refuse(f"{text} Loosen one of them, use a better estimator, or keep {self._keeping()}.")
+            keep = f'or keep {self._kept()} with on_infeasible="warn".'
+            self._refuse(f"{text} Loosen one of them, use a better estimator, {keep}")
 
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""
         proving = self._scored(own)
-        if one_way(proving.tied) and not self.randomize and not self.groups_:
-            rule = proving.best(one_way_margins(proving.tied, confidence), randomize=False)
-            path = [rule]
+        number = 0 if self.randomize or self.groups_ else len(ways(proving.tied))
+        if number:
+            level = 1.0 - (1.0 - confidence) / number
+            path = [proving.best(one_sided_margins(proving.tied, level), randomize=False)]
         else:
+            level = confidence
             if train is None:
                 first, second = split_rows(np.asarray(own.y), 1.0 - ORDERING, rng, stratify=False)
                 train, own, scores = own.take(first), own.take(second), None
@@ -307,22 +310,22 @@ class GoalThresholdClassifier(ThresholdedModel):
             )
         drawn = check_random_state(rng.randint(2**31 - 1))
 
-        def test(rule: Rule) -> Tested[Rule]:
+        def test(rule: Rule) -> Judged[Rule]:
             shares = proving.shares(rule)
             if self.randomize:  # of a rule that draws its decisions, what is drawn is what is tested
                 shares = [(drawn.random_sample(len(share)) < share).astype(np.float64) for share in shares]
-            return Tested.of(rule, proving.tied, proving.tied.positive_mass(shares), self._possible(rule))
+            return Judged.of(rule, proving.tied, proving.tied.positive_mass(shares), self._possible(rule))
 
         constants = [constant_rule(value, proving.n_groups) for value in (-np.inf, np.inf)]
-        proof = fixed_sequence(path, constants, test, confidence)
+        proof = fixed_sequence(path, constants, test, level)
         rule, some = proof.chosen.candidate, proving.tied.n_constraints > 0
         self.optimality_gap_ = np.nan if some else rule.gap
         more = " Rows of other populations are refused and not covered." if self.groups_ else ""
         self.guarantee_ = guarantee_text(proving.tied, proof, confidence, more=more) if proof.met and some else None
         self._adopt(rule, proving, met=proof.met)
         if not proof.met:
-            tied, kept = proving.tied, self._keeping()
-            self._refuse(unproved_text(tied, proof, confidence, refused=self._none_of(), keeping=kept))
+            tied, kept = proving.tied, self._kept()
+            self._refuse(unproved_text(tied, proof, level, refused=f"{self._none_of()} can", keeping=kept))
 
     def _found(self, ordering: "_Scored", margins: Floats) -> Found[Rule]:
         """The best rule on the rows that order the sequence; what says the same of them all is made a constant."""
@@ -364,10 +367,9 @@ class GoalThresholdClassifier(ThresholdedModel):
         kind = "mixture of thresholds" if self.randomize else "threshold"
         return f"no {kind} {f'for each of {len(self.groups_)} populations' if self.groups_ else 'of these scores'}"
 
-    def _keeping(self) -> str:
-        """How the rule of a refusal is kept nevertheless."""
-        several = self.groups_ or self.randomize
-        return f'{"these thresholds" if several else "this threshold"} with on_infeasible="warn"'
+    def _kept(self) -> str:
+        """What is kept after a refusal that only warns."""
+        return "these thresholds" if self.groups_ or self.randomize else "this threshold"
 
 
 class _Scored(NamedTuple):

@@ -11,10 +11,11 @@ one of best objective may be taken, with a look at all rows.
 **The order.** For each of some levels the search that goes by estimate is asked for the best candidate whose rates on
 the other rows pass every bound by so many standard errors of the rows that prove: most first, none last.
 
-**One way.** Where all constraints only get safer as one threshold moves one way (floors on recall, say), the order is
-known without other rows: all thresholds, from the constant classifier on. The thresholds that break a bound are then a
-ray, and at its end the number of failing rows is binomial. Largest numbers allowed by `P(Bin(m, b) <= k) <= delta` can
-be kept for all thresholds at once.
+**One-sided rates and one threshold.** Where every constraint only gets safer as the threshold moves one way (floors
+on recall, ceilings on the positive rate) no order is needed. The thresholds that break a bound are a ray, and at its
+end the number of failing rows is binomial. Largest numbers allowed by `P(Bin(m, b) <= k) <= delta` can be kept for all
+thresholds at once, and for all constraints that get safer the same way, because the longest of their rays holds the
+others. Two ways share delta.
 
 **Constants.** A classifier that says the same of every row meets some bounds by definition (a difference of groups is
 0). That needs no rows, so it is a candidate outside of the sequence.
@@ -61,7 +62,7 @@ class Found(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Tested(Generic[T]):
+class Judged(Generic[T]):
     """A candidate, measured and tested on the rows that prove."""
 
     candidate: T
@@ -71,7 +72,7 @@ class Tested(Generic[T]):
     @classmethod
     def of(
         cls, candidate: T, tied: TiedGoal, positive_mass: Floats, possible: Possible = lambda population: EITHER
-    ) -> "Tested[T]":
+    ) -> "Judged[T]":
         """The candidate whose decisions are these."""
         return cls(candidate, tied.measure(positive_mass), evidence(tied, positive_mass, possible))
 
@@ -89,7 +90,7 @@ class Proof(Generic[T]):
 
     Attributes
     ----------
-    chosen : Tested
+    chosen : Judged
         Of the proved candidates the one of best objective, else the safest.
     met : bool
         Whether it is proved.
@@ -97,13 +98,13 @@ class Proof(Generic[T]):
         Candidates of the sequence that were tested.
     """
 
-    chosen: Tested[T]
+    chosen: Judged[T]
     met: bool
     n_tested: int
 
 
 def fixed_sequence(
-    path: Iterable[T], constants: Iterable[T], test: Callable[[T], Tested[T]], confidence: float
+    path: Iterable[T], constants: Iterable[T], test: Callable[[T], Judged[T]], confidence: float
 ) -> Proof[T]:
     """Test candidates in their order up to the first failure; constants count where definitions settle the goal.
 
@@ -158,10 +159,16 @@ def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats]
     return path[::-1]
 
 
-def one_way(tied: TiedGoal) -> bool:
-    """Whether all constraints get safer as one threshold moves one way: each bounds a rate that only rises or falls."""
-    ways = {_way(item) for item in tied.constraints}
-    return len(ways) == 1 and 0.0 not in ways
+def ways(tied: TiedGoal) -> set[float]:
+    """The ways in which one threshold may move for constraints to get safer, of a goal of one-sided rates.
+
+    Returns
+    -------
+    set of float
+        +1: up, -1: down, one or both of them; empty where a constraint is about anything else, or there is none.
+    """
+    found = {_way(item) for item in tied.constraints}
+    return set() if 0.0 in found else found
 
 
 def _way(item: TiedConstraint) -> float:
@@ -175,8 +182,11 @@ def _way(item: TiedConstraint) -> float:
     return 1.0 if rises == (item.cleared.sense == "<=") else -1.0
 
 
-def one_way_margins(tied: TiedGoal, confidence: float) -> Floats:
-    """By how much to tighten the bounds of a goal that is `one_way`, so that it is proved at every threshold."""
+def one_sided_margins(tied: TiedGoal, confidence: float) -> Floats:
+    """By how much to tighten each bound of a goal of one-sided rates, so that it is proved at every threshold.
+
+    With two `ways`, `confidence` is that of each.
+    """
     sizes = []
     for item in tied.constraints:
         ((factor, rate),) = item.cleared.form.terms
@@ -249,16 +259,18 @@ def _miss(tied: TiedGoal, measured: Measured, j: int) -> str:
 
 
 def unproved_text(
-    tied: TiedGoal, proof: Proof[T], confidence: float, *, refused: str, keeping: str
+    tied: TiedGoal, proof: Proof[T], confidence: float, *, refused: str, nearest: str = "the safest", keeping: str = ""
 ) -> str:
-    """Which constraints the safest candidate cannot be shown to meet, and what can be done.
+    """Which constraints a candidate cannot be shown to meet, and what can be done.
 
     Parameters
     ----------
     refused : str
-        Such as "no threshold of these scores".
+        Such as "no threshold of these scores can".
+    nearest : str
+        The candidate.
     keeping : str
-        What `on_infeasible="warn"` keeps.
+        What `on_infeasible="warn"` keeps, where there is such an option.
     """
     tested, delta, lines = proof.chosen, 1.0 - confidence, []
     for j, (item, each) in enumerate(zip(tied.constraints, tested.evidence, strict=True)):
@@ -271,14 +283,14 @@ def unproved_text(
                 f"p = {each.p_value:.2g}, and {delta:.2g} at most would do ({each.method}, {each.n_rows} rows)"
             )
     text = (
-        f"{refused} can be shown to meet the goal on the {tied.n_rows} validation rows; the safest misses {len(lines)} "
+        f"{refused} be shown to meet the goal on the {tied.n_rows} validation rows; {nearest} misses {len(lines)} "
         f"of {tied.n_constraints} constraints: {'; '.join(lines)}."
     )
-    keep = f'or keep {keeping} with on_infeasible="warn".'
+    keep = f', or keep {keeping} with on_infeasible="warn".' if keeping else "."
     if tested.p_value >= 0.5:
-        return f"{text} Nor is it clearly met by estimate. Give looser bounds or a better estimator, {keep}"
+        return f"{text} Nor is it clearly met by estimate. Give looser bounds or a better estimator{keep}"
     rows = int(np.ceil(tied.n_rows * (ndtri(delta) / ndtri(tested.p_value)) ** 2))
     return (
         f"{text} If the rates stay as they are, about {rows} validation rows prove it. Give more rows, a lower "
-        f"confidence or looser bounds, {keep}"
+        f"confidence or looser bounds{keep}"
     )

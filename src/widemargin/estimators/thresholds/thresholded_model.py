@@ -16,8 +16,9 @@ from sklearn.utils.metaestimators import available_if
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Floats, Ints
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import BinaryGoalMixin, as_goal, external_rows
+from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._options import parameters
+from widemargin.estimators._prove import Provable
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
 from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
@@ -37,7 +38,7 @@ def randomizes(estimator: "ThresholdedModel") -> bool:
 
 
 @parameters
-class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """An inner scorer and the threshold (or one a group of rows) at which a goal is met."""
 
     estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])] = field(
@@ -185,6 +186,11 @@ class ThresholdedModel(BinaryGoalMixin, ClassifierMixin, MetaEstimatorMixin, Bas
         populations : table with n rows, default=None
         """
         return self._drawn(self.randomized_proba(X, populations), random_state)
+
+    def _enforced(self, X: Any, populations: Any) -> npt.NDArray[Any]:
+        if self.randomize:
+            return np.asarray(self.predict_randomized(X, populations=populations))
+        return self.predict(X, populations)
 
     def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
         """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
