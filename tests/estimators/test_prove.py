@@ -56,7 +56,7 @@ def test_one_rate_is_proved_exactly_where_the_binomial_says_so():
         if proved:
             clf.prove(X, y, confidence=0.7)
         else:
-            with pytest.raises(InfeasibleGoalError, match="short by|could be chance"):
+            with pytest.raises(InfeasibleGoalError, match=r"short by|could be chance"):
                 clf.prove(X, y, confidence=0.7)
     assert seen == {True, False}
 

@@ -166,9 +166,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     The ramp problem is not convex: "infeasible" means that no start reached a feasible model, not a proof. Where a
     linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
 
-    What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of four
-    models (the goal as it stands, and tightened), in an order by the training rows. They take four times as long, on
-    the rows that are left.
+    What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of
+    four models (the goal as it stands, and tightened), in an order by the training rows. They take four times as long,
+    on the rows that are left.
 
     References
     ----------

@@ -99,8 +99,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     ----------
     estimator_ : classifier
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
-        In the unit of the scores: `classes_[1]` is predicted where the score is larger; infinite for a constant. With `randomize=True` the one
-        above which the positive class is the more probable one, which decides `predict`.
+        In the unit of the scores: `classes_[1]` is predicted where the score is larger; infinite for a constant. With
+        `randomize=True` the one above which the positive class is the more probable one, which decides `predict`.
     groups_ : tuple of Population or None
         The groups of rows with a threshold of their own, in the order of `threshold_`.
     mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
