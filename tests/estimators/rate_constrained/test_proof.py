@@ -69,7 +69,7 @@ def test_validation_rows_are_not_trained_on_and_prove_the_goal(monkeypatch):
 
     monkeypatch.setattr(validation, "train", watched)
     clone(clf).fit(X, y)
-    assert len(seen) == 4
+    assert len(seen) == 5
     for rows in seen:
         np.testing.assert_array_equal(rows, X[train])
 
@@ -132,7 +132,7 @@ def test_refusal_says_how_far_and_how_many_rows_would_do():
     X, y, table = draw(500)
     goal = "subject to recall() >= 0.6\nsubject to false_positive_rate() <= 0.3"  # which no constant meets
     clf = RateConstrainedClassifier(goal, confidence=0.95, validation_fraction=0.05, random_state=0)
-    message = r"none of 4 models at any threshold can be shown to meet the goal on the 25 validation rows.*p = 0"
+    message = r"none of 5 models at any threshold can be shown to meet the goal on the 25 validation rows.*p = 0"
     with pytest.raises(InfeasibleGoalError, match=message + r".*about \d+ validation rows prove it"):
         clf.fit(X, y, populations=table)
     clf.set_params(on_infeasible="warn")

@@ -167,7 +167,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     linear program shows that no classifier of any kind can meet the goal on these rows, the message says "proved".
 
     What a `confidence` means, and needs, is said at `GoalThresholdClassifier`; here the candidates are thresholds of
-    four models (the goal as it stands, and tightened), in an order by the training rows. They take four times as long,
+    five models (the goal as it stands, and tightened), in an order by the training rows. They take five times as long,
     on the rows that are left.
 
     References

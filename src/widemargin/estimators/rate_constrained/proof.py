@@ -29,7 +29,7 @@ from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.measuring.exact_tests import EITHER, standard_errors
 from widemargin.solvers.base import Budget, Status
 
-TIGHTENINGS = (0.0, 2.0, 4.0, 6.0)
+TIGHTENINGS = (0.0, 2.0, 4.0, 6.0, 9.0)
 """Standard errors by which the bounds of the models are tightened."""
 
 
