@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
+from scipy.stats import binom
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
@@ -23,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, GoalReduction, GoalThresholdClassifier, audit, load_model, save_model
 from widemargin.estimators.reduction.cost_sensitive import weight_parameter
+from widemargin.estimators.thresholds.scores import split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
@@ -301,3 +303,70 @@ def test_the_lottery_is_the_best_over_all_thresholds_of_all_models(seed):
     assert best.objective + rho * best.violation == pytest.approx(whole.fun, abs=1e-6)
     # weak duality at the prices: no column costs less than the value
     assert (objective + excess @ best.multipliers).min() == pytest.approx(best.value, abs=1e-6)
+
+
+# --- with a confidence ----------------------------------------------------------------------------------------------
+
+FLOOR = "minimize false_positive_rate()\nsubject to recall() >= 0.7"
+
+
+@pytest.mark.parametrize("options", [{}, {"per_population": "sex"}])
+def test_rows_kept_aside_prove_the_goal(options):
+    """Rebuilt by hand: the rows of the split, the test, and the rates of the model that is returned."""
+    X, y, table = make_rows(2500)
+    clf = GoalReduction(
+        TREE, FLOOR, max_models=2, cv=2, confidence=0.9, validation_fraction=0.4, random_state=7, **options
+    )
+    clf.fit(X, y, populations=table)
+    train, kept = split_rows(y, 0.4, np.random.RandomState(7), stratify=False)
+    said = clf.predict(X[kept], table.take(kept))
+    missed, positives = int(np.sum((said == 0) & (y[kept] == 1))), int(y[kept].sum())
+    assert clf.goal_report_["#1"].rate == pytest.approx(1 - missed / positives)
+    assert clf.goal_report_.n_rows == len(kept) == 1000
+    assert binom.cdf(missed, positives, 0.3) <= 0.1
+    assert f"by exact binomial test on {positives} rows" in clf.guarantee_
+    assert clf.goal_report_.certificate == clf.guarantee_
+    assert len(train) == 1500
+    assert said.mean() < 0.9  # better than the constant that has all recall there is
+    fresh = make_rows(3000, seed=5)
+    assert clf.prove(*fresh, confidence=0.9).certificate
+
+
+def test_false_guarantees_are_rare_and_estimates_alone_would_not_do():
+    X, y, _ = make_rows(8000, seed=1)
+    rng, draws = np.random.default_rng(0), 20
+    wrong = guessed = 0
+    plain = LogisticRegression()
+    options = {"max_models": 1, "cv": 2, "random_state": 0}
+    for _ in range(draws):
+        rows = rng.integers(0, 8000, 700)
+        sure = GoalReduction(plain, FLOOR, confidence=0.9, validation_fraction=0.4, **options).fit(X[rows], y[rows])
+        wrong += np.mean(sure.predict(X)[y == 1]) < 0.7
+        guessed += np.mean(GoalReduction(plain, FLOOR, **options).fit(X[rows], y[rows]).predict(X)[y == 1]) < 0.7
+    assert wrong <= binom.ppf(0.999, draws, 0.1)
+    assert guessed >= 3
+
+
+def test_confidence_says_what_it_cannot_do(rows):
+    X, y, table = rows
+    with pytest.raises(CapabilityError, match="randomize=True is about those of predict_randomized"):
+        GoalReduction(TREE, FLOOR, confidence=0.9, randomize=True).fit(X, y)
+    with pytest.raises(CapabilityError, match="unweighted rows only"):
+        GoalReduction(TREE, FLOOR, max_models=1, cv=2, confidence=0.9).fit(X, y, sample_weight=np.arange(1, len(y) + 1))
+    hard = FLOOR + "\nsubject to false_positive_rate() <= 0.05"
+    clf = GoalReduction(TREE, hard, max_models=1, cv=2, confidence=0.9, random_state=0)
+    with pytest.raises(InfeasibleGoalError, match="none of 1 models of DecisionTreeClassifier at any threshold can be"):
+        clf.fit(X, y, populations=table)
+    with pytest.warns(GoalWarning, match="can be shown"):
+        clf.set_params(on_infeasible="warn").fit(X, y, populations=table)
+    assert clf.status_ == "infeasible" and clf.guarantee_ is None
+
+
+def test_external_rows_are_kept_aside_too():
+    X, y, _ = make_rows(1500)
+    traffic = make_rows(1000, seed=3)[0]
+    goal = "t = external()\nminimize error_rate()\nsubject to positive_rate(t) <= 0.5"
+    clf = GoalReduction(TREE, goal, max_models=2, cv=2, confidence=0.9, random_state=0)
+    clf.fit(X, y, external={"t": External(traffic)})
+    assert dict(clf.goal_report_.external_rows) == {"t": 200}
+    assert "on 200 rows" in clf.guarantee_

@@ -1,6 +1,7 @@
 """Any classifier that takes weights, trained to a goal: `GoalReduction`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
@@ -18,14 +19,30 @@ from widemargin.estimators._options import Checked, budget_of, cause_of, interru
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
 from widemargin.estimators.reduction.visits import Placed, ReductionOptions, Visits
 from widemargin.estimators.thresholds.groups import group_numbers
-from widemargin.estimators.thresholds.guarantee import refusal_text
-from widemargin.estimators.thresholds.rule import between
-from widemargin.estimators.thresholds.scores import fold_of_rows, label_and_cell, make_splits, row_wise
+from widemargin.estimators.thresholds.guarantee import (
+    Found,
+    Judged,
+    fixed_sequence,
+    guarantee_text,
+    refusal_text,
+    safest_first,
+    unproved_text,
+)
+from widemargin.estimators.thresholds.rule import between, constant_rule
+from widemargin.estimators.thresholds.scores import (
+    fold_of_rows,
+    label_and_cell,
+    make_splits,
+    row_wise,
+    split_external,
+    split_rows,
+)
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
-from widemargin.exceptions import MarginConvergenceWarning, warn
+from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.rows import length_of
+from widemargin.goals.measuring.exact_tests import standard_errors
+from widemargin.rows import Rows, length_of
 
 
 @parameters
@@ -50,6 +67,11 @@ class GoalReduction(ThresholdedModel):
     cv : int, splitter or iterable of (train, test), default=3
         Folds of the rows; with a number they are stratified by label and population. External data sets are split in as
         many parts.
+    confidence : float in [0.5, 1), default=None
+        None: constraints are met by estimate on the cross-fitted rows. Else, on *new* rows with this confidence, or
+        refused: rows are kept aside and prove a model and its threshold, as in `GoalThresholdClassifier`.
+    validation_fraction : float in (0, 1), default=0.2
+        With a confidence: share of the rows, and of every external data set, kept aside.
     per_population : str, int or list of Population, default=None
         None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
         `GoalThresholdClassifier`; `predict` then needs `populations`.
@@ -96,7 +118,9 @@ class GoalReduction(ThresholdedModel):
     positive_class_ : label
     goal_ : Goal
     goal_report_ : GoalReport
-        The goal on the cross-fitted rows.
+        The goal on the cross-fitted rows; with a confidence, on the rows kept aside.
+    guarantee_ : str or None
+        What is proved about new rows, and under which assumptions; None without a confidence.
     status_ : str
         "converged", "infeasible" or "interrupted".
     n_features_in_ : int
@@ -139,6 +163,8 @@ class GoalReduction(ThresholdedModel):
 
     max_models: kinds.Count = 4
     cv: Annotated[Any, "cv_object"] = 3
+    confidence: kinds.Confidence | None = None
+    validation_fraction: kinds.Share = 0.2
     time_budget: kinds.Positive | None = None
     callbacks: kinds.Callbacks = None
     solver_options: ReductionOptions | Mapping[str, object] | None = None
@@ -186,25 +212,31 @@ class GoalReduction(ThresholdedModel):
         DataError
             If data are missing or of the wrong shape.
         CapabilityError
-            If the estimator's `fit` takes no weights.
+            If the estimator's `fit` takes no weights, or a confidence is asked for what none can be claimed for.
         InfeasibleGoalError
-            If no model that meets the goal was found, unless `on_infeasible="warn"`.
+            If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
         weight_parameter(self.estimator)
         budget = budget_of(self.time_budget, self.callbacks)
         rows, y, _ = self._checked(X, y, sample_weight, populations, external)
         self._set_classes(y)
         self._set_groups(rows)
+        self.guarantee_: str | None = None
+        aside = None
+        if self.confidence is not None:
+            rows, aside, y = self._keep_aside(rows, y)
         tied = self._tie(rows)
         mass = [part.weights for part in tied.sources]
-        matrices = [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:])]
+        matrices = _matrices(rows, tied)
         fold, n_folds = self._folds(tied, y)
         learner = CostLearner(self.estimator, self.classes_, self._direction())
         fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         group = self._group_numbers(rows, tied)
         visits = Visits(tied, fitter, group, len(self.groups_ or ()) or 1, int(self.max_models), self._options)
         best = visits.run(budget)
-        if self.randomize:
+        if aside is not None:
+            self._adopt_proved(visits, aside)
+        elif self.randomize:
             self._adopt_lottery(visits)
         else:
             self._adopt_average(visits, best)
@@ -225,20 +257,83 @@ class GoalReduction(ThresholdedModel):
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
         """The best model, or average of two, with its threshold."""
         medians, met = best.rule.medians, best.rule.met
-        self._fit_chosen(visits, best.average.shares[None])
+        self._set_average(visits, best)
+        self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
+        positive = [z > medians[g] for z, g in zip(best.average.scores, visits.group, strict=True)]
+        self._conclude(visits, positive, [row.astype(np.float64) for row in positive], met=met)
+
+    def _set_average(self, visits: Visits, chosen: Placed) -> None:
+        """The attributes of one model, or average of two, with its threshold."""
+        medians = chosen.rule.medians
+        self._set_chosen(visits, chosen.average.shares[None])
         self.threshold_ = self._direction() * (medians if self.groups_ else float(medians[0]))
         self.mixture_models_: Floats | None = None
         self.mixture_thresholds_: Floats | None = None
         self.mixture_weights_: Floats | None = None
-        self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
-        positive = [z > medians[g] for z, g in zip(best.average.scores, visits.group, strict=True)]
-        self._conclude(visits, positive, [row.astype(np.float64) for row in positive], met=met)
+
+    def _keep_aside(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
+        """Rows to learn from, those that prove, and the labels of the first.
+
+        Raises
+        ------
+        CapabilityError
+            If predictions are drawn.
+        """
+        if self.randomize:
+            raise CapabilityError(
+                "a confidence covers the rates of predict, and randomize=True is about those of predict_randomized. "
+                "Use randomize=False, or confidence=None and then prove(X, y) on fresh rows."
+            )
+        rng, fraction = check_random_state(self.random_state), float(self.validation_fraction)
+        train, held = split_rows(y, fraction, rng, stratify=False)
+        beside = split_external(rows.external, fraction, rng)
+        first, second = (
+            rows.take(part).replaced(external=external) for part, external in zip((train, held), beside, strict=True)
+        )
+        return first, second, y[train]
+
+    def _adopt_proved(self, visits: Visits, aside: Rows) -> None:
+        """The best of the averages and thresholds that the rows kept aside prove; the cross-fitted rows order them."""
+        tied, proving, confidence = visits.tied, self._tie(aside), float(self.confidence or 0.0)
+        matrices, group = _matrices(aside, proving), self._group_numbers(aside, proving)
+
+        def search(margins: Floats) -> Found[Placed]:
+            best = min((visits.placed(average, margins) for average in visits.averages), key=lambda one: one.rank)
+            scores = best.average.scores
+            rule = best.rule.with_constants(np.concatenate(scores), np.concatenate(list(visits.group)))
+            shares = [rule.shares(z, g) for z, g in zip(scores, visits.group, strict=True)]
+            return Found(replace(best, rule=rule), rule.met, tied.positive_mass(shares))
+
+        def said(placed: Placed) -> list[Floats]:
+            scorer, _ = self._chosen(visits, placed.average.shares[None])
+            scores = [self._direction() * scorer.decision_function(X) for X in matrices]
+            return [placed.rule.shares(z, g) for z, g in zip(scores, group, strict=True)]
+
+        def test(placed: Placed) -> Judged[Placed]:
+            return Judged.of(placed, proving, proving.positive_mass(said(placed)), self._possible(placed.rule))
+
+        path = safest_first(search, lambda mass: standard_errors(tied, mass, proving))
+        constants = [replace(path[0], rule=constant_rule(value, visits.n_groups)) for value in (-np.inf, np.inf)]
+        proof = fixed_sequence(path, constants, test, confidence)
+        self._set_average(visits, proof.chosen.candidate)
+        self.lagrangian_gap_ = np.nan
+        self.status_ = "converged" if proof.met else "infeasible"
+        if proof.met and proving.n_constraints:
+            self.guarantee_ = guarantee_text(proving, proof, confidence)
+        shares = said(proof.chosen.candidate)
+        self._report(
+            proving, [share > 0.5 for share in shares], shares, data_name="validation rows",
+            certificate=self.guarantee_, foretell=False,
+        )  # fmt: skip
+        if not proof.met:
+            refused = f"none of {self.n_models_} models of {type(self.estimator).__name__} at any threshold can"
+            self._refuse(unproved_text(proving, proof, confidence, refused=refused, keeping="the safest"))
 
     def _adopt_lottery(self, visits: Visits) -> None:
         """The best lottery over averages and thresholds."""
         lottery = visits.lottery
         averages = [visits.averages[k] for k in lottery.model]
-        self.mixture_models_ = self._fit_chosen(visits, np.array([average.shares for average in averages]))
+        self.mixture_models_ = self._set_chosen(visits, np.array([average.shares for average in averages]))
         self.threshold_, self.mixture_weights_ = 0.0, lottery.probability
         candidates = [visits.mixture.models[k] for k in lottery.model]
         self.mixture_thresholds_ = np.array(
@@ -255,12 +350,16 @@ class GoalReduction(ThresholdedModel):
         ]
         self._conclude(visits, [share > 0.5 for share in positive], positive, met=met)
 
-    def _fit_chosen(self, visits: Visits, shares: Floats) -> Floats:
-        """Fit every model that has a share once more, to all rows; the shares of these, shape (s, number of them)."""
+    def _chosen(self, visits: Visits, shares: Floats) -> tuple[AveragedScorer, Floats]:
+        """Every model that has a share, fitted to all rows, and the shares of these, shape (s, number of them)."""
         chosen = np.flatnonzero(shares.any(axis=0))
-        models = [visits.fitter.fitted(visits.cost[k]) for k in chosen]
         used: Floats = shares[:, chosen]
-        self.estimator_ = AveragedScorer(self.classes_, models, used.mean(axis=0), self._direction())
+        models = [visits.model(int(k)) for k in chosen]
+        return AveragedScorer(self.classes_, models, used.mean(axis=0), self._direction()), used
+
+    def _set_chosen(self, visits: Visits, shares: Floats) -> Floats:
+        """Adopt the models that have a share; their shares, shape (s, number of them)."""
+        self.estimator_, used = self._chosen(visits, shares)
         self.n_models_ = len(visits.cost)
         return used
 
@@ -318,3 +417,8 @@ class GoalReduction(ThresholdedModel):
         group = group_numbers(self.groups_, X, populations, length_of(X))
         scores = np.asarray(self.mixture_models_) @ self.estimator_.of_each(X)
         return self._class_columns(self._share_drawn(scores, group))
+
+
+def _matrices(rows: Rows, tied: TiedGoal) -> list[Features]:
+    """Features of the rows of each source."""
+    return [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:])]

@@ -8,6 +8,7 @@ visits are enough, because every threshold of every model counts, and so do aver
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -118,6 +119,7 @@ class Visits:
     averages: list[Average] = field(default_factory=list)
     mixture: ModelMixture = field(default_factory=ModelMixture)
     lottery: MixedModels = field(init=False)
+    _models: dict[int, Any] = field(default_factory=dict)
 
     def run(self, budget: Budget) -> Placed:
         """Visit models as long as prices change and time is left; the best average."""
@@ -143,14 +145,20 @@ class Visits:
             budget.interrupted = True
             if not self.averages:
                 raise
-        placed = [self._placed(average) for average in self.averages]
+        placed = [self.placed(average) for average in self.averages]
         best = sorted(placed, key=lambda one: one.rank)[: self.options.blended]
         for one, other in combinations(best, 2):
             for share in self.options.shares:
                 self._take(share * one.average.shares + (1.0 - share) * other.average.shares)
-                placed.append(self._placed(self.averages[-1]))
+                placed.append(self.placed(self.averages[-1]))
         self.lottery = self.mixture.solve(highest)
         return min(placed, key=lambda one: one.rank)
+
+    def model(self, number: int) -> Any:
+        """The model of a visit, fitted to all rows when it is first asked for."""
+        if number not in self._models:
+            self._models[number] = self.fitter.fitted(self.cost[number])
+        return self._models[number]
 
     @property
     def _no_margins(self) -> Floats:
@@ -173,12 +181,11 @@ class Visits:
         self.mixture.add(Candidates(z, weight, cell, number, self.n_groups, coef, gamma, self.tied.cell_weight))
         self.averages.append(Average(shares, scores))
 
-    def _placed(self, average: Average) -> Placed:
-        tied = self.tied
-        rule = best_rule(
-            tied, average.scores, self.group, self.n_groups, natural=0.0, margins=self._no_margins, randomize=False
-        )
+    def placed(self, average: Average, margins: Floats | None = None) -> Placed:
+        """An average with its best thresholds under tightened bounds; None: under those of the goal."""
+        tied, tighter = self.tied, self._no_margins if margins is None else margins
+        rule = best_rule(tied, average.scores, self.group, self.n_groups, natural=0.0, margins=tighter, randomize=False)
         mass = tied.positive_mass([rule.shares(z, g) for z, g in zip(average.scores, self.group, strict=True)])
         objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
-        excess = np.maximum((values - tied.bound) / tied.scale, 0.0)
+        excess = np.maximum((values - tied.bound + tighter) / tied.scale, 0.0)
         return Placed(average, rule, objective, float(excess.sum()))

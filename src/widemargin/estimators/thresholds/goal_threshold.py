@@ -36,11 +36,9 @@ from widemargin.estimators.thresholds.scores import (
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, GoalWarning, warn
-from widemargin.goals import Population
-from widemargin.goals.binding.disjoint import disjoint
 from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.goals.measuring.exact_tests import EITHER, Possible, standard_errors
+from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import Rows, take
 
 ORDERING = 0.3
@@ -332,19 +330,6 @@ class GoalThresholdClassifier(ThresholdedModel):
         rule = ordering.best(margins, self.randomize)
         rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
-
-    def _possible(self, rule: Rule) -> Possible:
-        """What a rule can say of the rows of a population, by its definition."""
-        said = rule.constant_decisions()
-        conditions = [Population(None, where=group.where) for group in self.groups_ or ()]
-
-        def possible(population: Population) -> slice:
-            here = Population(None, where=population.where)
-            reached = [g for g in range(len(said)) if not conditions or not disjoint(conditions[g], here)]
-            first, *others = {said[g] for g in reached} or {None}
-            return EITHER if others or first is None else slice(first, first + 1)
-
-        return possible
 
     def _adopt(self, rule: Rule, rows: "_Scored", *, met: bool) -> tuple[Floats, list[Floats]]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""

@@ -20,12 +20,15 @@ from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators._prove import Provable
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers
+from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
 from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.disjoint import disjoint
 from widemargin.goals.binding.sources import external_data, make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.measuring.exact_tests import EITHER, Possible
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.rows import Rows, length_of
 
@@ -112,6 +115,19 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
                 f"on: {listing(empty, 5)}. Give more rows, or join small populations."
             )
         return numbers
+
+    def _possible(self, rule: Rule) -> Possible:
+        """What a rule can say of the rows of a population, by its definition."""
+        said = rule.constant_decisions()
+        conditions = [Population(None, where=group.where) for group in self.groups_ or ()]
+
+        def possible(population: Population) -> slice:
+            here = Population(None, where=population.where)
+            reached = [g for g in range(len(said)) if not conditions or not disjoint(conditions[g], here)]
+            first, *others = {said[g] for g in reached} or {None}
+            return EITHER if others or first is None else slice(first, first + 1)
+
+        return possible
 
     def _report(
         self, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats], *, data_name: str,
