@@ -188,11 +188,12 @@ class Duals:
         # Where the largest K(x, x) is 1 a C of 1 is a middling one.
         first = -math.log(max(float(self._problem.rows.diagonal().max(initial=0.0)), 1e-300))
         low = high = first
+        tried: list[float] = []
         while excess(high) > 0.0:
+            tried.append(self.at(math.exp(high)).nu)
             low, high = high, high + search.step
             # On rows that cannot be separated nu falls to a limit above 0 and no further.
-            earlier = self._solved.get(math.exp(low - search.decades * search.step))
-            settled = earlier is not None and self.at(math.exp(low)).nu > (1.0 - search.flat) * earlier.nu
+            settled = len(tried) > search.decades and tried[-1] > (1.0 - search.flat) * tried[-1 - search.decades]
             if settled or high - first > widest:
                 raise DataError(
                     f"nu={nu:g} is smaller than that of every C up to {math.exp(low):.0e}, which has "
