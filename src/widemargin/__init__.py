@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier as SBPClassifier
     from widemargin.estimators.margins.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
     from widemargin.estimators.margins.options import PursuitOptions as PursuitOptions
+    from widemargin.estimators.margins.risk import RiskClassifier as RiskClassifier
     from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained.cross_validated import (
         RateConstrainedClassifierCV as RateConstrainedClassifierCV,
@@ -68,6 +69,7 @@ __all__ = [
     "RateConstrainedClassifier",
     "RateConstrainedClassifierCV",
     "ReductionOptions",
+    "RiskClassifier",
     "SBPClassifier",
     "SBPOptions",
     "StructuralOptions",
@@ -107,6 +109,7 @@ _HOMES = {
     "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
     "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
     "ReductionOptions": "widemargin.estimators.reduction.visits",
+    "RiskClassifier": "widemargin.estimators.margins.risk",
     "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
     "SBPOptions": "widemargin.estimators.kernel_svm.options",
     "StructuralOptions": "widemargin.estimators.structured.training",

@@ -21,7 +21,7 @@ from widemargin.exceptions import DataError
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import CATONI, KNEE
 
-__all__ = ["RISKS", "Mean", "Risk", "Spectral", "Weighed", "make_risk"]
+__all__ = ["RISKS", "Mean", "Risk", "Spectral", "Weighed", "level_between", "make_risk"]
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ def _root(excess: Callable[[float], tuple[float, float]], low: float, high: floa
 
 
 def _tilted(level: object) -> Risk:
-    t = _between("tilted", level, -math.inf, math.inf, "the tilt t")
+    t = level_between("tilted", level, -math.inf, math.inf, "the tilt t")
     return Mean() if t == 0.0 else Tilted(t) if t > 0.0 else Forgiving(t)
 
 
@@ -325,14 +325,20 @@ def _spectral(level: Sequence[Sequence[float]]) -> Risk:
             "[(0.1, 0.5), (1, 0.5)]: half the mean of the worst tenth, half the mean of all."
         )
     for tail in tails.tolist():
-        _between("spectral", tail, 0.0, 1.0, "a share of the worst rows")
+        level_between("spectral", tail, 0.0, 1.0, "a share of the worst rows")
     if not ((weights > 0.0).all() and np.isfinite(weights).all()):
         raise DataError(f"level={level!r} of risk='spectral': each weight must be a finite number > 0.")
     return Spectral(tuple(tails.tolist()), tuple((weights / weights.sum()).tolist()))
 
 
-def _between(risk: str, level: object, low: float, high: float, what: str) -> float:
-    """The level as a number in `(low, high]`, or below an infinite `high`."""
+def level_between(risk: str, level: object, low: float, high: float, what: str) -> float:
+    """The level as a number in `(low, high]`, or below an infinite `high`.
+
+    Raises
+    ------
+    DataError
+        If it is not.
+    """
     try:
         number = float(level)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -345,14 +351,17 @@ def _between(risk: str, level: object, low: float, high: float, what: str) -> fl
 
 RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "mean": (None, lambda level: Mean()),
-    "cvar": (0.5, lambda level: Spectral((_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,))),
+    "cvar": (
+        0.5,
+        lambda level: Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,)),
+    ),
     "tilted": (1.0, _tilted),
     "spectral": (((0.1, 0.5), (1.0, 0.5)), _spectral),
-    "chi-square": (0.5, lambda level: ChiSquare(_between("chi-square", level, 0.0, math.inf, "the radius"))),
+    "chi-square": (0.5, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),
     "wasserstein": (0.01, lambda level: Mean()),  # the radius goes into the regulariser
-    "trimmed": (0.1, lambda level: Trimmed(_between("trimmed", level, 0.0, 1.0 - 1e-9, "the share left out"))),
-    "catoni": (1.0, lambda level: CatoniMean(_between("catoni", level, 0.0, math.inf, "the scale"))),
-    "m-location": (2.0, lambda level: MLocation(_between("m-location", level, 1.0, math.inf, "eta"))),
+    "trimmed": (0.1, lambda level: Trimmed(level_between("trimmed", level, 0.0, 1.0 - 1e-9, "the share left out"))),
+    "catoni": (1.0, lambda level: CatoniMean(level_between("catoni", level, 0.0, math.inf, "the scale"))),
+    "m-location": (2.0, lambda level: MLocation(level_between("m-location", level, 1.0, math.inf, "eta"))),
 }
 """By name: the default level, and what makes the risk of a level."""
 
@@ -369,5 +378,5 @@ def make_risk(name: str, level: object = None) -> tuple[Risk, float]:
     if default is None and level is not None:
         raise DataError(f"risk={name!r} has no level, and level={level!r} was given; leave it out.")
     level = default if level is None else level
-    radius = _between(name, level, 0.0, math.inf, "the radius") if name == "wasserstein" else 0.0
+    radius = level_between(name, level, 0.0, math.inf, "the radius") if name == "wasserstein" else 0.0
     return make(level), radius

@@ -21,7 +21,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalReduction", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron",
         "KernelSVC", "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions",
-        "RateConstrainedClassifier", "RateConstrainedClassifierCV", "ReductionOptions", "SBPClassifier", "SBPOptions",
+        "RateConstrainedClassifier", "RateConstrainedClassifierCV", "ReductionOptions", "RiskClassifier", "SBPClassifier", "SBPOptions",
         "StructuralOptions", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
     "widemargin.estimators.reduction.cost_sensitive": ("AveragedScorer",),

@@ -3,21 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from numbers import Real
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Features, Floats
+from widemargin._typing import Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
-from widemargin.estimators.feature_scales import refuse_overflow, warn_of_tiny_features
-from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
+from widemargin.estimators._options import parameters
+from widemargin.estimators.margins.margin_model import MarginModel
 from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
@@ -29,7 +24,7 @@ from widemargin.solvers.smooth.smooth_problem import SmoothSolver
 
 
 @parameters
-class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MarginPursuitClassifier(MarginModel):
     """Classifier that pulls every margin to a level, from below and from above (Holland 2019).
 
     Minimises `1/2 |w|^2 + C sum_i s_i phi(y_i f(x_i))`, `phi(m) = scale^2 rho((margin_level - m) / scale)`. Rows that
@@ -163,13 +158,6 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
     n_jobs: int | None = None
     solver_options: PursuitOptions | Mapping[str, object] | None = None
 
-    _options = Checked(PursuitOptions)
-
-    _stored_arrays: ClassVar[Mapping[str, str]] = {
-        "coef_": "float p *", "dual_coef_": "float p s", "intercept_": "float p", "scale_": "any-float p",
-        "gap_": "any-float p", "objective_": "any-float p",
-    }  # fmt: skip
-
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
         """Train on labelled rows.
@@ -197,74 +185,29 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
         """
         if self.solver == "sgd" and np.isinf(self.C):
             raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
-        options = self._options
-        budget = budget_of(self.time_budget, self.callbacks)
-        fitted, before = vars(self), None  # what the last fit has left, where it is no combination of other rows
-        if self.warm_start and {"coef_", "intercept_", "classes_", "scale_", "t_"} <= fitted.keys():
-            before = dict(fitted)
-        X, labels, weight = self._checked_rows(X, y, sample_weight)
-        codes, total = self._classified(labels), float(weight.sum())
-        refuse_missing(self.classes_, codes[weight > 0.0])
-        with limit_threads(self.n_jobs):
-            if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
-                refuse_overflow(X)
-            if self.kernel in (None, "linear") and np.isfinite(self.C):  # without a regulariser no column is too small
-                warn_of_tiny_features(self, X, float(self.C))
-            space = make_space(
-                SpaceParameters.of(self, options), X, weight, random_state=self.random_state, by_factor=True,
-                known_map=fitted.get("feature_map_") if self.warm_start else None,
-            )  # fmt: skip
-            same_map = isinstance(space, MappedSpace) and space.fitted
-            if before is not None and same_map != ("feature_map_" in before):
-                before = None
-            rows = RowBlocks([(space.features([X])[0], None)])
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            limit = self.max_iter or MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"]
-            recipe = Recipe(self.scale, self.solver, self.tol, int(limit), options, seed)
-            loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
-            problem = MarginPursuitProblem(
-                rows, np.ones(X.shape[0]), weight / total, total, 1.0 / (total * self.C), loss, self.fit_intercept
-            )
-            targets, runs = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,), []
-            for number, target in enumerate(targets):
-                problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
-                start = None
-                if before is not None and np.array_equal(before["classes_"], self.classes_):
-                    point = before["coef_"][number]
-                    point = np.append(point, before["intercept_"][number]) if self.fit_intercept else point
-                    if len(point) == problem.n_unknowns:
-                        start = Start(point, float(before["scale_"][number]), int(before["t_"]))
-                with budget.part(len(targets) - number) as share:
-                    runs.append(pursue(recipe, problem, start, share))
-            points = np.array([run.result.point for run in runs])
-            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
-        self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
-        self._report(runs, budget, options)
+        self._train(X, y, sample_weight)
         return self
 
-    def _report(self, runs: Sequence[Pursuit], budget: Budget, options: PursuitOptions) -> None:
-        """Set what is known of the fit, and warn where it is not what was asked for."""
-        self.scale_ = np.array([run.scale for run in runs])
-        self.gap_ = np.array([run.result.gap for run in runs])
-        self.objective_ = np.array([run.result.value for run in runs])
-        self.n_iter_ = max(1, *(run.n_iter for run in runs))
-        self.n_gradients_ = sum(run.n_gradients for run in runs)
-        self.t_ = max(run.steps for run in runs)
-        self.status_ = str(worst((run.result.status for run in runs), budget))
-        self.history_ = tuple(
-            {"class": float(number)} | entry for number, run in enumerate(runs) for entry in run.history
+    def _problem(self, rows: RowBlocks, share: Floats, total: float) -> MarginPursuitProblem:
+        loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
+        return MarginPursuitProblem(
+            rows, np.ones(rows.n_rows), share, total, 1.0 / (total * self.C), loss, self.fit_intercept
         )
-        if interrupted(options, budget):
-            return
-        if self.status_ in CURES:
-            warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
-        elif self.status_ == "max_iter" and self.solver != "sgd":
-            gap = max(run.history[-1]["gap"] if np.isnan(run.result.gap) else run.result.gap for run in runs)
-            warn(
-                f"the gap is {gap:.1e} > tol {self.tol:g} after {self.n_iter_} iterations; raise max_iter "
-                "or tol, or scale the features.",
-                MarginConvergenceWarning,
-            )
+
+    def _solve(self, problem: MarginPursuitProblem, start: Start | None, seed: int, budget: Budget) -> Pursuit:
+        limit = self.max_iter or MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"]
+        recipe = Recipe(self.scale, self.solver, self.tol, int(limit), self._options, seed)
+        return pursue(recipe, problem, start, budget)
+
+    def _kept(self, before: Mapping[str, Any], number: int) -> tuple[float, int]:
+        return float(before["scale_"][number]), int(before["t_"])
+
+    def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:
+        self.scale_ = np.array([run.scale for run in runs])
+        self.t_ = max(run.steps for run in runs)
+        super()._report(runs, budget)
+        if self.solver != "sgd":
+            self._warn_of_iterations(runs)
         elif self.status_ == "max_iter" and not self.warm_start:  # such a fit may be one of many
             # stochastic steps may have left a model that is worse than the weights 0
             kind, level = LOSSES[self.loss], float(self.margin_level)
@@ -278,19 +221,3 @@ class MarginPursuitClassifier(KernelModel, ClassifierMixin, BaseEstimator):  # t
                     "average=True in solver_options, scale the features, or use solver='lbfgs'.",
                     MarginConvergenceWarning,
                 )
-
-    def decision_function(self, X: Features) -> Floats:
-        """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-            With a precomputed kernel the values with all training rows.
-        """
-        X = self._checked_new(X)
-        scores = model_scores(self, X, SpaceParameters.of(self, self._options))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Features) -> npt.NDArray[Any]:
-        """Labels, shape (n,)."""
-        return labels_of(self.decision_function(X), self.classes_)

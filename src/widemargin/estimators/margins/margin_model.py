@@ -1,0 +1,154 @@
+"""`MarginModel`: the fit that classifiers share which make something of their rows' margins small."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+
+from widemargin._threads import limit_threads
+from widemargin._typing import Features, Floats
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, worst
+from widemargin.estimators.feature_scales import refuse_overflow, warn_of_tiny_features
+from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
+from widemargin.estimators.margins.options import PursuitOptions
+from widemargin.estimators.margins.pursuit import Pursuit, Start
+from widemargin.exceptions import MarginConvergenceWarning, warn
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.solvers.base import Budget
+
+__all__ = ["MarginModel"]
+
+Problem = TypeVar("Problem", bound="OneClassProblem")
+
+
+class OneClassProblem(Protocol):
+    """One class against the rest, on rows that are shared by all classes."""
+
+    @property
+    def n_unknowns(self) -> int: ...
+    def of_class(self, y: Floats) -> Self:
+        """The same problem for other targets, +1 and -1."""
+        ...
+
+
+class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear, feature-mapped or kernel classifier that is trained on one problem a class.
+
+    A subclass says what its problem is (`_problem`), how it is solved (`_solve`); both may add to what is reported (`_report`).
+    """
+
+    C: float
+    tol: float
+    fit_intercept: bool
+    random_state: kinds.Random
+    time_budget: float | None
+    callbacks: kinds.Callbacks
+    warm_start: bool
+
+    _options = Checked(PursuitOptions)
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {
+        "coef_": "float p *", "dual_coef_": "float p s", "intercept_": "float p", "scale_": "any-float p",
+        "gap_": "any-float p", "objective_": "any-float p",
+    }  # fmt: skip
+
+    def _problem(self, rows: RowBlocks, share: Floats, total: float) -> Any:
+        """The problem of rows with these shares, whose weights have this sum."""
+        raise NotImplementedError
+
+    def _solve(self, problem: Any, start: Start | None, seed: int, budget: Budget) -> Pursuit:
+        raise NotImplementedError
+
+    def _kept(self, before: Mapping[str, Any], number: int) -> tuple[float, int]:
+        """Scale and steps that a warm start goes on from, of the attributes of the last fit."""
+        return np.nan, 0
+
+    def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:
+        """Set what is known of the fit, and warn where it is not what was asked for."""
+        self.gap_ = np.array([run.result.gap for run in runs])
+        self.objective_ = np.array([run.result.value for run in runs])
+        self.n_iter_ = max(1, *(run.n_iter for run in runs))
+        self.n_gradients_ = sum(run.n_gradients for run in runs)
+        self.status_ = str(worst((run.result.status for run in runs), budget))
+        self.history_ = tuple(
+            {"class": float(number)} | entry for number, run in enumerate(runs) for entry in run.history
+        )
+        if not interrupted(self._options, budget) and self.status_ in CURES:
+            warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
+
+    def _warn_of_iterations(self, runs: Sequence[Pursuit]) -> None:
+        """Where they did not suffice."""
+        if self.status_ != "max_iter":
+            return
+        gap = max(run.history[-1]["gap"] if np.isnan(run.result.gap) else run.result.gap for run in runs)
+        state = "steps still lower the objective" if np.isnan(gap) else f"the gap is {gap:.1e} > tol {self.tol:g}"
+        warn(
+            f"{state} after {self.n_iter_} iterations; raise max_iter or tol, or scale the features.",
+            MarginConvergenceWarning,
+        )
+
+    def _train(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Train, and set the fitted attributes."""
+        options = self._options
+        budget = budget_of(self.time_budget, self.callbacks)
+        fitted, before = vars(self), None  # what the last fit has left, where it is no combination of other rows
+        if self.warm_start and {"coef_", "intercept_", "classes_"} <= fitted.keys():
+            before = dict(fitted)
+        X, labels, weight = self._checked_rows(X, y, sample_weight)
+        codes, total = self._classified(labels), float(weight.sum())
+        refuse_missing(self.classes_, codes[weight > 0.0])
+        with limit_threads(self.n_jobs):
+            if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
+                refuse_overflow(X)
+            if self.kernel in (None, "linear") and np.isfinite(self.C):  # without a regulariser no column is too small
+                warn_of_tiny_features(self, X, float(self.C))
+            space = make_space(
+                SpaceParameters.of(self, options), X, weight, random_state=self.random_state, by_factor=True,
+                known_map=fitted.get("feature_map_") if self.warm_start else None,
+            )  # fmt: skip
+            same_map = isinstance(space, MappedSpace) and space.fitted
+            if before is not None and same_map != ("feature_map_" in before):
+                before = None
+            # A row without weight is as good as absent.
+            used = None if (weight > 0.0).all() else np.flatnonzero(weight > 0.0)
+            rows = RowBlocks([(space.features([X])[0], used)])
+            if used is not None:
+                codes, weight = codes[used], weight[used]
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+            problem = self._problem(rows, weight / total, total)
+            targets, runs = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,), []
+            for number, target in enumerate(targets):
+                problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
+                start = None
+                if before is not None and np.array_equal(before["classes_"], self.classes_):
+                    point = before["coef_"][number]
+                    point = np.append(point, before["intercept_"][number]) if self.fit_intercept else point
+                    if len(point) == problem.n_unknowns:
+                        start = Start(point, *self._kept(before, number))
+                with budget.part(len(targets) - number) as share:
+                    runs.append(self._solve(problem, start, seed, share))
+            points = np.array([run.result.point for run in runs])
+            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
+        self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
+        self._report(runs, budget)
+
+    def decision_function(self, X: Features) -> Floats:
+        """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            With a precomputed kernel the values with all training rows.
+        """
+        X = self._checked_new(X)
+        scores = model_scores(self, X, SpaceParameters.of(self, self._options))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Features) -> npt.NDArray[Any]:
+        """Labels, shape (n,)."""
+        return labels_of(self.decision_function(X), self.classes_)

@@ -1,0 +1,206 @@
+"""A classifier that makes a risk of its margin losses small: `RiskClassifier`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Annotated, Any
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
+
+from widemargin._typing import Floats
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._options import parameters
+from widemargin.estimators.margins.margin_model import MarginModel
+from widemargin.estimators.margins.options import PursuitOptions
+from widemargin.estimators.margins.pursuit import Pursuit, Recipe, Start, pursue
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.losses.margin import CatoniLoss
+from widemargin.losses.risks import RISKS, level_between, make_risk
+from widemargin.losses.surrogates import SURROGATES
+from widemargin.problems.margin_pursuit import MarginPursuitProblem
+from widemargin.solvers.base import Budget
+from widemargin.solvers.smooth import risk_newton
+from widemargin.solvers.smooth.risk_problem import RiskProblem
+
+__all__ = ["RiskClassifier"]
+
+
+@parameters
+class RiskClassifier(MarginModel):
+    """Classifier that minimises a risk of the losses of its margins: their mean, that of the worst of them, and others.
+
+    Minimises `1/2 |w|^2 + C n R(phi(y_1 f(x_1)), ..., phi(y_n f(x_n)))`, n the sum of the weights. With the mean for R it
+    is logistic regression or `LinearSVC`. Risks that look at the worst losses suit a model that must not fail on a
+    minority of rows it was not told of, and trust every label. Risks that forgive suit labels some of which are wrong.
+    With more than two classes each is learned against the rest.
+
+    Parameters
+    ----------
+    risk : str, default="mean"
+        R, and what its `level` is. Convex, and solved to a proved gap:
+
+        - "mean".
+        - "cvar": the mean of the worst losses (superquantile; Rockafellar and Uryasev 2000). Level: their share of the
+          rows, .5. At a small share nothing but the margin 0 for all rows may be left to be gained.
+        - "spectral": a mixture of such means (Acerbi 2002). Level: pairs of a share and its weight, `[(.1, .5), (1, .5)]`.
+        - "tilted": `log(mean(exp(t l))) / t` (Li et al. 2021). Level: t, 1. With t < 0 it forgives, and is not convex.
+        - "chi-square": the largest mean over all reweightings within a chi-square distance, about the mean and a multiple
+          of the standard deviation (Duchi and Namkoong 2019). Level: the radius, .5.
+        - "wasserstein": the largest mean over all shifts of the rows by so much on average, which for the logistic loss
+          is the mean with `radius |w|` added (Shafieezadeh-Abadeh et al. 2015). Level: the radius, .01, in units of the
+          features.
+        - "pursuit": the margins gather around a level (`MarginPursuitClassifier`, with its scale "auto"; `loss` is not
+          used). Level: that margin, 1.
+
+        Forgiving, not convex, and solved to a stationary point:
+
+        - "trimmed": the mean of all losses but the worst. Level: the share left out, .1.
+        - "catoni": Catoni's robust mean of the losses (2012). Level: its scale, 1; a row whose loss is 1.41 scales off
+          the robust mean counts no more.
+        - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
+    level : float or sequence of pairs, default=None
+        The number of the risk; None is the one named above.
+    loss : {"logistic", "squared-hinge"}, default="logistic"
+        phi. "squared-hinge" is 0 from the margin 1 on, and grows faster for wrong rows.
+    C : float, default=1.0
+        Inverse strength of the regulariser, as in `LogisticRegression`.
+    fit_intercept : bool, default=True
+    kernel : {None, "linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed"} or callable, default=None
+        None: a linear model. A kernel is used exactly, by the weights of training rows (n^2 memory), or through a
+        `feature_map`.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width, as in `sklearn.svm.SVC`.
+    feature_map : {None, "fourier", "nystroem"}, default=None
+        Explicit features that approximate the kernel, at a cost linear in the rows.
+    n_components : int, default=256
+        Of the feature map. Raising it brings the model closer to the kernel's.
+    tol : float, default=1e-6
+        Largest relative gap of a convex risk: what the objective may exceed its least value by. Of the others: what a
+        Newton step still promises.
+    max_iter : int, default=1000
+    warm_start : bool, default=False
+        Begin at the weights of the last fit. A fit with other classes or features, another feature map or an exact
+        kernel starts afresh. A risk that is not convex may end elsewhere.
+    random_state : int, RandomState or None, default=None
+        Of the feature map.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Classes share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` at every iteration; returning True stops the fit.
+    n_jobs : int, default=None
+        Threads inside `fit`; None: all that cores, `OMP_NUM_THREADS` and threadpoolctl allow.
+    solver_options : PursuitOptions or dict, default=None
+        `degree`, `coef0`, `cache_size` and `on_interrupt`; the others are of the risk "pursuit".
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (n_problems, n_features)
+        One row for two classes, else one a class. Of the mapped features where there is a map; not for exact kernels.
+    intercept_ : ndarray of shape (n_problems,)
+    support_, support_vectors_, dual_coef_, gamma_
+        Exact kernels only, as in `MarginPursuitClassifier`.
+    feature_map_ : transformer
+        Only with a feature map.
+    gap_ : ndarray of shape (n_problems,)
+        Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not convex.
+    objective_ : ndarray of shape (n_problems,)
+        Objective over `C n`: the risk plus `|w|^2 / (2 C n)`.
+    n_iter_ : int
+        Newton steps; the largest number of all classes.
+    n_gradients_ : int
+        Gradients of single rows, of all classes.
+    status_ : str
+        "converged", "max_iter", "time_limit", "stopped" (by a callback) or "interrupted".
+    history_ : tuple of dict
+        `class`, `iteration`, `gradients`, `value`, `gap` and `seconds` of the iterations.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X has string column names.
+
+    See Also
+    --------
+    MarginPursuitClassifier : Margin pursuit with all of its scales and solvers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from widemargin import RiskClassifier
+    >>> X, y = make_classification(400, random_state=0)
+    >>> clf = RiskClassifier("cvar", level=0.5).fit(X, y)
+    >>> clf.status_, bool(clf.gap_[0] <= 1e-6), round(clf.score(X, y), 2)
+    ('converged', True, 0.86)
+    """
+
+    risk: Annotated[str, StrOptions({*RISKS, "pursuit"})] = field(default="mean", kw_only=False)
+    level: Any = None
+    loss: Annotated[str, StrOptions(set(SURROGATES))] = "logistic"
+    C: kinds.Positive = 1.0
+    fit_intercept: bool = True
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    n_components: kinds.Count = 256
+    tol: kinds.Positive = 1e-6
+    max_iter: kinds.Count = 1000
+    warm_start: bool = False
+    random_state: kinds.Random = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    solver_options: PursuitOptions | Mapping[str, object] | None = None
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RiskClassifier":
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            >= 0; weight 2 is a row that is there twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If the level is not one of the risk, or a class has no row of positive weight.
+        CapabilityError
+            If the parameters do not go together, or a kernel matrix does not fit `cache_size`.
+        KernelError
+            If the kernel cannot be used.
+        """
+        self._train(X, y, sample_weight)
+        return self
+
+    def _problem(self, rows: RowBlocks, share: Floats, total: float) -> RiskProblem | MarginPursuitProblem:
+        if self.risk == "pursuit":
+            level = level_between(self.risk, 1.0 if self.level is None else self.level, 0.0, np.inf, "the margin level")
+            loss = CatoniLoss(level, level)
+            return MarginPursuitProblem(
+                rows, np.ones(rows.n_rows), share, total, 1.0 / (total * self.C), loss, self.fit_intercept
+            )
+        risk, radius = make_risk(self.risk, self.level)
+        return RiskProblem(
+            rows, np.ones(rows.n_rows), share, 1.0 / (total * self.C), radius, risk, SURROGATES[self.loss],
+            self.fit_intercept,
+        )  # fmt: skip
+
+    def _solve(
+        self, problem: RiskProblem | MarginPursuitProblem, start: Start | None, seed: int, budget: Budget
+    ) -> Pursuit:
+        if isinstance(problem, MarginPursuitProblem):
+            return pursue(Recipe("auto", "lbfgs", self.tol, self.max_iter, self._options, seed), problem, start, budget)
+        point = None if start is None else start.point
+        result = risk_newton.solve(problem, tol=self.tol, start=point, budget=budget, max_iter=self.max_iter)
+        return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
+
+    def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:
+        super()._report(runs, budget)
+        self._warn_of_iterations(runs)
