@@ -27,7 +27,7 @@ def broken(matrix=X, form="csr", place=10**8):
 
 
 MODELS = [
-    wm.KernelSVC(), wm.SBPClassifier(nu=0.1), wm.KernelPerceptron(), wm.MarginPursuitClassifier(),
+    wm.KernelSVC(), wm.SBPClassifier(nu=0.1), wm.KernelPerceptron(), wm.MarginPursuitClassifier(), wm.RiskClassifier(),
     wm.RateConstrainedClassifier(GOAL), wm.RateConstrainedClassifierCV(GOAL, Cs=[1.0], cv=2),
     wm.MulticlassSVC(), wm.MultiLabelSVC(), wm.HierarchicalSVC([-1, 0, 0]), wm.StructuralSVM(MulticlassModel()),
 ]  # fmt: skip

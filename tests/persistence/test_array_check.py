@@ -43,6 +43,7 @@ CASES = {
     "KernelSVC, precomputed": (wm.KernelSVC(kernel="precomputed"), X @ X.T, TWO),
     "SBPClassifier": (wm.SBPClassifier(nu=0.1, random_state=0), SPARSE, TWO),
     "KernelPerceptron": (wm.KernelPerceptron(), X, THREE),
+    "RiskClassifier": (wm.RiskClassifier("cvar"), X, THREE),
     "MarginPursuitClassifier": (wm.MarginPursuitClassifier(), X, THREE),
     "MarginPursuitClassifier, kernel": (wm.MarginPursuitClassifier(kernel="rbf"), SPARSE, THREE),
     "RateConstrainedClassifier": (wm.RateConstrainedClassifier(GOAL), SPARSE, TWO),

@@ -16,6 +16,7 @@ from widemargin import (
     KernelSVC,
     MarginPursuitClassifier,
     RateConstrainedClassifier,
+    RiskClassifier,
     SBPClassifier,
 )
 from widemargin.cli.onnx_model import OnnxModel
@@ -49,6 +50,7 @@ MODELS = {
     "other side": RateConstrainedClassifier(FLOOR, pos_label="no"),
     "rbf": RateConstrainedClassifier(FLOOR, kernel="rbf"),
     "pursuit": MarginPursuitClassifier(),
+    "risk": RiskClassifier("cvar"),
     "pursuit rbf": MarginPursuitClassifier(kernel="rbf"),
     "svc rbf": KernelSVC(gamma=0.4),
     "svc poly": KernelSVC(kernel="poly", coef0=1.0),

@@ -4,9 +4,9 @@ A risk R of the losses `l` of rows with shares `p` (of sum 1) has slopes `q_i = 
 this point. With q a step of Newton's method sees weighted rows, whatever the risk. What differs is the curvature
 `d2R / dl2 = diag(diagonal) - columns columns'`, of which every risk here has few columns.
 
-Those that are convex have a dual form `R(l) = max_q q'l - penalty(q)`: any q that is allowed bounds the risk from below.
-The others (`certified = False`) count bad rows less instead of more. They have many local minima in general, and only
-stationarity can be promised.
+Those that are convex have a dual form `R(l) = max_q q'l - penalty(q)`: any q that is allowed bounds the risk from
+below. The others (`certified = False`) count bad rows less instead of more. They have many local minima in general, and
+only stationarity can be promised.
 """
 
 import math
@@ -221,11 +221,13 @@ class Trimmed(_Forgiving):
 
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """Concave in the losses, as the tilted one with t < 0."""
-        order = np.argsort(losses, kind="stable")
-        mass = share[order]
-        kept = np.clip((1.0 - self.share_out) - (np.cumsum(mass) - mass), 0.0, mass)
-        slopes = np.empty_like(share)
-        slopes[order] = kept / kept.sum()
+        order, kept = np.argsort(losses), 1.0 - self.share_out
+        border = losses[order[min(int(np.searchsorted(np.cumsum(share[order]), kept)), len(order) - 1)]]
+        below, equal = losses < border, losses == border
+        # Rows on the border count in part and alike, whatever their order is.
+        part = (kept - float(share[below].sum())) / float(share[equal].sum())
+        slopes = share * (below + min(max(part, 0.0), 1.0) * equal)
+        slopes /= slopes.sum()
         return _flat(float(slopes @ losses), slopes)
 
 
@@ -309,6 +311,10 @@ def _root(excess: Callable[[float], tuple[float, float]], low: float, high: floa
     return theta
 
 
+def _cvar(level: object) -> Risk:
+    return Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,))
+
+
 def _tilted(level: object) -> Risk:
     t = level_between("tilted", level, -math.inf, math.inf, "the tilt t")
     return Mean() if t == 0.0 else Tilted(t) if t > 0.0 else Forgiving(t)
@@ -351,10 +357,7 @@ def level_between(risk: str, level: object, low: float, high: float, what: str) 
 
 RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "mean": (None, lambda level: Mean()),
-    "cvar": (
-        0.5,
-        lambda level: Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,)),
-    ),
+    "cvar": (0.5, _cvar),
     "tilted": (1.0, _tilted),
     "spectral": (((0.1, 0.5), (1.0, 0.5)), _spectral),
     "chi-square": (0.5, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),

@@ -1,7 +1,7 @@
 """Losses of a margin that fall as it grows, with what bounds them from below: logistic, and the square of the hinge.
 
-With a slope `-sigma` a convex loss lies above the line `phi(m) >= a(sigma) - sigma m`, where a is minus its conjugate at
-`-sigma`. A solution is certified by such lines.
+With a slope `-sigma` a convex loss lies above the line `phi(m) >= a(sigma) - sigma m`, where a is minus its conjugate
+at `-sigma`. A solution is certified by such lines.
 """
 
 from collections.abc import Callable

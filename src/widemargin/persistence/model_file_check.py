@@ -21,8 +21,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin": (
         "ChainSVC", "GoalReduction", "GoalThresholdClassifier", "HierarchicalSVC", "KernelOptions", "KernelPerceptron",
         "KernelSVC", "MarginPursuitClassifier", "MultiLabelSVC", "MulticlassSVC", "PursuitOptions",
-        "RateConstrainedClassifier", "RateConstrainedClassifierCV", "ReductionOptions", "RiskClassifier", "SBPClassifier", "SBPOptions",
-        "StructuralOptions", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
+        "RateConstrainedClassifier", "RateConstrainedClassifierCV", "ReductionOptions", "RiskClassifier",
+        "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
     "widemargin.estimators.reduction.cost_sensitive": ("AveragedScorer",),
     "widemargin.kernels.feature_maps": ("FourierPairs",),

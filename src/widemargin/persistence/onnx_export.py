@@ -58,10 +58,10 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with several classes),
-        `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these or over a linear model of
-        scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and the model, as `widemargin train` saves
-        it, or of scikit-learn's steps for numbers.
+        Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with
+        several classes), `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these
+        or over a linear model of scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and the
+        model, as `widemargin train` saves it, or of scikit-learn's steps for numbers.
     path : path-like
         Usually ends in `.onnx`. An existing file is replaced.
 

@@ -39,7 +39,7 @@ class OneClassProblem(Protocol):
 class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear, feature-mapped or kernel classifier that is trained on one problem a class.
 
-    A subclass says what its problem is (`_problem`), how it is solved (`_solve`); both may add to what is reported (`_report`).
+    A subclass says what its problem is (`_problem`) and how it is solved (`_solve`), and may add to `_report`.
     """
 
     C: float

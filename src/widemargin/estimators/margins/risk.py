@@ -30,8 +30,8 @@ __all__ = ["RiskClassifier"]
 class RiskClassifier(MarginModel):
     """Classifier that minimises a risk of the losses of its margins: their mean, that of the worst of them, and others.
 
-    Minimises `1/2 |w|^2 + C n R(phi(y_1 f(x_1)), ..., phi(y_n f(x_n)))`, n the sum of the weights. With the mean for R it
-    is logistic regression or `LinearSVC`. Risks that look at the worst losses suit a model that must not fail on a
+    Minimises `1/2 |w|^2 + C n R(phi(y_1 f(x_1)), ..., phi(y_n f(x_n)))`, n the sum of the weights. With the mean for R
+    it is logistic regression or `LinearSVC`. Risks that look at the worst losses suit a model that must not fail on a
     minority of rows it was not told of, and trust every label. Risks that forgive suit labels some of which are wrong.
     With more than two classes each is learned against the rest.
 
@@ -43,10 +43,11 @@ class RiskClassifier(MarginModel):
         - "mean".
         - "cvar": the mean of the worst losses (superquantile; Rockafellar and Uryasev 2000). Level: their share of the
           rows, .5. At a small share nothing but the margin 0 for all rows may be left to be gained.
-        - "spectral": a mixture of such means (Acerbi 2002). Level: pairs of a share and its weight, `[(.1, .5), (1, .5)]`.
+        - "spectral": a mixture of such means (Acerbi 2002). Level: pairs of a share and its weight,
+          `[(.1, .5), (1, .5)]`.
         - "tilted": `log(mean(exp(t l))) / t` (Li et al. 2021). Level: t, 1. With t < 0 it forgives, and is not convex.
-        - "chi-square": the largest mean over all reweightings within a chi-square distance, about the mean and a multiple
-          of the standard deviation (Duchi and Namkoong 2019). Level: the radius, .5.
+        - "chi-square": the largest mean over all reweightings within a chi-square distance, about the mean and a
+          multiple of the standard deviation (Duchi and Namkoong 2019). Level: the radius, .5.
         - "wasserstein": the largest mean over all shifts of the rows by so much on average, which for the logistic loss
           is the mean with `radius |w|` added (Shafieezadeh-Abadeh et al. 2015). Level: the radius, .01, in units of the
           features.
@@ -104,7 +105,8 @@ class RiskClassifier(MarginModel):
     feature_map_ : transformer
         Only with a feature map.
     gap_ : ndarray of shape (n_problems,)
-        Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not convex.
+        Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not
+        convex.
     objective_ : ndarray of shape (n_problems,)
         Objective over `C n`: the risk plus `|w|^2 / (2 C n)`.
     n_iter_ : int

@@ -20,6 +20,10 @@ from widemargin.solvers.smooth.smooth_problem import SmoothResult
 __all__ = ["solve"]
 
 
+_ROUNDING = 1e-15
+"""What a value may be off by, relative to it."""
+
+
 @dataclass(frozen=True)
 class _Look:
     """The problem smoothed by mu, at a point."""
@@ -72,7 +76,7 @@ class _Look:
         change, length = self.problem.scores(self.step), 1.0
         for _ in range(40):
             new = _Look(self.problem, self.mu, self.point + length * self.step, self.scores + length * change)
-            if new.value <= self.value - 2e-4 * length * self.promised:
+            if new.value <= self.value - 2e-4 * length * self.promised + _ROUNDING * abs(self.value):
                 return new
             length *= 0.5
         return None
@@ -102,24 +106,30 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
     # From the origin all losses are alike, which is a corner of some risks.
     smooth = not problem.risk.has_corners and problem.radius == 0.0
     look = _Look(problem, 0.0 if smooth else 0.3 if start is None else 1e-3, point, problem.scores(point))
-    done = False
+    before, done = np.inf, False
 
     def certify() -> bool:
         return recorder.certify(look.point, look.scores, look.weighed.slopes, look.losses[1])
 
     try:
         while recorder.n_iter < max_iter and not budget.exhausted:
-            wanted = tol * max(abs(look.value), 1e-300)
-            last = look.mu <= 1e-2 * wanted
-            far = look.promised > 0.1 * max(wanted, 0.0 if last else 1e-2 * look.mu)
-            if not far:
-                done = certify() if problem.risk.certified else last
-            # The bound may lag behind the value, so a few steps more are taken where the gap is still open.
-            worth = far or (last and look.promised > 1e-3 * wanted)
-            new = look.descend() if worth and not done else None
+            size = max(abs(look.value), 1e-300)
+            last = look.mu <= 1e-2 * tol * size
+            near = look.promised <= 0.1 * tol * size
+            # By the ridge the gradient says what the bound lacks; where corners are sharp it takes steps far beyond a
+            # value that is good. Rounding ends them where they promise no less than the one before.
+            lacking = float(look.gradient @ look.gradient) / (2.0 * problem.lam)
+            settled = lacking <= 0.1 * max(tol * size, look.mu) or (near and look.promised > 0.5 * before)
+            before = look.promised
+            if problem.risk.certified:
+                done = (near or settled) and certify()
+            else:
+                done = near and last
+            new = None if done or settled else look.descend()
             if done or (new is None and last):
                 break
             if new is None:
+                before = np.inf
                 look = look.at(0.15 * look.mu)
             else:
                 look = new

@@ -6,8 +6,8 @@ Certificate. For allowed weights q and slopes sigma with `sum_i q_i sigma_i y_i 
 
     P >= sum_i q_i a(sigma_i) - penalty(q) - max(0, |v| - radius)^2 / (2 lam),      v = sum_i q_i sigma_i y_i x_i
 
-by `R(l) >= q'l - penalty(q)` and `phi(m) >= a(sigma) - sigma m`. Those of a step are almost balanced; the heavier side is
-scaled down until they are.
+by `R(l) >= q'l - penalty(q)` and `phi(m) >= a(sigma) - sigma m`. Those of a step are almost balanced; the heavier side
+is scaled down until they are.
 """
 
 import math

@@ -14,6 +14,8 @@ and w keeps u inside. It takes 10 to 40 steps on 30,000 rows, where Newton steps
 risk) following w, get stuck in corners.
 """
 
+from functools import partial
+
 import numpy as np
 
 from widemargin._typing import Floats
@@ -25,6 +27,13 @@ __all__ = ["solve"]
 
 _STAY_INSIDE = 0.95
 """Share of the way to the nearest border that a step may take."""
+
+
+def _linearised(u: Floats, give: Floats, barrier: Floats, parts: Floats, weights: Floats, losses: Floats) -> Floats:
+    """Where the barrier, linearised at u, puts u for other losses, with the best theta."""
+    moved = u + give * (losses - barrier)
+    theta = ((parts * moved).sum(axis=1) - weights) / (parts * give).sum(axis=1)
+    return np.asarray(moved - give * theta[:, None])
 
 
 def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
@@ -45,7 +54,7 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
     mean = (1.0 - float(weights.sum())) * share if len(inner) < len(risk.tails) else 0.0 * share
     parts = (weights / tails)[:, None] * share  # what a row of each tail counts where u is 1
     u = np.repeat(tails[:, None], len(share), axis=1)
-    scores, mu, done = problem.scores(point), None, False
+    scores, mu, length, done = problem.scores(point), 0.0, 1.0, False
     try:
         while True:
             losses, sigma, bend = problem.loss.derivatives(y * scores)
@@ -54,18 +63,13 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
             if done or recorder.n_iter >= max_iter or budget.exhausted:
                 break
             # The barrier of the first steps is a tenth of the problem's value, and falls as fast as steps get through.
-            mu = 0.1 * recorder.primal if mu is None else mu * (0.15 if length > 0.8 else 0.4 if length > 0.4 else 1.0)
+            mu = mu * (0.15 if length > 0.8 else 0.4 if length > 0.4 else 1.0) or 0.1 * recorder.primal
             mu = max(mu, 1e-3 * recorder.tol * recorder.primal)
             barrier = mu * tails[:, None] * (1.0 / (1.0 - u) - 1.0 / u)
             give = 1.0 / (mu * tails[:, None] * (1.0 / u**2 + 1.0 / (1.0 - u) ** 2))  # how far u moves with a loss
             pull = parts * give
 
-            def u_of(losses: Floats) -> Floats:
-                """Where the linearised barrier puts u, with the best theta."""
-                moved = u + give * (losses - barrier)
-                theta = ((parts * moved).sum(axis=1) - weights) / pull.sum(axis=1)
-                return np.asarray(moved - give * theta[:, None])
-
+            u_of = partial(_linearised, u, give, barrier, parts, weights)
             gradient = problem.gradient(point, mean + (parts * u_of(losses)).sum(axis=0), sigma, 0.0)
             columns = (pull / np.sqrt(pull.sum(axis=1, keepdims=True)) * sigma * y).T
             step = problem.newton(point, gradient, counted * bend + pull.sum(axis=0) * sigma**2, columns, 0.0)
