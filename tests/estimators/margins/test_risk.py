@@ -277,6 +277,15 @@ def test_kernels_maps_classes_and_a_model_without_bias():
     assert clf.decision_function(X).shape == (150, 3) and (clf.intercept_ == 0.0).all() and (clf.gap_ <= 1e-6).all()
 
 
+@pytest.mark.parametrize(("name", "level"), EACH_FORGIVING)
+def test_a_forgiving_fit_goes_on_from_where_it_ended(name, level):
+    X = np.random.default_rng(0).normal(size=(200, 30))
+    y = (X[:, 0] > 0.0).astype(int)  # separable, so the losses are tiny
+    clf = wm.RiskClassifier(name, level=level, C=1e4, warm_start=True).fit(X, y)
+    for _ in range(3):
+        assert clf.fit(X, y).status_ == "converged"
+
+
 def test_a_warm_start_takes_fewer_steps():
     X, y = some_rows(4, n=500)
     clf = wm.RiskClassifier("tilted", warm_start=True).fit(X, y)

@@ -127,6 +127,8 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
                 done = near and last
             new = None if done or settled else look.descend()
             if done or (new is None and last):
+                # Where there is no bound, a step that rounding hides is as good as none.
+                done = done or not problem.risk.certified
                 break
             if new is None:
                 before = np.inf
