@@ -327,3 +327,35 @@ def test_forgiving_risks_forgive_wrong_labels_far_out(name):
     far[spoilt], wrong[spoilt] = 5.0 * X[spoilt], 1 - y[spoilt]
     plain, forgiving = (wm.RiskClassifier(risk).fit(far, wrong) for risk in ("mean", name))
     assert forgiving.score(X, y) > plain.score(X, y) + 0.05
+
+
+def test_auto_forgives_what_is_wrong_and_keeps_the_mean_where_nothing_is():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4000, 8))
+    chance = 1.0 / (1.0 + np.exp(-X @ [2.0, -1.0, 0.5, 0.0, 0.0, 0.0, 1.0, 0.0]))
+    y = (rng.random(4000) < chance).astype(int)
+    spoilt = rng.choice(2000, 300, replace=False)
+    far, wrong = X[:2000].copy(), y[:2000].copy()
+    far[spoilt], wrong[spoilt] = 3.0 * far[spoilt], 1 - wrong[spoilt]
+    clean = wm.RiskClassifier("auto", random_state=0).fit(X[:2000], y[:2000])
+    plain = wm.RiskClassifier().fit(X[:2000], y[:2000])
+    best = plain.score(X[2000:], y[2000:])
+    assert clean.score(X[2000:], y[2000:]) >= best - 0.01
+    dirty = wm.RiskClassifier("auto", random_state=0).fit(far, wrong)
+    assert dirty.score(X[2000:], y[2000:]) >= best - 0.015
+    assert wm.RiskClassifier().fit(far, wrong).score(X[2000:], y[2000:]) < best - 0.05
+    assert dirty.chosen_[0]["tempered"] and dirty.chosen_[0]["errors"][1] < dirty.chosen_[0]["errors"][0]
+    assert not hasattr(dirty.set_params(risk="mean").fit(far, wrong), "chosen_")
+
+
+def test_auto_on_classes_few_rows_and_sparse_rows():
+    X, y = some_rows(4, n=200)
+    three = np.digitize(X[:, 0], [-0.5, 0.5])
+    clf = wm.RiskClassifier("auto", random_state=0).fit(X, three)
+    assert len(clf.chosen_) == 3 and clf.score(X, three) > 0.7
+    sparse = wm.RiskClassifier("auto", random_state=0).fit(sp.csr_matrix(X), three)
+    np.testing.assert_allclose(sparse.decision_function(X), clf.decision_function(X), atol=1e-4)
+    few = wm.RiskClassifier("auto").fit(X[:3], [0, 0, 1])
+    assert few.chosen_[0]["risk"] == "mean" and few.chosen_[0]["errors"] == ()
+    with pytest.raises(DataError, match="has no level"):
+        wm.RiskClassifier("auto", level=1.0).fit(X, y)

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 from widemargin._typing import Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
+from widemargin.estimators.margins import automatic
 from widemargin.estimators.margins.margin_model import MarginModel
 from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import Pursuit, Recipe, Start, pursue
@@ -60,6 +61,10 @@ class RiskClassifier(MarginModel):
         - "catoni": Catoni's robust mean of the losses (2012). Level: its scale, 1; a row whose loss is 1.41 scales off
           the robust mean counts no more.
         - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
+
+        And "auto": one of mean (of both losses), mean of tempered rows, and Catoni and trimmed means of tempered rows,
+        by errors in five folds. Tempered: a row k times as far from the mean as the median row counts as 1/k of a row.
+        It has no level, and `loss` is not used. For data of which some may be wrong.
     level : float or sequence of pairs, default=None
         The number of the risk; None is the one named above.
     loss : {"logistic", "squared-hinge"}, default="logistic"
@@ -84,7 +89,7 @@ class RiskClassifier(MarginModel):
         Begin at the weights of the last fit. A fit with other classes or features, another feature map or an exact
         kernel starts afresh. A risk that is not convex may end elsewhere.
     random_state : int, RandomState or None, default=None
-        Of the feature map.
+        Of the feature map, and the folds of "auto".
     time_budget : float, default=None
         Seconds after which the model so far is kept, with a warning. Classes share it equally.
     callbacks : sequence of callable, default=None
@@ -104,6 +109,9 @@ class RiskClassifier(MarginModel):
         Exact kernels only, as in `MarginPursuitClassifier`.
     feature_map_ : transformer
         Only with a feature map.
+    chosen_ : tuple of dict
+        Only with "auto", one for each problem: `risk`, `level`, `loss`, `tempered`, and `errors`, the tempered errors
+        in folds of the plain mean and of what was chosen (empty where there are too few rows or too little time).
     gap_ : ndarray of shape (n_problems,)
         Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not
         convex.
@@ -135,7 +143,7 @@ class RiskClassifier(MarginModel):
     ('converged', True, 0.86)
     """
 
-    risk: Annotated[str, StrOptions({*RISKS, "pursuit"})] = field(default="mean", kw_only=False)
+    risk: Annotated[str, StrOptions({*RISKS, "pursuit", "auto"})] = field(default="mean", kw_only=False)
     level: Any = None
     loss: Annotated[str, StrOptions(set(SURROGATES))] = "logistic"
     C: kinds.Positive = 1.0
@@ -178,6 +186,7 @@ class RiskClassifier(MarginModel):
         KernelError
             If the kernel cannot be used.
         """
+        self.__dict__.pop("chosen_", None)
         self._train(X, y, sample_weight)
         return self
 
@@ -188,7 +197,7 @@ class RiskClassifier(MarginModel):
             return MarginPursuitProblem(
                 rows, np.ones(rows.n_rows), share, total, 1.0 / (total * self.C), loss, self.fit_intercept
             )
-        risk, radius = make_risk(self.risk, self.level)
+        risk, radius = make_risk("mean" if self.risk == "auto" else self.risk, self.level)
         return RiskProblem(
             rows, np.ones(rows.n_rows), share, 1.0 / (total * self.C), radius, risk, SURROGATES[self.loss],
             self.fit_intercept,
@@ -199,6 +208,12 @@ class RiskClassifier(MarginModel):
     ) -> Pursuit:
         if isinstance(problem, MarginPursuitProblem):
             return pursue(Recipe("auto", "lbfgs", self.tol, self.max_iter, self._options, seed), problem, start, budget)
+        if self.risk == "auto":
+            chosen, errors = automatic.choose(problem, budget, self.max_iter, seed)
+            result = automatic.train(problem, chosen, self.tol, budget, self.max_iter)
+            known = {"errors": tuple(errors[each] for each in (automatic.PLAIN, chosen) if each in errors)}
+            self.chosen_ = (*vars(self).get("chosen_", ()), vars(chosen) | known)
+            return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
         point = None if start is None else start.point
         result = risk_newton.solve(problem, tol=self.tol, start=point, budget=budget, max_iter=self.max_iter)
         return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
