@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
+    from widemargin.diagnostics import label_suspects as label_suspects
+    from widemargin.diagnostics import margin_changes as margin_changes
     from widemargin.diagnostics import margin_report as margin_report
     from widemargin.estimators.kernel_svm.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_svm.kernel_search import kernel_search as kernel_search
@@ -82,7 +84,9 @@ __all__ = [
     "goals",
     "kernel_search",
     "label_set_scorers",
+    "label_suspects",
     "load_model",
+    "margin_changes",
     "margin_report",
     "nu_from_C",
     "pareto_path",
@@ -121,6 +125,8 @@ _HOMES = {
     "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",
     "label_set_scorers": "widemargin.estimators.structured.structural_search",
     "load_model": "widemargin.persistence",
+    "label_suspects": "widemargin.diagnostics",
+    "margin_changes": "widemargin.diagnostics",
     "margin_report": "widemargin.diagnostics",
     "nu_from_C": "widemargin.estimators.kernel_svm.pareto",
     "pareto_path": "widemargin.estimators.kernel_svm.pareto",

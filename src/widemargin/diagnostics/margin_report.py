@@ -7,15 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from widemargin._text import aligned, html_table, of_format, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
+from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
+from widemargin.diagnostics.risk_coverage import RiskCoverage, risk_coverage
 from widemargin.diagnostics.streaming import named_parts, opened_blocks
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.predict import fitted_columns
 from widemargin.exceptions import DataError
+from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.rows import is_asked, is_collection, length_of
 
 
@@ -44,6 +48,12 @@ class MarginSummary:
         At the levels of the report.
     below : float
         Share of margins below the level of the report.
+    below_interval, median_interval : tuple of float, or None
+        Exact ones at the confidence of the report: by Clopper and Pearson, and by the order of the margins. None for
+        weighted rows.
+    risk_coverage : RiskCoverage or None
+        The error of the surest rows, which is what abstention would buy. None where only margins are known, or of more
+        than two classes in blocks.
     """
 
     name: str
@@ -59,6 +69,9 @@ class MarginSummary:
     minimum: float
     quantiles: tuple[float, ...]
     below: float
+    below_interval: tuple[float, float] | None = None
+    median_interval: tuple[float, float] | None = None
+    risk_coverage: RiskCoverage | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +90,13 @@ class MarginReport:
         Of `below`.
     quantile_levels : tuple of float
     delta : float
-        One minus the confidence of each Catoni radius.
+        One minus the confidence of each Catoni radius and each interval.
     overall : MarginSummary
     groups : tuple of MarginSummary
     n_missing : int
         Rows whose group is missing; they are in no group.
+    leverage : tuple of LeverageRow
+        The rows asked for by `leverage`.
     """
 
     classifier: str
@@ -94,6 +109,7 @@ class MarginReport:
     overall: MarginSummary
     groups: tuple[MarginSummary, ...] = ()
     n_missing: int = 0
+    leverage: tuple[LeverageRow, ...] = ()
 
     def __getitem__(self, name: str) -> MarginSummary:
         """The group of that name."""
@@ -131,6 +147,7 @@ class MarginReport:
             values["quantile_levels"] = tuple(values["quantile_levels"])
             values["overall"] = _summary_from(values["overall"])
             values["groups"] = tuple(_summary_from(item) for item in values["groups"])
+            values["leverage"] = tuple(LeverageRow(**item) for item in values.get("leverage", ()))
             return cls(**values)
         except (KeyError, TypeError) as error:
             raise DataError(f"this is no report: {error}.") from None
@@ -146,7 +163,10 @@ class MarginReport:
         pd = pandas_for_frames()
         rows = []
         for item in (self.overall, *self.groups):
-            row = {key: value for key, value in vars(item).items() if key != "quantiles"}
+            row = {key: value for key, value in vars(item).items() if key not in ("quantiles", "risk_coverage")}
+            for name in ("below_interval", "median_interval"):
+                row[f"{name}_low"], row[f"{name}_high"] = row.pop(name) or (None, None)
+            row["risk_area"] = None if item.risk_coverage is None else item.risk_coverage.area
             rows.append(row | {f"q{q:g}": value for q, value in zip(self.quantile_levels, item.quantiles, strict=True)})
         return pd.DataFrame(rows).set_index("name")
 
@@ -163,6 +183,7 @@ def margin_report(
     delta: float = 0.05,
     sample_weight: Column | None = None,
     classes: Sequence[Label] | None = None,
+    leverage: int = 0,
     data_name: str = "the data",
     workers: object = None,
 ) -> MarginReport:
@@ -192,11 +213,14 @@ def margin_report(
         The least margin at which so large a share of the rows is reached; where it is just reached, the mean of that
         margin and the next.
     delta : float, default=0.05
-        One minus the confidence of each Catoni radius.
+        One minus the confidence of each Catoni radius and each interval.
     sample_weight : array-like of shape (n,), default=None
         Weight 2 is a row that is there twice.
     classes : array-like of shape (n_classes,), default=None
         With an array of scores: the labels, in the order of its columns. None: the sorted labels of y.
+    leverage : int, default=0
+        So many rows are named whose features stand out most (`LeverageRow`), with their margins: on these a model that
+        is trained on such rows depends. For numbers in memory, at the cost of a least squares fit.
     data_name : str, default="the data"
         What the report calls the rows.
     workers : None, int or distributed.Client, default=None
@@ -235,7 +259,7 @@ def margin_report(
     if not 0.0 < delta < 1.0:
         raise DataError(f"delta is {delta!r}; it must lie between 0 and 1, such as 0.05.")
     name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
-    size = 1.0
+    size, margins = 1.0, None
     if isinstance(X, (str, Path)) or any(map(is_collection, (clf, X, y))):
         # The median and the largest of all margins are known after the pass; the sketch is divided by them then.
         is_late = normalize in ("median", "max")
@@ -264,9 +288,10 @@ def margin_report(
         unit = counts.unit
     parts = [("all rows", counts.overall), *counts.groups.items()]
     overall, *summaries = (_summary(part, sketch, levels, delta, size) for part, sketch in parts)
+    far = leverage_rows(clf, X, margins.values, leverage) if leverage > 0 and margins is not None else ()
     return MarginReport(
         name, data_name, counts.source, unit, counts.level, levels, float(delta), overall, tuple(summaries),
-        counts.n_missing,
+        counts.n_missing, far,
     )  # fmt: skip
 
 
@@ -327,7 +352,17 @@ def _summary(
     n_effective = moments.weight**2 / sketch.squares
     variance = moments.second / moments.weight / size**2
     values, weight = sketch.buckets
+    certainty = sketch.certainties
+    curve = None if certainty is None else risk_coverage(certainty, values <= 0.0, weight)
     values = values / size
+    below_interval = median_interval = None
+    n = sketch.n_rows
+    if sketch.squares == moments.weight == n:  # all weights are 1
+        below_interval = clopper_pearson(round(sketch.below), n, 1.0 - delta)
+        # Fewer than k of n independent rows lie below the median with the chance that a fair coin shows less than k.
+        k = int(scipy.stats.binom.ppf(0.5 * delta, n, 0.5))
+        ends = weighted_quantiles(values, weight, [max(k - 0.5, 0.0) / n, 1.0 - max(k - 0.5, 0.0) / n])
+        median_interval = float(ends[0]), float(ends[1])
     sd = float(np.sqrt(variance))
     *quantiles, low, median, high = weighted_quantiles(values, weight, [*levels, 0.25, 0.5, 0.75])
     location = catoni_location(values, "catoni", delta, sample_weight=weight)
@@ -352,11 +387,23 @@ def _summary(
         minimum=sketch.minimum / size,
         quantiles=tuple(float(value) for value in quantiles),
         below=sketch.below / moments.weight,
+        below_interval=below_interval,
+        median_interval=median_interval,
+        risk_coverage=curve,
     )
 
 
 def _summary_from(plain: dict[str, Any]) -> MarginSummary:
-    return MarginSummary(**{**plain, "quantiles": tuple(plain["quantiles"])})
+    values = {**plain, "quantiles": tuple(plain["quantiles"])}
+    for name in ("below_interval", "median_interval"):
+        if values.get(name) is not None:
+            low, high = values[name]
+            values[name] = (low, high)
+    if values.get("risk_coverage") is not None:
+        values["risk_coverage"] = RiskCoverage(
+            **{**plain["risk_coverage"], "errors": tuple(plain["risk_coverage"]["errors"])}
+        )
+    return MarginSummary(**values)
 
 
 def _headline(report: MarginReport) -> str:
@@ -370,13 +417,20 @@ def _table(report: MarginReport) -> list[list[str]]:
     """Head and rows."""
     quantiles = [f"{100 * q:g}%" for q in report.quantile_levels]
     head = ["", "rows", "mean", "median", "Catoni", "+-", "sd", "IQR", "skew", "min", *quantiles, f"< {report.level:g}"]
+    has_curve = any(item.risk_coverage is not None for item in (report.overall, *report.groups))
+    head += ["AURC"] if has_curve else []
     rows = [head]
     for item in (report.overall, *report.groups):
         numbers = [
             item.mean, item.median, item.catoni, item.catoni_radius, item.sd, item.iqr, item.skewness, item.minimum,
             *item.quantiles,
         ]  # fmt: skip
-        rows.append([printable(item.name), str(item.n_rows), *map(_number, numbers), f"{100 * item.below:.1f}%"])
+        below = f"{100 * item.below:.1f}%"
+        if item.below_interval is not None:
+            low, high = item.below_interval
+            below += f" [{100 * low:.1f}, {100 * high:.1f}]"
+        area = [_number(None if item.risk_coverage is None else item.risk_coverage.area)] if has_curve else []
+        rows.append([printable(item.name), str(item.n_rows), *map(_number, numbers), below, *area])
     return rows
 
 
@@ -384,8 +438,17 @@ def _legend(report: MarginReport) -> list[str]:
     confidence = f"{100 * (1 - report.delta):g}% confidence"
     lines = [
         f"Catoni +-: robust estimate of the mean, {confidence} (approximate); - where nothing is proved.",
-        f"< {report.level:g}: share of rows with a margin below {report.level:g}.",
+        f"< {report.level:g}: share of rows with a margin below {report.level:g}, and exact interval at {confidence}.",
     ]
+    if (curve := report.overall.risk_coverage) is not None:
+        shown, best = ", ".join(f"{100 * error:.1f}%" for error in curve.errors), f"{curve.best_area:.3f}"
+        lines += [
+            f"AURC: error of the surest rows, a mean over all shares of rows; lower is better (at best {best}).",
+            f"Error of the surest 10%, 20%, ... 100% of all rows: {shown}.",
+        ]
+    if report.leverage:
+        shown = ", ".join(f"{item.row} ({item.times:.0f}x, {item.margin:+.2f})" for item in report.leverage)
+        lines.append(f"Rows of most leverage (times the mean, margin): {shown}.")
     if report.n_missing:
         lines.append(f"{report.n_missing} rows have no group.")
     return lines

@@ -61,6 +61,10 @@ class MarginSketch:
         Weight, and weighted sum of the margins of each bucket.
     rows : tuple of two ndarrays of shape (n,), or None
         Margins and weights of rows in memory, which need no buckets and cannot be joined with others.
+    certainty : ndarray of shape (n,) or None
+        Of rows in memory, see `Margins`.
+    of_two_classes : bool
+        Whether the size of a margin is the certainty.
     """
 
     n_rows: int
@@ -72,10 +76,14 @@ class MarginSketch:
     keys: Ints
     sums: Floats
     rows: tuple[Floats, Floats] | None = None
+    certainty: Floats | None = None
+    of_two_classes: bool = False
 
     @classmethod
-    def of(cls, margins: Floats, weight: Floats, level: float, *, in_buckets: bool = True) -> Self:
-        """Of margins, shape (n,), with weights."""
+    def of(
+        cls, margins: Floats, weight: Floats, level: float, certainty: Floats | None = None, *, in_buckets: bool = True
+    ) -> Self:
+        """Of margins, shape (n,), with weights and certainties."""
         total = float(weight.sum())
         mean = float(weight @ margins / total) if total else 0.0
         rest = margins - mean
@@ -100,6 +108,8 @@ class MarginSketch:
             keys=unique,
             sums=sums,
             rows=rows,
+            certainty=None if certainty is None or in_buckets else certainty[has_weight],
+            of_two_classes=certainty is not None and bool(np.array_equal(certainty, np.abs(margins))),
         )
 
     def joined(self, other: Self) -> Self:
@@ -117,6 +127,7 @@ class MarginSketch:
             below=self.below + other.below,
             keys=keys,
             sums=sums,
+            of_two_classes=self.of_two_classes and other.of_two_classes,
         )
 
     @property
@@ -126,6 +137,11 @@ class MarginSketch:
             return self.rows
         held = self.sums[self.sums[:, 0] > 0.0]
         return held[:, 1] / held[:, 0], held[:, 0]
+
+    @property
+    def certainties(self) -> Floats | None:
+        """Certainty of each of the `buckets`; None where it is not known."""
+        return np.abs(self.buckets[0]) if self.of_two_classes else self.certainty
 
 
 def _sums(place: npt.NDArray[np.intp], values: Floats, k: int) -> Floats:
@@ -184,13 +200,18 @@ class MarginCounts:
             Whether only a sketch of the margins is kept, so that counts can be joined.
         """
         values = margins.values
+        certainty = margins.certainty
         weight = np.ones(values.shape[0]) if weight is None else weight
         block = MarginCounts(self.level)
         block.source, block.unit, block.n_missing = margins.source, margins.unit, n_missing
-        block.overall = MarginSketch.of(values, weight, self.level, in_buckets=in_buckets)
+        block.overall = MarginSketch.of(values, weight, self.level, certainty, in_buckets=in_buckets)
         block.groups = {
-            name: MarginSketch.of(values[rows], weight[rows], self.level, in_buckets=in_buckets) for name, rows in parts
-        }
+            name: MarginSketch.of(
+                values[rows], weight[rows], self.level, None if certainty is None else certainty[rows],
+                in_buckets=in_buckets,
+            )
+            for name, rows in parts
+        }  # fmt: skip
         self.merge(block)
 
     def merge(self, other: "MarginCounts") -> Self:

@@ -20,15 +20,21 @@ Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 
 
 class Margins(NamedTuple):
-    """Margins, shape (n,), what they are made of, and their unit."""
+    """Margins, shape (n,), what they are made of, and their unit.
+
+    `certainty`, shape (n,), is how far the decision of each row is from another one: of two classes the size of the
+    margin, of more the largest score minus the second; None where only margins are known.
+    """
 
     values: Floats
     source: str
     unit: str
+    certainty: Floats | None = None
 
     def of(self, rows: Index | Bools) -> "Margins":
         """Those of some rows, by their numbers or a mask."""
-        return self._replace(values=self.values[rows])
+        certainty = None if self.certainty is None else self.certainty[rows]
+        return self._replace(values=self.values[rows], certainty=certainty)
 
 
 def margins_of(
@@ -81,24 +87,29 @@ def margins_of(
     if isinstance(clf, Margins) and normalize is not None:
         raise DataError(f"normalize is {normalize!r} and margins were given; normalize where they are made.")
     check_sparse(X)
-    rival = None
+    rival = certainty = None
     if isinstance(clf, Margins):
-        values, source, _ = clf
+        values, source, *_ = clf
     elif callable(own := getattr(clf, "margins", None)):
         values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
         scores, source, labels = _scores(clf, X, y, classes)
         values, rival = _against_rivals(scores, y, labels)
+        certainty = np.abs(values)
+        if scores.ndim == 2:
+            second, first = np.sort(scores, axis=1)[:, -2:].T
+            certainty = first - second
     if not np.isfinite(values).all():
         raise DataError(f"{int((~np.isfinite(values)).sum())} margins are not finite; mend the scores or the rows.")
     if isinstance(clf, Margins):
         return clf
     if normalize is None:
-        return Margins(values, source, "scores" if source != "predict_proba" else "differences of probabilities")
+        unit = "scores" if source != "predict_proba" else "differences of probabilities"
+        return Margins(values, source, unit, certainty)
     size, unit = _size(clf, values, normalize, rival, sample_weight)
     if not np.min(size) > 0.0:
         raise DataError(f"normalize={normalize!r} divides by 0: all margins or weights are 0. Use normalize=None.")
-    return Margins(np.asarray(values / size), source, unit)
+    return Margins(np.asarray(values / size), source, unit, certainty)
 
 
 def _scores(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.margins import margins_of
+from widemargin.diagnostics.robustness import certified_radii
 from widemargin.exceptions import DataError
 from widemargin.goals.language.linear import ScoreFact
 
@@ -41,8 +42,11 @@ def score_facts(
         raise DataError(f"{facts[0].name} needs a classifier of two classes, with classes_.")
     found = {}
     for fact in facts:
-        if y is None:
+        if fact.metric == "certified_rate":
+            holds = certified_radii(model, X, norm=fact.norm or "l2").values > fact.number
+        elif y is None:
             raise DataError(f"{fact.name} needs labels; give y.")
-        holds = margins_of(model, X, y).values < fact.number
+        else:
+            holds = margins_of(model, X, y).values < fact.number
         found[fact.name] = np.array([names[0], positive], dtype=object)[holds.astype(np.intp)]
     return found

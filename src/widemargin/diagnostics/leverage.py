@@ -1,0 +1,63 @@
+"""Rows whose features stand out so far that a model depends on them alone: leverage."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from widemargin._typing import Floats
+from widemargin.exceptions import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class LeverageRow:
+    """A row of high leverage.
+
+    Attributes
+    ----------
+    row : int
+        Counted from 0.
+    leverage : float
+        Between 0 and 1: by how much the row's own value moves what a least squares fit says of it (the diagonal of the
+        hat matrix, with an intercept).
+    times : float
+        The same over the mean of all rows. Beyond 3 a row is commonly called one of high leverage.
+    margin : float
+    """
+
+    row: int
+    leverage: float
+    times: float
+    margin: float
+
+
+def leverage_rows(clf: Any, X: Any, margins: Floats, most: int) -> tuple[LeverageRow, ...]:
+    """The `most` rows of largest leverage, in the features that the last step of a pipeline is given.
+
+    Raises
+    ------
+    DataError
+        If X does not hold numbers, a value is missing, or there are more features than 5,000.
+    """
+    features = clf[:-1].transform(X) if hasattr(clf, "steps") and len(clf.steps) > 1 else X
+    matrix = features.toarray() if sp.issparse(features) else features
+    try:
+        matrix = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.zeros(0)
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise DataError("leverage needs numbers without missing values as features; leave leverage=0.")
+    if matrix.shape[1] > 5000:
+        raise DataError(f"leverage of {matrix.shape[1]} features takes too long; leave leverage=0.")
+    centred = matrix - matrix.mean(axis=0)
+    spread = np.linalg.norm(centred, axis=0)
+    centred = centred[:, spread > 1e-12 * max(float(spread.max(initial=0.0)), 1e-300)]
+    centred /= np.linalg.norm(centred, axis=0)
+    # By eigenvectors of the Gram matrix, of which rounding alone is left out.
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
+    own = ((centred @ (vectors[:, kept] / np.sqrt(values[kept]))) ** 2).sum(axis=1) + 1.0 / len(matrix)
+    mean = float(own.mean())
+    rows = np.argsort(-own, kind="stable")[:most]
+    return tuple(LeverageRow(int(row), float(own[row]), float(own[row]) / mean, float(margins[row])) for row in rows)
