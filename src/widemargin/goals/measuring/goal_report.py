@@ -13,7 +13,7 @@ import numpy as np
 from widemargin._text import aligned, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import plain_value
+from widemargin.goals.binding.sources import SAID, plain_value
 from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
 from widemargin.goals.measuring.group_table import GroupRow, group_table
 from widemargin.goals.measuring.intervals import (
@@ -424,6 +424,9 @@ def _of_constants(tied: TiedGoal, measured: Measured, label: Label) -> list[str]
     main = slice(start, start + tied.space.parts[None].n_cells)
     n_rows = tied.sources[0].n_rows
     positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
+    if SAID in tied.space.parts[None].baselines:
+        some = positive > TOLERANCE * whole
+        return [] if some else [f"the model abstains on all of the {n_rows} rows."]
     for word, share in (("none", 0.0), ("all", 1.0)):
         if abs(positive - share * whole) <= TOLERANCE * whole:
             return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]
