@@ -10,7 +10,16 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, listing, of_format, pandas_for_frames, printable, wrapped
+from widemargin._text import (
+    aligned,
+    html_table,
+    listing,
+    of_format,
+    pandas_for_frames,
+    printable,
+    with_lists,
+    wrapped,
+)  # fmt: skip
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import plain_value
@@ -23,6 +32,7 @@ from widemargin.goals.measuring.intervals import (
     simultaneous_confidence,
     slack_intervals,
 )
+from widemargin.goals.measuring.missing_groups import MissingGroups
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
 
 Verdict = Literal["met", "not met", "undecided", "undefined"]
@@ -132,6 +142,8 @@ class GoalReport:
         What `passed` goes by.
     groups : tuple of GroupRow
         Counts and rates of the groups that the goal speaks of, where intervals were asked for.
+    missing_groups : MissingGroups or None
+        What rows of unknown group can make of rates and constraints, where that was asked for.
     """
 
     positive_class: PlainLabel
@@ -151,9 +163,13 @@ class GoalReport:
     confidence: float | None = None
     decide: Decide = "estimate"
     groups: tuple[GroupRow, ...] = ()
+    missing_groups: MissingGroups | None = None
 
     def all_met(self, decide: Decide | None = None) -> bool:
-        """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met).
+        """Whether every constraint is met, by the estimates or with confidence.
+
+        With confidence an undecided constraint counts as not met, and so does one that rows of unknown group can turn,
+        where `missing_groups` was asked for.
 
         Parameters
         ----------
@@ -163,6 +179,8 @@ class GoalReport:
         rule = check_decide(decide or self.decide)
         if rule == "confident" and self.confidence is None and self.constraints:
             raise DataError('this report has no intervals; make it by audit(..., decide="confident").')
+        if rule == "confident" and self.missing_groups is not None and not self.missing_groups.is_certain:
+            return False
         return all(item.passes(rule) for item in self.constraints)
 
     @property
@@ -208,6 +226,8 @@ class GoalReport:
                 item = self.constraints[j]
                 title = name if name == label else f"{name} {item.label}"
                 lines += wrapped(f"{title}: {_definition(item)}", "  ")
+        if self.missing_groups is not None:
+            lines += ["", *self.missing_groups.lines()]
         return "\n".join([*lines, *(line for text in _tail(self) for line in wrapped(text))])
 
     __repr__ = __str__
@@ -222,15 +242,16 @@ class GoalReport:
             colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
             rows = list(zip(*columns.values(), strict=True))
             parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
+        if self.missing_groups is not None:
+            parts.append("<pre>" + html.escape("\n".join(self.missing_groups.lines())) + "</pre>")
         parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
         return "".join([*parts, "</div>"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-        plain = dataclasses.asdict(self)
+        plain: dict[str, Any] = dataclasses.asdict(self, dict_factory=with_lists)
         plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
-            plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
+        plain["external_rows"] = [list(item) for item in plain["external_rows"]]
         return plain
 
     @classmethod
@@ -255,6 +276,7 @@ class GoalReport:
             values["notes"] = tuple(values["notes"])
             values["cautions"] = tuple(values.get("cautions", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
+            values["missing_groups"] = MissingGroups.from_dict(values.get("missing_groups"))
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no report: {error}.") from None
@@ -564,6 +586,9 @@ def _tail(report: GoalReport) -> list[str]:
     summary = f"{sum(item.met for item in items)} of {len(items)} constraints met by the estimate"
     if report.confidence is not None:
         summary += f", {sum(item.verdict == 'met' for item in items)} with confidence"
+    if report.missing_groups is not None:
+        certain = sum(item.holds == "yes" for item in report.missing_groups.constraints)
+        summary += f", {certain} whatever the unknown groups are"
     lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary} (decided by {report.decide})."]
     lines.append("rate: what the 0/1 predictions give (left-hand side); bound: the right-hand side on the same rows.")
     if any(item.ramp_rate is not None for item in items):
