@@ -53,7 +53,12 @@ def goal_card(report: GoalReport, *, model_name: str) -> str:
         interval = f"In brackets: exact {100 * (report.confidence or 0.95):g}% intervals."
         lines += ["", "### Rates by group", "", *_table(rows), "", interval]
     if report.missing_groups is not None:
-        lines += ["", "### Rows of unknown group", "", *(f"    {line}" for line in report.missing_groups.lines())]
+        lines += [
+            "",
+            "### Rows of unknown group",
+            "",
+            *(f"    {line}" for line in str(report.missing_groups).splitlines()),
+        ]
     lines += ["", *(f"- Caution: {_escaped(text)}" for text in report.cautions)]
     return "\n".join([*lines, "", "### The goal", "", *(f"    {line}" for line in report.goal_text.splitlines()), ""])
 

@@ -48,13 +48,14 @@ def all_ways(rows: list[tuple[object, object, int, int]]) -> Iterator[list[tuple
 @given(rows=st.lists(people, min_size=1, max_size=5))
 @example(rows=[(None, None, 1, 1), (None, 50, 0, 1), ("F", None, 1, 1), (None, 30, 0, 0), (None, None, 0, 0)])
 def test_the_spans_are_those_of_trying_every_way(text, rows):
-    goal = f"{GROUPS}subject to rule: {text}"
+    goal = f"{GROUPS}subject to rule: {text}\nsubject to all: recall() >= 0.01"
     rows = SURE + rows
     spans = audited(goal, rows, with_spans=True).missing_groups
     reports = [audited(goal, way, with_spans=False) for way in all_ways(rows)]
     slacks = [report["rule"].slack for report in reports]
     defined = [slack for slack in slacks if slack is not None]
-    (span,) = spans.constraints
+    span, of_all = spans.constraints
+    assert of_all.least == of_all.largest == pytest.approx(reports[0]["all"].slack)  # no group in it, all rows count
     assert span.is_exact
     assert (span.least is None) == (not defined)
     if defined:

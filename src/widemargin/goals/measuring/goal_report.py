@@ -10,16 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from widemargin._text import (
-    aligned,
-    html_table,
-    listing,
-    of_format,
-    pandas_for_frames,
-    printable,
-    with_lists,
-    wrapped,
-)  # fmt: skip
+from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import plain_value
@@ -166,10 +157,8 @@ class GoalReport:
     missing_groups: MissingGroups | None = None
 
     def all_met(self, decide: Decide | None = None) -> bool:
-        """Whether every constraint is met, by the estimates or with confidence.
-
-        With confidence an undecided constraint counts as not met, and so does one that rows of unknown group can turn,
-        where `missing_groups` was asked for.
+        """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met, and
+        so does what `missing_groups` says that rows of unknown group can turn).
 
         Parameters
         ----------
@@ -227,7 +216,7 @@ class GoalReport:
                 title = name if name == label else f"{name} {item.label}"
                 lines += wrapped(f"{title}: {_definition(item)}", "  ")
         if self.missing_groups is not None:
-            lines += ["", *self.missing_groups.lines()]
+            lines += ["", str(self.missing_groups)]
         return "\n".join([*lines, *(line for text in _tail(self) for line in wrapped(text))])
 
     __repr__ = __str__
@@ -243,15 +232,17 @@ class GoalReport:
             rows = list(zip(*columns.values(), strict=True))
             parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
         if self.missing_groups is not None:
-            parts.append("<pre>" + html.escape("\n".join(self.missing_groups.lines())) + "</pre>")
+            parts.append(f"<pre>{html.escape(str(self.missing_groups))}</pre>")
         parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
         return "".join([*parts, "</div>"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-        plain: dict[str, Any] = dataclasses.asdict(self, dict_factory=with_lists)
+        plain = dataclasses.asdict(self)
         plain["format"] = FORMAT
-        plain["external_rows"] = [list(item) for item in plain["external_rows"]]
+        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
+            plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
+        plain["missing_groups"] = None if self.missing_groups is None else self.missing_groups.to_dict()
         return plain
 
     @classmethod
@@ -489,8 +480,8 @@ def _finite(value: float | np.float64) -> float | None:
 def _header(report: GoalReport) -> list[str]:
     """What stands above the table: the headline first."""
     rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
-    ramp = "" if report.ramp_objective is None else f" (ramp: {_number(report.ramp_objective)})"
-    value = "not measured: no labels" if report.objective is None else f"{_number(report.objective)}{ramp}"
+    ramp = "" if report.ramp_objective is None else f" (ramp: {digits(report.ramp_objective)})"
+    value = "not measured: no labels" if report.objective is None else f"{digits(report.objective)}{ramp}"
     return [
         f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows}).",
         *([f"Status: {report.status}"] if report.status else []),
@@ -502,19 +493,19 @@ def _header(report: GoalReport) -> list[str]:
 def _columns(report: GoalReport) -> dict[str, list[str]]:
     """Heads and cells of the columns that this report has."""
     items = report.constraints
-    columns = {"constraint": [item.label for item in items], "rate": [_number(item.rate) for item in items]}
+    columns = {"constraint": [item.label for item in items], "rate": [digits(item.rate) for item in items]}
     if any(item.ramp_rate is not None for item in items):
-        columns["ramp rate"] = [_number(item.ramp_rate) for item in items]
-    columns["bound"] = [f"{item.sense} {_number(item.bound)}" for item in items]
-    columns["slack"] = [_number(item.slack, "+") for item in items]
+        columns["ramp rate"] = [digits(item.ramp_rate) for item in items]
+    columns["bound"] = [f"{item.sense} {digits(item.bound)}" for item in items]
+    columns["slack"] = [digits(item.slack, "+") for item in items]
     if report.confidence is not None:
         ends = columns[f"{100 * report.confidence:g}% of slack"] = []
         for item in items:
             low, high = (None, None) if item.interval is None else (item.interval.lower, item.interval.upper)
-            left, right = "-inf" if low is None else _number(low, "+"), "+inf" if high is None else _number(high, "+")
+            left, right = "-inf" if low is None else digits(low, "+"), "+inf" if high is None else digits(high, "+")
             ends.append("-" if item.interval is None else f"[{left}, {right}]")
     if any(item.multiplier is not None for item in items):
-        columns["multiplier"] = [_number(item.multiplier) for item in items]
+        columns["multiplier"] = [digits(item.multiplier) for item in items]
     undecided = {True: "undecided, est. met", False: "undecided, est. not met"}
     words = {"not met": "NOT MET", "met": "met", "undefined": "undefined"}
     columns["verdict"] = [words.get(item.verdict, undecided[item.met]) for item in items]
@@ -560,7 +551,7 @@ def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
         if rest:
             left_out.update(j for _, j in rest)
             pair = "pair holds" if len(rest) == 1 else "pairs hold"
-            least = _number(rest[0][0], "+")
+            least = digits(rest[0][0], "+")
             lines.append(
                 f"... {len(rest)} more {pair} with more slack ({least} or more); all in to_frame(). [{bundle}]"
             )
@@ -584,11 +575,7 @@ def _tail(report: GoalReport) -> list[str]:
     if not items:
         return [*lines, "No constraints."]
     summary = f"{sum(item.met for item in items)} of {len(items)} constraints met by the estimate"
-    if report.confidence is not None:
-        summary += f", {sum(item.verdict == 'met' for item in items)} with confidence"
-    if report.missing_groups is not None:
-        certain = sum(item.holds == "yes" for item in report.missing_groups.constraints)
-        summary += f", {certain} whatever the unknown groups are"
+    summary += f", {sum(item.verdict == 'met' for item in items)} with confidence" if report.confidence else ""
     lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary} (decided by {report.decide})."]
     lines.append("rate: what the 0/1 predictions give (left-hand side); bound: the right-hand side on the same rows.")
     if any(item.ramp_rate is not None for item in items):
@@ -611,9 +598,3 @@ def _tail(report: GoalReport) -> list[str]:
             "it holds for small changes only."
         )
     return lines
-
-
-def _number(value: float | None, sign: Literal["", "+"] = "") -> str:
-    if value is None:
-        return "-"
-    return f"{value + 0.0:{sign}.4f}" if abs(value) < 100 else f"{value:{sign}.6g}"  # + 0.0 makes 0 of -0

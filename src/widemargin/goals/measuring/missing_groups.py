@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._text import aligned, printable
+from widemargin._text import aligned, digits, printable, with_lists
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.membership import members
@@ -107,35 +107,35 @@ class MissingGroups:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any] | None) -> "MissingGroups | None":
-        """From what `dataclasses.asdict` made of it."""
+        """From what `to_dict` returned (also after JSON)."""
         if plain is None:
             return None
         rates = (RateSpan(**item) for item in plain["rates"])
         return cls(plain["n_rows"], tuple(rates), tuple(ConstraintSpan(**item) for item in plain["constraints"]))
 
-    def lines(self) -> list[str]:
-        """As text: rates, then constraints."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
+        return dataclasses.asdict(self, dict_factory=with_lists)
+
+    def __str__(self) -> str:
         if not self.n_rows:
-            return ["The group of every row is known."]
+            return "The group of every row is known."
         rates = [["rate", "of known groups", "can be"]]
-        rates += [[printable(item.text), _shown(item.value), _span(item.least, item.largest)] for item in self.rates]
+        rates += [[printable(item.text), digits(item.value), _span(item.least, item.largest)] for item in self.rates]
         rules = [["constraint", "slack can be", "holds"]]
-        for item in self.constraints:
+        moved = [item for item in self.constraints if item.least != item.largest]
+        for item in moved:
             words = {"yes": "whatever they are", "no": "never", "open": "OPEN"}
             about = "" if item.is_exact else ", at the widest"
             rules.append([printable(item.label), _span(item.least, item.largest, "+") + about, words[item.holds]])
-        return [
-            f"The group of {self.n_rows} rows is not known. Over all ways to fill them in:",
-            *(["", *aligned(rates)] if self.rates else []), "", *aligned(rules),
-        ]  # fmt: skip
+        lines = [f"The group of {self.n_rows} rows is not known. Over all ways to fill them in:"]
+        lines += [*(["", *aligned(rates)] if self.rates else []), *(["", *aligned(rules)] if moved else []), ""]
+        certain = sum(item.holds == "yes" for item in self.constraints)
+        return "\n".join([*lines, f"{certain} of {len(self.constraints)} constraints hold whatever these groups are."])
 
 
-def _shown(value: float | None, sign: str = "") -> str:
-    return "-" if value is None else f"{value + 0.0:{sign}.4f}"
-
-
-def _span(least: float | None, largest: float | None, sign: str = "") -> str:
-    return "undefined" if least is None else f"{_shown(least, sign)} to {_shown(largest, sign)}"
+def _span(least: float | None, largest: float | None, sign: Literal["", "+"] = "") -> str:
+    return "undefined" if least is None else f"{digits(least, sign)} to {digits(largest, sign)}"
 
 
 class _Alike(NamedTuple):
@@ -346,6 +346,9 @@ def _constraint_span(
     """The span of a constraint's slack."""
     used = [table.place[rate] for rate in constraint.rates]
     own = [item for item in groups if any(_varies(item, j) for j in used)]
+    # To the rates of this constraint the other rows add the same whatever they are filled in with.
+    others = [item for item in groups if not any(_varies(item, j) for j in used)]
+    fixed = _Sums(*(sums + sum(item.n_rows * item[side][0] for item in others) for side, sums in enumerate(fixed)))
     cleared = constraint.cleared
     may_be_undefined = False
     if cleared.denominator is not None:
