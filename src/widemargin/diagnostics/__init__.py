@@ -10,6 +10,7 @@ from widemargin.diagnostics.metric_frame import GroupRates, as_metric, metric_fr
 from widemargin.diagnostics.standards.local_law_144 import BiasAudit, Category, CategoryTable, local_law_144
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.missing_groups import ConstraintSpan, MissingGroups, RateSpan
 
 __all__ = [
     "AuditBlock",
@@ -20,12 +21,15 @@ __all__ = [
     "ComparisonCounts",
     "ComparisonReport",
     "ConstraintReport",
+    "ConstraintSpan",
     "GoalReport",
     "GroupRates",
     "MarginReport",
     "MarginSummary",
     "Margins",
+    "MissingGroups",
     "PopulationComparison",
+    "RateSpan",
     "as_metric",
     "audit",
     "audit_stream",
