@@ -4,7 +4,7 @@ import difflib
 import html
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from widemargin.exceptions import DataError
 
@@ -66,6 +66,13 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequ
     )
     cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def digits(value: float | None, sign: Literal["", "+"] = "") -> str:
+    """A rate with four digits; None is a dash, and large counts have six digits in all."""
+    if value is None:
+        return "-"
+    return f"{value + 0.0:{sign}.4f}" if abs(value) < 100 else f"{value:{sign}.6g}"  # + 0.0 makes 0 of -0
 
 
 def with_lists(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -68,6 +68,8 @@ def test_all_files_say_the_same(table, capsys, tmp_path):
     hashes = {item["name"]: item["digest"]["sha256"] for item in stated["subject"]}
     assert hashes == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (table, model)}
     assert stated["predicate"]["result"] == content and stated["predicate"]["options"]["outcome"] == "score"
+    assert stated["predicate"]["options"]["unknown"] == ["not asked"]  # also options that are lists, and paths
+    assert stated["predicate"]["options"]["csv"] == str(files["csv"])
 
 
 def test_the_exit_code_is_that_of_four_fifths(tmp_path, capsys):

@@ -4,9 +4,10 @@
 """
 
 import argparse
+import hashlib
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from widemargin.diagnostics import GoalReport
 from widemargin.exceptions import DataError
 
 FORMAT = 1
+PREDICATE = "urn:widemargin:goal-audit:1"
+"""The type of what an in-toto statement says of an audit of a goal, as the documentation describes it."""
 
 
 def audit_document(
@@ -57,6 +60,51 @@ def write_text(text: str, path: Path, what: str = "report") -> None:
         replace_file(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise DataError(f"{path}: the {what} cannot be written ({error.strerror}). Check the folder") from error
+
+
+def statement(
+    predicate_type: str, document: Mapping[str, Any], options: argparse.Namespace, files: Sequence[Path]
+) -> dict[str, Any]:
+    """An in-toto statement (https://in-toto.io/Statement/v1) about an audit, unsigned.
+
+    Parameters
+    ----------
+    predicate_type : str
+        What kind of audit it is.
+    document : mapping
+        What was found.
+    options : argparse.Namespace
+        Those given are told in the statement; the files of `--about` are subjects, too.
+    files : sequence of Path
+        What was audited: tables, model, goals file.
+
+    Raises
+    ------
+    DataError
+        A file cannot be read.
+    """
+    subjects = []
+    for path in dict.fromkeys([*files, *(options.about or ())]):
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(f"{path}: the file cannot be read ({error.strerror}). Check the path") from error
+        subjects.append({"name": path.name, "digest": {"sha256": digest}})
+
+    def plain(value: object) -> object:
+        if isinstance(value, list | tuple):
+            return [plain(part) for part in value]
+        return value if isinstance(value, str | int | float) else str(value)
+
+    asked = {name: plain(value) for name, value in vars(options).items() if value not in (None, False, [])}
+    predicate = {"auditor": f"widemargin {__version__}", "options": asked, "result": dict(document)}
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": subjects,
+        "predicateType": predicate_type,
+        "predicate": predicate,
+    }
 
 
 class Case(NamedTuple):

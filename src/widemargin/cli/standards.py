@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import types
 import typing
@@ -19,7 +18,7 @@ from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, m
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
-from widemargin.cli.reports import FORMAT, write_json, write_text
+from widemargin.cli.reports import FORMAT, statement, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
@@ -41,7 +40,7 @@ _OPTION_OF = {"selected=": "--favourable", "audit_date": "--date", "distribution
 
 _OF_GOALS = (
     "--key", "--model-positive", "--trust-code", "--data", "--rows", "--workers", "--time-budget", "--junit",
-    "--allow-code", "--allow-outside",
+    "--allow-code", "--allow-outside", "--missing-groups",
 )  # fmt: skip
 
 
@@ -149,33 +148,7 @@ def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argp
         card = bias_audit_card(audit, model_name=options.tool or path.stem)
         write_text(card, options.model_card, "model card")
     if options.in_toto is not None:
-        asked = {key: value for key, value in vars(options).items() if isinstance(value, str | int | float) and value}
-        predicate = {"auditor": f"widemargin {__version__}", "options": asked, "result": document}
-        write_json(statement([*table_files(path), *(options.about or ())], PREDICATE, predicate), options.in_toto)
-
-
-def statement(subjects: Sequence[Path], predicate_type: str, predicate: Mapping[str, Any]) -> dict[str, Any]:
-    """An in-toto statement (https://in-toto.io/Statement/v1) about files, unsigned.
-
-    Raises
-    ------
-    DataError
-        A file cannot be read.
-    """
-    named = []
-    for path in subjects:
-        try:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise DataError(f"{path}: the file cannot be read ({error.strerror}). Check the path") from error
-        named.append({"name": path.name, "digest": {"sha256": digest}})
-    return {
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": named,
-        "predicateType": predicate_type,
-        "predicate": dict(predicate),
-    }
+        write_json(statement(PREDICATE, document, options, table_files(path)), options.in_toto)
 
 
 def ll144_schema() -> dict[str, Any]:

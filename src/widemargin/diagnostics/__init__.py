@@ -14,6 +14,7 @@ from widemargin.diagnostics.robustness import CertifiedRadii, certified_radii
 from widemargin.diagnostics.standards.local_law_144 import BiasAudit, Category, CategoryTable, local_law_144
 from widemargin.diagnostics.streaming import AuditBlock, AuditCounts, audit_stream
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.missing_groups import ConstraintSpan, MissingGroups, RateSpan
 
 __all__ = [
     "AuditBlock",
@@ -25,6 +26,7 @@ __all__ = [
     "ComparisonCounts",
     "ComparisonReport",
     "ConstraintReport",
+    "ConstraintSpan",
     "GoalReport",
     "GroupRates",
     "LabelSuspects",
@@ -33,7 +35,9 @@ __all__ = [
     "MarginReport",
     "MarginSummary",
     "Margins",
+    "MissingGroups",
     "PopulationComparison",
+    "RateSpan",
     "RiskCoverage",
     "RowChange",
     "Suspect",

@@ -55,6 +55,7 @@ def audit(
     random_state: Seed = 0,
     data_name: str = "the data",
     workers: object = None,
+    missing_groups: bool = False,
 ) -> GoalReport:
     """Measure a classifier's 0/1 predictions on a goal, with confidence intervals and a verdict per constraint.
 
@@ -93,6 +94,10 @@ def audit(
     workers : None, int or distributed.Client, default=None
         For rows in blocks, see Notes: None: one block after the other (Dask collections: the client in force); an
         integer: so many blocks at a time on this machine; a client: its cluster.
+    missing_groups : bool, default=False
+        Whether to say what rows whose group is unknown (a missing value in a column that a population looks at) can
+        make of every rate and constraint: `report.missing_groups`. With `decide="confident"` a constraint that they
+        can turn counts as not met.
 
     Returns
     -------
@@ -160,11 +165,21 @@ def audit(
     abstain = own_setting(model, "abstain") if abstain is None else abstain
     if any(rows.in_blocks for rows in sets):
         counts = _count_blocks(goal, sets, positive, abstain, workers)
-        return counts.report(confidence=confidence, decide=decide, random_state=random_state, data_name=data_name)
+        return counts.report(
+            confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
+            missing_groups=missing_groups,
+        )  # fmt: skip
     # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
     for rows in sets:
         rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
     pair = positive_class(_own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label), positive)
+    if missing_groups:  # rows that the goal cannot tell apart are filled in together, so they are counted
+        counts = AuditCounts(goal, classes=pair, pos_label=pair[1], abstain=abstain)
+        for rows in sets:
+            counts.add(rows.block(rows.parts, pair[1]))
+        return counts.report(
+            confidence=confidence, decide=decide, random_state=random_state, data_name=data_name, missing_groups=True
+        )
     blocks = [encode_block(rows.block(rows.parts, pair[1]), used[rows.source], pair, abstain) for rows in sets]
     return report_of(
         goal, blocks, pair[1], confidence=confidence, decide=decide, random_state=random_state,

@@ -6,6 +6,7 @@ rows, made in other processes perhaps, merge in any order.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.goals.measuring.missing_groups import missing_groups
 from widemargin.rows import Rows, is_asked
 
 
@@ -227,6 +229,7 @@ class AuditCounts(GoalCounts):
         decide: str = "estimate",
         random_state: Seed = 0,
         data_name: str = "the data",
+        missing_groups: bool = False,
     ) -> GoalReport:
         """The report of all rows seen so far; parameters and errors as in `audit`."""
         check_decide(decide)
@@ -236,7 +239,7 @@ class AuditCounts(GoalCounts):
                 raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
         return report_of(
             self.goal, [self._parts[name].counted() for name in names], self.positive, confidence=confidence,
-            decide=decide, random_state=random_state, data_name=data_name,
+            decide=decide, random_state=random_state, data_name=data_name, with_missing_groups=missing_groups,
         )  # fmt: skip
 
 
@@ -277,15 +280,20 @@ def report_of(
     decide: str,
     random_state: Seed,
     data_name: str,
+    with_missing_groups: bool = False,
 ) -> GoalReport:
     """The report of rows with their predictions, the audited ones first; parameters and errors as in `audit`."""
     tied = bind(goal, [part.source for part in parts], warn_trivial=False, for_training=False)
     ramps = [part.ramp for part in parts if part.ramp is not None]
-    return make_report(
+    report = make_report(
         tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,
         confidence=confidence, decide=decide, ramp=ramps if len(ramps) == len(parts) else None,
         random_state=random_state,
     )  # fmt: skip
+    if not with_missing_groups:
+        return report
+    spans = missing_groups(tied, [part.source for part in parts], [part.positive for part in parts])
+    return replace(report, missing_groups=spans)
 
 
 def audit_stream(

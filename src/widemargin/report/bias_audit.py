@@ -1,6 +1,4 @@
-"""A bias audit for people and for model hubs: one page, and a section of a model card with its `model-index`."""
-
-import json
+"""A bias audit for people: one page."""
 
 from widemargin.diagnostics.standards.local_law_144 import FOUR_FIFTHS, LEGEND, BiasAudit, CategoryTable
 from widemargin.report.drawings import rates_by_group
@@ -94,51 +92,3 @@ def _table(audit: BiasAudit, item: CategoryTable, identifier: str) -> Html:
         identifier, item.title, table(f"Impact ratios by {item.title.lower()}", head, rows),
         element("div", *figures, class_="two"),
     )  # fmt: skip
-
-
-def bias_audit_card(audit: BiasAudit, *, model_name: str) -> str:
-    """A section of a Hugging Face model card in Markdown, below a head with the ratios as its `model-index`.
-
-    Parameters
-    ----------
-    audit : BiasAudit
-    model_name : str
-        Of the model on the hub.
-
-    Returns
-    -------
-    str
-        The head is YAML that is JSON at the same time, so every text in it is quoted.
-
-    Examples
-    --------
-    >>> from widemargin.diagnostics import local_law_144
-    >>> from widemargin.report import bias_audit_card
-    >>> audit = local_law_144([1, 0, 1, 1], ["F", "F", "M", "M"], ["A", "B", "A", "B"])
-    >>> bias_audit_card(audit, model_name="screen").splitlines()[1][:31]
-    'model-index: [{"name": "screen"'
-    """
-    metrics = [
-        {"type": "impact_ratio", "name": f"Impact ratio, {item.title}: {each.name}", "value": each.impact_ratio}
-        for item in audit.tables for each in item.categories if each.impact_ratio is not None
-    ]  # fmt: skip
-    result = {
-        "task": {"type": "tabular-classification"},
-        "dataset": {"name": audit.data_name, "type": audit.data_name},
-        "metrics": metrics,
-    }
-    index = json.dumps([{"name": model_name, "results": [result]}])
-    lines = ["---", f"model-index: {index}", "---", "", "## Bias audit under New York City Local Law 144", ""]
-    lines += [_escaped(audit.headline()), ""]
-    lines += [f"- {_escaped(name)}: {_escaped(text)}" for name, text in audit.facts()]
-    for item in audit.tables:
-        head, *rows = audit.texts(item)
-        lines += ["", f"### {item.title}", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-        lines += [f"| {' | '.join(map(_escaped, row))} |" for row in rows]
-        lines += ["", f"Unknown: {item.n_unknown} people, of them {item.n_unknown_selected} {audit.word}."]
-    return "\n".join([*lines, "", _escaped(LEGEND), ""])
-
-
-def _escaped(text: str) -> str:
-    """A text that Markdown shows as it is: no marks, no HTML, on one line."""
-    return "".join(f"\\{c}" if c in "\\`*_[]<>|#" else c for c in " ".join(text.split()))

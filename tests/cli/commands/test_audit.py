@@ -1,5 +1,6 @@
 """Audits of any classifier: model files of several makers, predictions, blocks, reports for machines."""
 
+import hashlib
 import json
 import socket
 import xml.etree.ElementTree as ET
@@ -20,7 +21,7 @@ from any_models import frame, linear_pipeline, onnx_bytes, project
 from command_line import people, widemargin, write_csv
 from widemargin import GoalThresholdClassifier, save_model
 from widemargin.cli.main import main
-from widemargin.cli.reports import audit_suite, junit_xml
+from widemargin.cli.reports import PREDICATE, audit_suite, junit_xml
 from widemargin.diagnostics import audit
 from widemargin.goals import Goal
 
@@ -227,6 +228,36 @@ def test_reports_for_machines(made, capsys, tmp_path):
         capsys, "audit", folder / "goals.toml", "--model", folder / "m.skops", "--junit", tmp_path / "file" / "r.xml"
     )
     assert code == 2 and "r.xml: --junit cannot be written" in err
+
+
+def test_a_model_card_and_a_statement_say_what_was_found(made, capsys, tmp_path):
+    folder, _ = made
+    spoilt(tmp_path, "people.csv", (folder / "people.csv").read_bytes().replace(b",F,", b",,", 30))
+    goals = spoilt(tmp_path, "goals.toml", (folder / "goals.toml").read_bytes())
+    card, stated = tmp_path / "card.md", tmp_path / "audit.intoto.json"
+    more = ["--model-card", card, "--in-toto", stated, "--about", tmp_path / "people.csv", "--tool", "a <tree>"]
+    code, out, _ = run(capsys, "audit", goals, "--model", folder / "tree.skops", "--json", "--missing-groups", *more)
+    content = json.loads(out)
+    jsonschema.validate(content, SCHEMA)
+    spans = content["report"]["missing_groups"]
+    assert spans["n_rows"] == 30 and [item["is_exact"] for item in spans["constraints"]][:2] == [True, True]
+    made_of = json.loads(stated.read_text())
+    names = {tmp_path / "people.csv", goals, folder / "tree.skops"}
+    assert made_of["predicateType"] == PREDICATE and made_of["predicate"]["result"] == content
+    hashes = {item["name"]: item["digest"]["sha256"] for item in made_of["subject"]}
+    assert hashes == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in names}
+    options = made_of["predicate"]["options"]
+    assert options["missing_groups"] is True and options["about"] == [str(tmp_path / "people.csv")]
+    head, text = card.read_text().removeprefix("---\nmodel-index: ").split("\n---\n")
+    (index,) = json.loads(head)
+    metrics = {item["name"]: item["value"] for item in index["results"][0]["metrics"]}
+    assert (
+        index["name"] == "a <tree>"
+        and metrics["recall: recall() >= 0.4"] == content["report"]["constraints"][1]["rate"]
+    )
+    women = next(group for group in content["report"]["groups"] if group["name"] == "women")
+    assert metrics["positive rate, women"] == women["positive_rate"]["value"]
+    assert ("Not passed" in text) == (code == 1) and "whatever they are" in text
 
 
 def test_junit_escapes_names_and_says_numbers():

@@ -3,17 +3,18 @@
 import argparse
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from widemargin.cli.candidates import TableModel
 from widemargin.cli.console import Deadline, Progress, groups_and_report, say
-from widemargin.cli.goals_file.keys import table_text
+from widemargin.cli.goals_file.keys import TablePath, table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
 from widemargin.cli.parser import OF_STANDARDS, refuse_options
-from widemargin.cli.reports import audit_document, audit_suite, junit_xml, write_json, write_text
+from widemargin.cli.reports import PREDICATE, audit_document, audit_suite, junit_xml, statement, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
-from widemargin.cli.tables.table_files import Block, TableBlocks
+from widemargin.cli.tables.table_files import Block, TableBlocks, table_files
 from widemargin.cli.tables.training_data import TableRows, is_trained_on, rows_of
 from widemargin.cli.workers import by_pieces
 from widemargin.diagnostics import AuditBlock, AuditCounts, GoalReport
@@ -50,6 +51,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
     if options.report_json is not None:
         write_json(document, options.report_json)
+    if options.model_card is not None:
+        from widemargin.report import goal_card  # not needed, and slow to import, without a card
+
+        write_text(goal_card(report, model_name=options.tool or candidate.title), options.model_card, "model card")
+    if options.in_toto is not None:
+        write_json(statement(PREDICATE, document, options, _files(options, measured)), options.in_toto)
     if options.junit is not None:
         write_text(junit_xml([audit_suite(report, suite=str(options.goals))]), options.junit)
     if not options.json:
@@ -85,7 +92,7 @@ def _measured(request: Request, options: argparse.Namespace, progress: Progress,
             counts.add(_audit_block(request, block, rows, name))
         for text in [*texts[:1], *candidate.finish()]:
             warnings.warn(text, TableWarning, stacklevel=2)
-        return counts.report(decide=options.decide, data_name=request.title)
+        return counts.report(decide=options.decide, data_name=request.title, missing_groups=options.missing_groups)
     except WidemarginError as error:
         if target in blocks.names or "label" not in str(error):
             raise
@@ -94,6 +101,14 @@ def _measured(request: Request, options: argparse.Namespace, progress: Progress,
             f"column {target!r} (data.target) is not in {blocks.title}.{is_it(target, blocks.names)} {fact}. Add that "
             "column, or ask in [goal.audit] for rates without labels only (positive_rate, negative_rate, churn)"
         ) from error
+
+
+def _files(options: argparse.Namespace, table: TablePath) -> list[Path]:
+    """The files that a verdict rests on: table, goals file, and the model or the file of predictions."""
+    model = options.model or Path(options.predictions)
+    # A file of predictions may be followed by a colon and a column.
+    model = model if model.exists() else Path(str(model).rpartition(":")[0])
+    return [*table_files(table), options.goals, model]
 
 
 def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, list[str]]:

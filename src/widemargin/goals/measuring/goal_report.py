@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, listing, of_format, pandas_for_frames, printable, wrapped
+from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import SAID, plain_value
@@ -23,6 +23,7 @@ from widemargin.goals.measuring.intervals import (
     simultaneous_confidence,
     slack_intervals,
 )
+from widemargin.goals.measuring.missing_groups import MissingGroups
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
 
 Verdict = Literal["met", "not met", "undecided", "undefined"]
@@ -131,7 +132,9 @@ class GoalReport:
     decide : {"estimate", "confident"}
         What `passed` goes by.
     groups : tuple of GroupRow
-        Counts and rates of the groups that the goal speaks of, where intervals were asked for.
+        Of the groups that the goal speaks of, where intervals were asked for.
+    missing_groups : MissingGroups or None
+        What rows of unknown group can make of it, where that was asked for.
     """
 
     positive_class: PlainLabel
@@ -151,9 +154,11 @@ class GoalReport:
     confidence: float | None = None
     decide: Decide = "estimate"
     groups: tuple[GroupRow, ...] = ()
+    missing_groups: MissingGroups | None = None
 
     def all_met(self, decide: Decide | None = None) -> bool:
-        """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met).
+        """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met, and
+        so does what `missing_groups` says that rows of unknown group can turn).
 
         Parameters
         ----------
@@ -163,6 +168,8 @@ class GoalReport:
         rule = check_decide(decide or self.decide)
         if rule == "confident" and self.confidence is None and self.constraints:
             raise DataError('this report has no intervals; make it by audit(..., decide="confident").')
+        if rule == "confident" and self.missing_groups is not None and not self.missing_groups.is_certain:
+            return False
         return all(item.passes(rule) for item in self.constraints)
 
     @property
@@ -183,10 +190,10 @@ class GoalReport:
 
     def __getitem__(self, label: str) -> ConstraintReport:
         """The constraint of that label."""
-        for item in self.constraints:
-            if item.label == label:
-                return item
-        raise KeyError(f"no constraint {label!r}; there are {listing([item.label for item in self.constraints])}")
+        by_label = {item.label: item for item in reversed(self.constraints)}
+        if label not in by_label:
+            raise KeyError(f"no constraint {label!r}; there are {listing([item.label for item in self.constraints])}")
+        return by_label[label]
 
     def __str__(self) -> str:
         """The report as text; long labels stand in the legend below the table, and so does what all constraints say."""
@@ -208,6 +215,8 @@ class GoalReport:
                 item = self.constraints[j]
                 title = name if name == label else f"{name} {item.label}"
                 lines += wrapped(f"{title}: {_definition(item)}", "  ")
+        if self.missing_groups is not None:
+            lines += ["", str(self.missing_groups)]
         return "\n".join([*lines, *(line for text in _tail(self) for line in wrapped(text))])
 
     __repr__ = __str__
@@ -222,6 +231,8 @@ class GoalReport:
             colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
             rows = list(zip(*columns.values(), strict=True))
             parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
+        if self.missing_groups is not None:
+            parts.append(f"<pre>{html.escape(str(self.missing_groups))}</pre>")
         parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
         return "".join([*parts, "</div>"])
 
@@ -231,6 +242,7 @@ class GoalReport:
         plain["format"] = FORMAT
         for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
             plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
+        plain["missing_groups"] = None if self.missing_groups is None else self.missing_groups.to_dict()
         return plain
 
     @classmethod
@@ -255,6 +267,7 @@ class GoalReport:
             values["notes"] = tuple(values["notes"])
             values["cautions"] = tuple(values.get("cautions", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
+            values["missing_groups"] = MissingGroups.from_dict(values.get("missing_groups"))
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no report: {error}.") from None
@@ -383,14 +396,9 @@ def make_report(
 
 
 def _constraint_report(
-    j: int,
-    tied: TiedGoal,
-    measured: Measured,
-    soft: Measured | None,
-    multipliers: Floats | None,
-    intervals: Sequence[Interval | None] | None,
-    expected: Sequence[NewRows | None] | None,
-) -> ConstraintReport:
+    j: int, tied: TiedGoal, measured: Measured, soft: Measured | None, multipliers: Floats | None,
+    intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
+) -> ConstraintReport:  # fmt: skip
     """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
     item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
     interval = None if intervals is None else intervals[j]
@@ -470,8 +478,8 @@ def _finite(value: float | np.float64) -> float | None:
 def _header(report: GoalReport) -> list[str]:
     """What stands above the table: the headline first."""
     rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
-    ramp = "" if report.ramp_objective is None else f" (ramp: {_number(report.ramp_objective)})"
-    value = "not measured: no labels" if report.objective is None else f"{_number(report.objective)}{ramp}"
+    ramp = "" if report.ramp_objective is None else f" (ramp: {digits(report.ramp_objective)})"
+    value = "not measured: no labels" if report.objective is None else f"{digits(report.objective)}{ramp}"
     return [
         f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows}).",
         *([f"Status: {report.status}"] if report.status else []),
@@ -483,19 +491,19 @@ def _header(report: GoalReport) -> list[str]:
 def _columns(report: GoalReport) -> dict[str, list[str]]:
     """Heads and cells of the columns that this report has."""
     items = report.constraints
-    columns = {"constraint": [item.label for item in items], "rate": [_number(item.rate) for item in items]}
+    columns = {"constraint": [item.label for item in items], "rate": [digits(item.rate) for item in items]}
     if any(item.ramp_rate is not None for item in items):
-        columns["ramp rate"] = [_number(item.ramp_rate) for item in items]
-    columns["bound"] = [f"{item.sense} {_number(item.bound)}" for item in items]
-    columns["slack"] = [_number(item.slack, "+") for item in items]
+        columns["ramp rate"] = [digits(item.ramp_rate) for item in items]
+    columns["bound"] = [f"{item.sense} {digits(item.bound)}" for item in items]
+    columns["slack"] = [digits(item.slack, "+") for item in items]
     if report.confidence is not None:
         ends = columns[f"{100 * report.confidence:g}% of slack"] = []
         for item in items:
             low, high = (None, None) if item.interval is None else (item.interval.lower, item.interval.upper)
-            left, right = "-inf" if low is None else _number(low, "+"), "+inf" if high is None else _number(high, "+")
+            left, right = "-inf" if low is None else digits(low, "+"), "+inf" if high is None else digits(high, "+")
             ends.append("-" if item.interval is None else f"[{left}, {right}]")
     if any(item.multiplier is not None for item in items):
-        columns["multiplier"] = [_number(item.multiplier) for item in items]
+        columns["multiplier"] = [digits(item.multiplier) for item in items]
     undecided = {True: "undecided, est. met", False: "undecided, est. not met"}
     words = {"not met": "NOT MET", "met": "met", "undefined": "undefined"}
     columns["verdict"] = [words.get(item.verdict, undecided[item.met]) for item in items]
@@ -541,7 +549,7 @@ def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
         if rest:
             left_out.update(j for _, j in rest)
             pair = "pair holds" if len(rest) == 1 else "pairs hold"
-            least = _number(rest[0][0], "+")
+            least = digits(rest[0][0], "+")
             lines.append(
                 f"... {len(rest)} more {pair} with more slack ({least} or more); all in to_frame(). [{bundle}]"
             )
@@ -565,8 +573,7 @@ def _tail(report: GoalReport) -> list[str]:
     if not items:
         return [*lines, "No constraints."]
     summary = f"{sum(item.met for item in items)} of {len(items)} constraints met by the estimate"
-    if report.confidence is not None:
-        summary += f", {sum(item.verdict == 'met' for item in items)} with confidence"
+    summary += f", {sum(item.verdict == 'met' for item in items)} with confidence" if report.confidence else ""
     lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary} (decided by {report.decide})."]
     lines.append("rate: what the 0/1 predictions give (left-hand side); bound: the right-hand side on the same rows.")
     if any(item.ramp_rate is not None for item in items):
@@ -589,9 +596,3 @@ def _tail(report: GoalReport) -> list[str]:
             "it holds for small changes only."
         )
     return lines
-
-
-def _number(value: float | None, sign: Literal["", "+"] = "") -> str:
-    if value is None:
-        return "-"
-    return f"{value + 0.0:{sign}.4f}" if abs(value) < 100 else f"{value:{sign}.6g}"  # + 0.0 makes 0 of -0
