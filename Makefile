@@ -31,7 +31,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-svc test-machines test-oldest test-newest coverage mutation goal-suite lint types docs dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-svc test-machines test-torch test-oldest test-newest coverage mutation goal-suite lint types docs dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,11 @@ test-svc: $(DEV_STAMP) ## Run scikit-learn's own tests of SVC on KernelSVC (half
 
 test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (half an hour)
 	@PYTHONPATH=testing $(BIN)/python -m machines --jobs $(JOBS) $(ARGS)
+
+test-torch: $(BENCH_STAMP) ## Run the tests of networks in .venv-bench, which has PyTorch
+	@$(BENCH) -m pip install --quiet --disable-pip-version-check --group test
+	@$(BENCH) -m pytest -q tests/estimators/networks src/widemargin/torch.py src/widemargin/estimators/networks tests/kernels/test_backend.py -m "not slow" $(ARGS)
+	@$(BENCH) -m pytest -q tests/test_docs.py tests/test_examples.py -k "network"
 
 test-oldest: $(DEV_STAMP) ## Run the suite with the oldest versions that pyproject.toml allows, in .venv-oldest
 	@$(call with-versions,oldest,lowest-direct)

@@ -4,6 +4,7 @@ import functools
 import gc
 import os
 import signal
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -25,6 +26,10 @@ settings.register_profile(  # `make mutation` only asks whether something fails
     report_multiple_bugs=False,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+# Networks are written in PyTorch, which is an extra: without it their sources cannot be imported for their doctests.
+if find_spec("torch") is None:
+    collect_ignore = ["src/widemargin/torch.py", "src/widemargin/estimators/networks"]
 
 SECONDS = float(os.environ.get("WIDEMARGIN_TEST_SECONDS", "0"))
 

@@ -53,10 +53,12 @@ MAY_IMPORT = {
     "report": EXPLAINING,  # numbers and stored paths; like diagnostics it works for any classifier
     "persistence": EVERYTHING - {"cli"},
     "cli": EVERYTHING,
+    "torch": EVERYTHING - {"cli"},  # the door to networks and their files; the library itself never imports it
     "__init__": EVERYTHING,
 }
 
-# Optional libraries, and those that are slow to import: only inside functions.
+# Optional libraries, and those that are slow to import: only inside functions. What `widemargin.torch` is the door to
+# is written in PyTorch, and imported by that door alone.
 NEVER_AT_MODULE_LEVEL = {
     "pandas",
     "polars",
@@ -126,10 +128,20 @@ def test_no_module_imports_itself_through_others():
     TopologicalSorter(graph).prepare()  # raises CycleError with the modules of a circle
 
 
+def in_torch(path):
+    return path == PACKAGE / "torch.py" or path.parent == PACKAGE / "estimators" / "networks"
+
+
+def test_only_the_door_leads_to_networks():
+    doors = [p for p in SOURCES if any(name.startswith("widemargin.estimators.networks.") for name in imported(p))]
+    assert [path for path in doors if not in_torch(path)] == []
+
+
 def test_optional_libraries_are_imported_where_they_are_used():
     tops = {
         str(path.relative_to(PACKAGE)): {name.split(".")[0] for name in imported(path, module_level_only=True)}
         for path in SOURCES
+        if not in_torch(path)
     }
     assert {
         place: names & NEVER_AT_MODULE_LEVEL for place, names in tops.items() if names & NEVER_AT_MODULE_LEVEL

@@ -30,6 +30,7 @@ DOCUMENTS = (
     "docs/guide/churn.md",
     "docs/guide/embeddings.md",
     "docs/guide/look-at-margins.md",
+    "docs/guide/networks.md",
     "docs/guide/recall-floor.md",
     "docs/guide/replace-svc.md",
     "docs/guide/structured-outputs.md",
@@ -46,6 +47,8 @@ DOCUMENTS = (
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_python_examples_run_and_print_what_is_shown(name, monkeypatch):
     monkeypatch.chdir(ROOT)
+    if name.endswith("networks.md"):
+        pytest.importorskip("torch")
     found = blocks(name, "python")
     assert found
     for code, shown in found:

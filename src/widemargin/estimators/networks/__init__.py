@@ -1,0 +1,1 @@
+"""Networks in PyTorch trained to a goal; `widemargin.torch` is the door."""

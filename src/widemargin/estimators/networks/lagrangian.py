@@ -1,0 +1,226 @@
+"""Training a PyTorch module by the proxy-Lagrangian of Cotter et al. (2019): one player moves the weights, one prices.
+
+The weights descend along a differentiable stand-in for the Lagrangian, in which each decision is replaced by a smooth
+function of its score. The prices of the constraints ascend by the 0/1 rates, which are what the goal is about: a
+stand-in that is too optimistic cannot talk them down.
+
+A. Cotter et al., "Optimization with Non-Differentiable Constraints with Applications to Fairness, Recall, Churn, and
+Other Goals", JMLR 20, 2019 (Algorithm 2, with projected ascent for the prices).
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from widemargin._typing import Bools, Floats, Ints
+from widemargin.estimators.networks.inputs import Inputs
+from widemargin.exceptions import DataError
+from widemargin.goals.binding.tied_goal import TiedGoal
+
+
+class Part(NamedTuple):
+    """Some rows of one source of a goal: where a network reads them, and their numbers there."""
+
+    inputs: Inputs
+    numbers: Ints
+
+
+RATES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "logistic": lambda score: torch.nn.functional.softplus(score) / float(np.log(2.0)),
+    "sigmoid": torch.sigmoid,
+    "ramp": lambda score: torch.clamp(0.5 + 0.5 * score, 0.0, 1.0),
+}
+"""Stand-ins for the decision `score > 0`: an upper bound, convex in the score, and two that stay within 0 and 1."""
+
+
+def scores_of(network: torch.nn.Module, part: Part, batch_size: int) -> Floats:
+    """Scores of rows in evaluation mode, shape (n,)."""
+    network.eval()
+    scores = np.empty(len(part.numbers))
+    with torch.no_grad():
+        for place in in_batches(np.arange(len(scores)), batch_size):
+            scores[place] = one_score(network(part.inputs.batch(part.numbers[place]))).double().cpu().numpy()
+    return scores
+
+
+def one_score(output: torch.Tensor) -> torch.Tensor:
+    """What a network says of n rows as a vector of n scores.
+
+    Raises
+    ------
+    DataError
+        If it is not one number a row.
+    """
+    if output.ndim == 2 and output.shape[1] == 1:
+        output = output[:, 0]
+    if output.ndim != 1:
+        raise DataError(
+            f"the network gives an output of shape {tuple(output.shape)}; it must give one score a row, shape (n,) or "
+            "(n, 1), larger for the positive class: end it with Linear(..., 1)."
+        )
+    return output
+
+
+def in_batches(numbers: Ints, size: int) -> Iterator[Ints]:
+    """Runs of at most `size` numbers."""
+    for first in range(0, len(numbers), size):
+        yield numbers[first : first + size]
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """How the prices of constraints move.
+
+    Attributes
+    ----------
+    rate : float
+        What a price gains in one epoch for each unit of a rate by which its constraint is missed; the prices themselves
+        are objective per unit of a rate.
+    highest : float
+        Where they end.
+    """
+
+    rate: float
+    highest: float
+
+
+class ProxyLagrangian:
+    """The two players of one training run.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Changed in place.
+    optimizer : torch.optim.Optimizer
+        Over its parameters.
+    tied : TiedGoal
+        On the rows to learn from.
+    rows : sequence of Part
+        For each source of the goal.
+    rates : str
+        One of `RATES`.
+    pricing : Pricing
+    batch_size : int
+    rng : numpy.random.RandomState
+
+    Attributes
+    ----------
+    prices : ndarray of shape (m,)
+        Of the constraints, in objective per unit of a rate.
+    average : torch.nn.Module
+        Running mean of the network's weights over about one epoch. The players circle around their solution, and the
+        mean of a round lies nearer to it than any point of it.
+    """
+
+    def __init__(
+        self, network: torch.nn.Module, optimizer: torch.optim.Optimizer, tied: TiedGoal,
+        rows: Sequence[Part], *, rates: str, pricing: Pricing, batch_size: int,
+        rng: np.random.RandomState,
+    ) -> None:  # fmt: skip
+        self.network, self.optimizer, self.tied, self.rows = network, optimizer, tied, rows
+        self.pricing, self.batch_size, self.rng = pricing, batch_size, rng
+        self._rate = RATES[rates]
+        self._cell = np.concatenate([part.cell for part in tied.sources]).astype(np.int64)
+        self._weight = np.concatenate([part.weights for part in tied.sources])
+        # Rows that neither the objective nor a constraint looks at teach nothing.
+        touched = np.diff(tied.coefficients.indptr) > 0
+        touched |= (tied.coefficients.alpha0 > 0.0) | (tied.coefficients.beta0 > 0.0)
+        self._used = np.flatnonzero(touched[self._cell] & (self._weight > 0.0))
+        self._first = np.cumsum([0, *(len(numbers) for _, numbers in rows)])
+        self._scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight) or 1.0
+        self._positive: Bools = np.zeros(len(self._cell), dtype=bool)  # the latest decision on each row
+        self._mass = np.zeros(len(tied.cell_weight))
+        self.prices = np.zeros(tied.n_constraints)
+        self.average = copy.deepcopy(network)
+
+    def epoch(self, *, priced: bool) -> float:
+        """Look at every row once; the mean loss. Without `priced` the prices stay as they are.
+
+        Raises
+        ------
+        DataError
+            If the loss is no finite number.
+        """
+        order, total = self.rng.permutation(self._used), 0.0
+        self.network.train()
+        for batch in in_batches(order, self.batch_size):
+            if len(batch) == 1 and len(order) > 1:
+                continue  # batch normalisation cannot learn from one row
+            score = one_score(self.network(self._inputs(batch)))
+            loss = self._loss(score, batch, len(order) / len(batch))
+            if not torch.isfinite(loss):
+                raise DataError(
+                    f"the loss of a batch is {float(loss.detach())}: scale the inputs, or lower learning_rate."
+                )
+            self.optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            self.optimizer.step()
+            self._average(len(batch) / len(order))
+            total += float(loss.detach()) * len(batch) / len(order)
+            self._decide(batch, (score > 0.0).cpu().numpy())
+            if priced:
+                self._move_prices(len(batch) / len(order))
+        return total
+
+    def _inputs(self, batch: Ints) -> torch.Tensor:
+        """Inputs of rows of any source, in this order."""
+        if len(self.rows) == 1:
+            return self.rows[0].inputs.batch(self.rows[0].numbers[batch])
+        batch.sort()  # by source, in place: the caller's order follows
+        cuts = np.searchsorted(batch, self._first)
+        parts = [
+            inputs.batch(numbers[batch[low:high] - first])
+            for (inputs, numbers), first, low, high in zip(self.rows, self._first, cuts, cuts[1:], strict=False)
+            if low < high
+        ]
+        return torch.cat(parts)
+
+    def _loss(self, score: torch.Tensor, batch: Ints, share: float) -> torch.Tensor:
+        """The Lagrangian at the present prices, decisions replaced by their stand-in, estimated from a batch."""
+        positive, negative = self.tied.coefficients.per_cell(self.prices * self._scale / self.tied.scale)
+        cell, weight = self._cell[batch], self._weight[batch] * share / self._scale
+        cost = np.stack([positive[cell] * weight, negative[cell] * weight])
+        costs = torch.as_tensor(cost, dtype=score.dtype, device=score.device)
+        return (costs[0] * self._rate(score) + costs[1] * self._rate(-score)).sum()
+
+    def _average(self, share: float) -> None:
+        """Move the running mean towards the present weights by a batch's share of an epoch."""
+        with torch.no_grad():
+            pairs = zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True)
+            for mean, now in pairs:
+                if mean.is_floating_point():
+                    mean.lerp_(now, share)
+                else:  # counters of batch normalisation
+                    mean.copy_(now)
+
+    def _decide(self, batch: Ints, positive: Bools) -> None:
+        """Take new decisions into the weight that is called positive in each cell."""
+        turned = self._weight[batch] * (positive.astype(np.float64) - self._positive[batch])
+        self._mass += np.bincount(self._cell[batch], turned, len(self._mass))
+        self._positive[batch] = positive
+
+    def _move_prices(self, share: float) -> None:
+        """A step of projected ascent by the 0/1 rates of the latest decisions."""
+        tied = self.tied
+        _, values = tied.coefficients.totals(self._mass, tied.cell_weight - self._mass, tied.n_constraints)
+        step = self.pricing.rate * share * (values - tied.bound) / tied.scale
+        self.prices = np.clip(self.prices + step, 0.0, self.pricing.highest)
+
+
+@contextmanager
+def reproducible(seed: int, device: torch.device, n_threads: int | None) -> Iterator[None]:
+    """A seed and a number of threads of PyTorch inside; outside, both are as they were."""
+    before = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        if n_threads is not None:
+            torch.set_num_threads(n_threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
