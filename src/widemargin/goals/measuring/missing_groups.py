@@ -131,7 +131,9 @@ class MissingGroups:
         lines = [f"The group of {self.n_rows} rows is not known. Over all ways to fill them in:"]
         lines += [*(["", *aligned(rates)] if self.rates else []), *(["", *aligned(rules)] if moved else []), ""]
         certain = sum(item.holds == "yes" for item in self.constraints)
-        return "\n".join([*lines, f"{certain} of {len(self.constraints)} constraints hold whatever these groups are."])
+        return "\n".join(
+            [*lines, f"Constraints that hold whatever these groups are: {certain} of {len(self.constraints)}."]
+        )
 
 
 def _span(least: float | None, largest: float | None, sign: Literal["", "+"] = "") -> str:
