@@ -350,7 +350,10 @@ def _constraint_span(
     own = [item for item in groups if any(_varies(item, j) for j in used)]
     # To the rates of this constraint the other rows add the same whatever they are filled in with.
     others = [item for item in groups if not any(_varies(item, j) for j in used)]
-    fixed = _Sums(*(sums + sum(item.n_rows * item[side][0] for item in others) for side, sums in enumerate(fixed)))
+    fixed = _Sums(
+        sum((item.n_rows * item.above[0] for item in others), fixed.above),
+        sum((item.n_rows * item.below[0] for item in others), fixed.below),
+    )
     cleared = constraint.cleared
     may_be_undefined = False
     if cleared.denominator is not None:
