@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.goals.language.linear import Linear, Rate
+from widemargin.goals.language.linear import METRICS, Linear, Rate
+from widemargin.goals.language.populations import Population
 
-__all__ = ["FORMULAS", "linear_value", "random_world"]
+__all__ = ["FACTS", "FORMULAS", "linear_value", "random_world", "rate_of", "text_of"]
 
 World = Mapping[str, Any]
 """Labels `y` in {+1, -1}, probabilities `p` of a positive prediction, weights `s`, baselines `h` by name."""
@@ -67,7 +68,25 @@ FORMULAS: dict[str, Callable[[World, Any], float]] = {
     "wins": lambda w, h: _against(w, h, "wins"),
     "losses": lambda w, h: _against(w, h, "losses"),
     "changes": lambda w, h: _against(w, h, "changes"),
+    "decision_rate": lambda w, h: 1.0,
+    "decisions": lambda w, h: _total(w),
+    "margin_below": lambda w, h: float(np.sum(w["s"][h == 1])) / _total(w),
+    "certified_rate": lambda w, h: float(np.sum(w["s"][h == 1])) / _total(w),
 }
+
+FACTS = {"margin_below": "margin_below(0.5)", "certified_rate": "certified_rate(0.1)"}
+"""Rates of facts about scores, and what stands in the place of a baseline."""
+
+
+def rate_of(metric: str, population: Population, baseline: str) -> Rate:
+    """A rate, with a baseline or a fact where it needs one."""
+    needed = METRICS[metric].needs_baseline
+    return Rate(metric, population, FACTS.get(metric, baseline) if needed else None)
+
+
+def text_of(metric: str, baseline: str) -> str:
+    """A rate as goals write it, with a baseline or a fact where it needs one."""
+    return FACTS.get(metric) or (f'{metric}("{baseline}")' if METRICS[metric].needs_baseline else f"{metric}()")
 
 
 def linear_value(form: Linear, world: World) -> float:
@@ -86,5 +105,5 @@ def linear_value(form: Linear, world: World) -> float:
 def random_world(rng: np.random.Generator, n: int, baselines: tuple[str, ...]) -> World:
     """A population of n rows with random weights; half of the time its predictions are 0 or 1."""
     p = rng.integers(0, 2, n).astype(float) if rng.random() < 0.5 else rng.random(n)
-    said = {name: rng.choice([-1, 1], n) for name in baselines}
+    said = {name: rng.choice([-1, 1], n) for name in (*baselines, *FACTS.values())}
     return {"y": rng.choice([-1, 1], n), "p": p, "s": rng.random(n) + 0.1, "h": said}

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
+from testing.goal_reference import rate_of
 
 from widemargin.goals import Bundle, Constraint, Expression, Goal, Population
 from widemargin.goals.language.bundles import BUNDLE_KINDS
@@ -108,10 +109,7 @@ def rates(pool: list[Population], *, counts: bool | None = None) -> st.SearchStr
     """A rate or a count (one of the two if `counts` says so) on a population of the pool."""
     chosen = [name for name, metric in METRICS.items() if counts is None or metric.is_count == counts]
 
-    def build(metric: str, population: Population, baseline: str) -> Rate:
-        return Rate(metric, population, baseline if METRICS[metric].needs_baseline else None)
-
-    return st.builds(build, st.sampled_from(chosen), st.sampled_from(pool), baselines)
+    return st.builds(rate_of, st.sampled_from(chosen), st.sampled_from(pool), baselines)
 
 
 def expressions(pool: list[Population], *, constant: bool = True) -> st.SearchStrategy[Expression]:

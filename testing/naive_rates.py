@@ -83,7 +83,7 @@ def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping
     """Value of a rate when row i of a source is predicted positive with probability p[i]; NaN for 0/0."""
     source = sources[rate.population.source]
     total: dict[str, float] = dict.fromkeys(
-        ("all", "plus", "minus", "pos", "neg", "tp", "fp", "tn", "fn", "wins", "losses", "changes"), 0.0
+        ("all", "plus", "minus", "pos", "neg", "tp", "fp", "tn", "fn", "wins", "losses", "changes", "true"), 0.0
     )
     labelled_all = 0.0
     for row in range(source.n_rows):
@@ -99,6 +99,7 @@ def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping
         total["minus"] += s * (1 - positive)
         if said is not None:
             total["changes"] += s * (1 - positive if said == 1 else positive)
+            total["true"] += s * (said == 1)
         if label is None:
             continue
         labelled_all += s
@@ -137,6 +138,10 @@ def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping
         "wins": (total["wins"], 1.0),
         "losses": (total["losses"], 1.0),
         "changes": (total["changes"], 1.0),
+        "decision_rate": (total["all"], total["all"]),
+        "decisions": (total["all"], 1.0),
+        "margin_below": (total["true"], total["all"]),
+        "certified_rate": (total["true"], total["all"]),
     }
     above, below = table[rate.metric]
     return above / below if below > 0 else math.nan

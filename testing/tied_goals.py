@@ -75,6 +75,7 @@ def _rate(metric: str, population: Population) -> Rate:
     return Rate(metric, population, "h" if METRICS[metric].needs_baseline else None)
 
 
+# Facts about scores are baselines to a tied goal.
 rates: st.SearchStrategy[Rate] = st.builds(_rate, st.sampled_from(sorted(METRICS)), st.sampled_from(POOL))
 """Any rate or count on any population of the pool."""
 

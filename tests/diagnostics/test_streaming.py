@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from testing.goal_reference import FACTS, text_of
 
 from widemargin.diagnostics import AuditBlock, AuditCounts, audit, audit_stream
 from widemargin.exceptions import DataError, GoalError
@@ -42,8 +43,8 @@ subject to equalized_odds(c, difference=0.99, values=["p", "q"])
 subject to equal_opportunity(x2, ratio=0.01, reference=1, population=warm), min_rows=2, on_small="drop"
 """
 ALL_RATES = "\n".join(
-    f"subject to {name}: {name}({chr(34) + 'h' + chr(34) if metric.needs_baseline else ''}) "
-    + ("<= 1e6" if metric.is_count else "<= 0.7")
+    f"subject to {name}: {text_of(name, 'h')} "
+    + ("<= 1e6" if metric.is_count else ">= 0.7" if name == "decision_rate" else "<= 0.7")
     for name, metric in METRICS.items()
 )
 
@@ -87,13 +88,18 @@ def same(one, other):
             assert b[key] == (pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value), key
 
 
+def as_baselines(old):
+    """Facts about scores are baselines to whoever has them already."""
+    return dict.fromkeys(["h", *FACTS.values()], old)
+
+
 def blocks_of(data, cuts, source=None, ramp=None):
     frame, y, said, old, weight = data
     edges = [0, *sorted(cuts), len(frame)]
     for low, high in itertools.pairwise(edges):
         part = slice(low, high)
         yield AuditBlock(
-            said[part], y[part], populations=frame.iloc[part], baselines={"h": old[part]}, source=source,
+            said[part], y[part], populations=frame.iloc[part], baselines=as_baselines(old[part]), source=source,
             sample_weight=None if weight is None else weight[part], ramp=None if ramp is None else ramp[part],
         )  # fmt: skip
 
@@ -103,7 +109,7 @@ def in_memory(goal, main, traffic, **more):
     other = External(None, traffic[1], sample_weight=traffic[4], populations=traffic[0], h=traffic[3])
     return audit(
         {None: said, "traffic": traffic[2]}, goal, y=y, populations=frame, external={"traffic": other},
-        baselines={"h": old}, sample_weight=weight, pos_label=1, **more,
+        baselines=as_baselines(old), sample_weight=weight, pos_label=1, **more,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ STATES = [np.where(x[:, 0] > 0, "up", "down") for x in SEQUENCES]
 OPTIONS = {"C": 0.3, "tol": 0.5, "max_iter": 1000, "random_state": 0}
 CASES = {
     "pairs": (wm.MultiLabelSVC(**OPTIONS), X, Y),
+    "seen sets": (wm.MultiLabelSVC("tree", **{**OPTIONS, "solver_options": {"decode": "seen"}}), X, Y),
     "tree, warm": (wm.MultiLabelSVC("tree", warm_start=True, **OPTIONS), X, Y),
     "edges, no intercept": (wm.MultiLabelSVC([(0, 1)], fit_intercept=False, **OPTIONS), X, Y),
     "greedy": (wm.MultiLabelSVC(**OPTIONS), X, np.hstack([Y] * 7)),

@@ -1,6 +1,7 @@
 """Sentences that people read, against what the constraints say."""
 
 import pytest
+from testing.goal_reference import text_of
 
 from widemargin.goals import Goal
 from widemargin.goals.language.linear import METRICS
@@ -91,8 +92,7 @@ def test_objective_and_populations():
 
 @pytest.mark.parametrize("name", METRICS)
 def test_every_rate_has_words_of_its_own(name):
-    asked = f'{name}("old")' if METRICS[name].needs_baseline else f"{name}()"
-    goal = Goal.parse(f"subject to {asked} <= 0.5")
+    goal = Goal.parse(f"subject to {text_of(name, 'old')} <= 0.5")
     said = Words(goal, "yes").form(goal.constraints[0].lhs)
     assert said.startswith("the number of" if METRICS[name].is_count else "the share ")
     assert "{" not in said and name not in said
@@ -103,4 +103,4 @@ def test_every_rate_has_words_of_its_own(name):
 
 
 def _others(name):
-    return [f'{m}("old")' if METRICS[m].needs_baseline else f"{m}()" for m in METRICS if m != name]
+    return [text_of(m, "old") for m in METRICS if m != name]

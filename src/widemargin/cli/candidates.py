@@ -20,7 +20,10 @@ from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import Block, TableBlocks, plain
 from widemargin.cli.tables.table_writing import plain_text
+from widemargin.diagnostics.audit import own_setting
+from widemargin.diagnostics.score_facts import score_facts
 from widemargin.exceptions import CapabilityError, DataError, MissingLibraryError, TableWarning, WidemarginError
+from widemargin.goals import Goal
 
 PREDICTION = "prediction"
 """What `widemargin predict` calls its column of labels."""
@@ -68,10 +71,15 @@ class Candidate(ABC):
         self.classes: list[Any] | None = None if classes is None else np.asarray(classes).tolist()
         self.features: list[str] | None = None if features is None else list(features)
         self.labels: list[Any] = self.classes or []  # that it may give, as far as is known
+        self.abstain: Any = own_setting(last, "abstain")  # what it says where it does not decide
 
     @abstractmethod
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
         """Labels (and the ramp) of the rows; scores and probabilities too, if everything is asked for."""
+
+    def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
+        """What the goal asks about scores, as `score_facts` gives it; empty where nobody knows."""
+        return {}
 
     def finish(self) -> list[str]:
         """What is to be said when all blocks have been answered."""
@@ -100,7 +108,7 @@ class TableModel(Candidate):
 
     def __init__(self, model: Any, title: str) -> None:
         has_steps = hasattr(model, "steps")
-        self._before: Any = model[:-1] if has_steps else None
+        self._whole, self._before = model, model[:-1] if has_steps else None
         schema, last = (model[0] if has_steps else model).schema_, model[-1] if has_steps else model
         words = [column.name for column in schema.of_kind("word")]
         super().__init__(title, model.classes_, schema.names, words, last)
@@ -125,6 +133,10 @@ class TableModel(Candidate):
                 warnings.warn(str(item.message), item.category, stacklevel=2)
         return _answer(self.last, X, block.table, everything)
 
+    def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
+        """See `Candidate`."""
+        return score_facts(goal.facts, self._whole, block.table, y, positive)
+
     def finish(self) -> list[str]:
         """See `Candidate`."""
         where = f" (in {len(self._fallbacks)} of {self._blocks} blocks of rows; this is the first)"
@@ -148,10 +160,9 @@ class FrameModel(Candidate):
             raise MissingLibraryError(
                 f"{self.title} takes a pandas data frame, and pandas is not installed: pip install 'widemargin[frame]'"
             ) from None
-        columns = self.columns_in(block)
-        frame = block.table.select(columns).to_pandas()
+        columns, X = self.columns_in(block), self._features(block)
         try:
-            answer = _answer(self.last, frame if self._named else frame.to_numpy(), block.table, everything)
+            answer = _answer(self.last, X, block.table, everything)
         except Exception as error:  # another's model may do anything
             cure = f"It got the columns {', '.join(map(repr, columns[:10]))}; name others by data.features"
             raise self.failed(error, cure) from error
@@ -159,6 +170,14 @@ class FrameModel(Candidate):
         if labels.shape[:1] != (block.table.num_rows,) or labels.size != block.table.num_rows:
             raise DataError(f"{self.title} gives an answer of shape {labels.shape} for {block.table.num_rows} rows.")
         return answer._replace(labels=labels.reshape(-1))
+
+    def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
+        """See `Candidate`."""
+        return score_facts(goal.facts, self.last, self._features(block), y, positive)
+
+    def _features(self, block: Block) -> Any:
+        frame = block.table.select(self.columns_in(block)).to_pandas()
+        return frame if self._named else frame.to_numpy()
 
 
 class PredictionsFile(Candidate):
@@ -249,6 +268,7 @@ class Renamed(Candidate):
 
     def __init__(self, inner: Candidate, wanted: str, positive: Label, negative: Label) -> None:
         super().__init__(inner.title, None, inner.features, inner.words)
+        self.abstain = inner.abstain
         self.inner, self._wanted, self._pair = inner, wanted, (negative, positive)
         self._seen: set[str] = set()
         if inner.classes is not None:
@@ -262,13 +282,16 @@ class Renamed(Candidate):
         """See `Candidate`."""
         answer = self.inner.answer(block, everything=everything)
         texts = np.asarray(answer.labels).astype(str)
-        self._seen |= set(np.unique(texts).tolist())
+        decided = np.ones(len(texts), np.bool_) if self.abstain is None else texts != str(self.abstain)
+        self._seen |= set(np.unique(texts[decided]).tolist())
         if len(self._seen | {self._wanted}) > 2:
             raise DataError(
                 f"{self.title} gives the labels {', '.join(sorted(self._seen))}, and --model-positive is "
                 f"{self._wanted}. Two classes are needed: correct --model-positive"
             )
-        labels = np.array(self._pair, dtype=object)[(texts == self._wanted).astype(np.intp)]
+        labels = np.array([*self._pair, self.abstain], dtype=object)[
+            np.where(decided, (texts == self._wanted).astype(np.intp), 2)
+        ]
         return answer._replace(labels=labels)
 
     def finish(self) -> list[str]:

@@ -131,6 +131,10 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
         all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
         if blocks.is_guessed and len(all_words) > len(words):
             blocks = TableBlocks(path, **how | {"words": all_words})
+    if (abstain := getattr(options, "abstain", None)) is not None:
+        for item in candidates:
+            # As predictions write it, which need not be a text.
+            item.abstain = next((label for label in item.labels if str(label) == abstain), abstain)
     if options.model_positive is not None:
         candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
     elif options.predictions and target in blocks.names:

@@ -153,6 +153,8 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit compare report", "--key", "match predictions to rows by this column (default: by order)",
      {"metavar": "COLUMN"}),
     ("audit report", "--model-positive", _POSITIVE, {"metavar": "LABEL"}),
+    ("audit report", "--abstain", "what predictions say where nothing is decided; a model knows its own",
+     {"metavar": "LABEL"}),
     ("compare", "--model-positive", f"{_POSITIVE}; given twice: of A and of B",
      {"action": "append", "metavar": "LABEL"}),
     ("predict audit compare report", "--trust-code",

@@ -14,6 +14,7 @@ import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
+from widemargin.diagnostics.score_facts import score_facts
 from widemargin.diagnostics.streaming import (
     AuditBlock,
     AuditCounts,
@@ -30,6 +31,7 @@ from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.sources import External, external_data, find_classes, plain_value, positive_class
 from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
+from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
 from widemargin.rows import check_sparse, is_asked, is_collection
 
@@ -47,6 +49,7 @@ def audit(
     baselines: Mapping[str, Column | Classifier] | None = None,
     sample_weight: Column | None = None,
     pos_label: Label = None,
+    abstain: Label = None,
     confidence: float | None = 0.95,
     decide: str = "estimate",
     random_state: Seed = 0,
@@ -77,6 +80,9 @@ def audit(
     sample_weight : array-like of shape (n,), default=None
     pos_label : label, default=None
         None: the classifier's own `pos_label`, else the second of the two classes.
+    abstain : label, default=None
+        The prediction that stands for no decision; None: the classifier's own `abstain`, else every row is decided.
+        Rates count decisions: see `widemargin.goals.decision_rate`.
     confidence : float in (0, 1) or None, default=0.95
         Of each interval; None: no intervals.
     decide : {"estimate", "confident"}, default="estimate"
@@ -134,6 +140,7 @@ def audit(
             "predictions themselves."
         )
     used = baselines_used(goal)
+    facts = {name: list(filter(None, map(ScoreFact.named, baselines))) for name, baselines in used.items()}
     names = [None, *sorted(name for name in used if name is not None)]
     model = model_or_predictions if is_asked(model_or_predictions) else None
     given = {} if is_asked(model_or_predictions) else _predictions_by_source(model_or_predictions, names)
@@ -151,10 +158,13 @@ def audit(
         elif parts["X"] is None:
             what = "X" if name is None else f"External(X) for {name!r}"
             raise DataError(f"a classifier needs rows to classify; give {what}.")
-        sets.append(_RowSet(model, models, name, {key: value for key, value in parts.items() if value is not None}))
-    positive = own_pos_label(model) if pos_label is None else pos_label
+        sets.append(
+            _RowSet(model, models, name, {key: value for key, value in parts.items() if value is not None}, facts[name])
+        )
+    positive = own_setting(model, "pos_label") if pos_label is None else pos_label
+    abstain = own_setting(model, "abstain") if abstain is None else abstain
     if any(rows.in_blocks for rows in sets):
-        counts = _count_blocks(goal, sets, positive, workers)
+        counts = _count_blocks(goal, sets, positive, abstain, workers)
         return counts.report(
             confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
             missing_groups=missing_groups,
@@ -162,17 +172,18 @@ def audit(
     # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
     for rows in sets:
         rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
-    pair = positive_class(_own_classes(model) or find_classes(_label_vectors(sets), pos_label), positive)
+    pair = positive_class(_own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label), positive)
     if missing_groups:  # rows that the goal cannot tell apart are filled in together, so they are counted
-        counts = AuditCounts(goal, classes=pair, pos_label=pair[1])
+        counts = AuditCounts(goal, classes=pair, pos_label=pair[1], abstain=abstain)
         for rows in sets:
             counts.add(rows.block(rows.parts, pair[1]))
         return counts.report(
             confidence=confidence, decide=decide, random_state=random_state, data_name=data_name, missing_groups=True
         )
+    blocks = [encode_block(rows.block(rows.parts, pair[1]), used[rows.source], pair, abstain) for rows in sets]
     return report_of(
-        goal, [encode_block(rows.block(rows.parts, pair[1]), used[rows.source], pair) for rows in sets], pair[1],
-        confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
+        goal, blocks, pair[1], confidence=confidence, decide=decide, random_state=random_state,
+        data_name=data_name,
     )  # fmt: skip
 
 
@@ -190,12 +201,15 @@ class _RowSet:
         As in `AuditBlock`.
     parts : dict of str to array or table
         Beside rows in blocks, texts name columns of X.
+    facts : sequence of ScoreFact
+        What the goal asks about the model's scores.
     """
 
     model: Classifier | None
     models: Mapping[str, Classifier]
     source: str | None
     parts: dict[str, Any]
+    facts: Sequence[ScoreFact] = ()
 
     @property
     def in_blocks(self) -> bool:
@@ -219,13 +233,17 @@ class _RowSet:
         if ramp is not None and ramp.ndim == 2:
             ramp = ramp[:, (_own_classes(self.model) or []).index(positive)]
         baselines = {name.removeprefix(_BASELINE): value for name, value in parts.items() if name.startswith(_BASELINE)}
+        unknown = [fact for fact in self.facts if fact.name not in baselines]
+        if unknown and self.model is not None:
+            X = parts["X"] if features is None else features
+            baselines |= score_facts(unknown, self.model, X, parts.get("y"), positive)
         return AuditBlock(
             parts["predictions"], parts.get("y"), parts.get("X"), parts.get("populations"), parts.get("sample_weight"),
             {**self.models, **baselines}, self.source, ramp,
         )  # fmt: skip
 
 
-def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, workers: object) -> AuditCounts:
+def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, abstain: Label, workers: object) -> AuditCounts:
     """Counts of all rows: in one pass, or in two where the classes must be found first."""
     classes = _own_classes(sets[0].model)
     total: AuditCounts | None = None
@@ -247,7 +265,7 @@ def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, workers:
                     for name, values in labels.items():
                         seen[name] = list(dict.fromkeys([*seen.get(name, ()), *values]))
                 classes = list(find_classes({"y": seen["y"]} if len(seen.get("y", ())) >= 2 else seen))
-            message = goal, classes, positive, replace(rows, parts={}), columns
+            message = goal, classes, positive, abstain, replace(rows, parts={}), columns
             counts: AuditCounts = blocks.sum(_count, message)
         total = counts if total is None else total.merge(counts)
     assert total is not None  # there is always a main source
@@ -255,10 +273,10 @@ def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, workers:
 
 
 def _count(
-    block: Block, message: tuple[Goal, Sequence[Label] | None, Label, _RowSet, Mapping[str, str]]
+    block: Block, message: tuple[Goal, Sequence[Label] | None, Label, Label, _RowSet, Mapping[str, str]]
 ) -> AuditCounts:
-    goal, classes, positive, rows, columns = message
-    counts = AuditCounts(goal, classes=classes, pos_label=positive)
+    goal, classes, positive, abstain, rows, columns = message
+    counts = AuditCounts(goal, classes=classes, pos_label=positive, abstain=abstain)
     if rows_of(block.data):  # a model refuses to predict none
         parts = named_parts(block.data, columns)
         features = fitted_columns(rows.model, parts.get("X"))
@@ -277,13 +295,14 @@ def _labels_of_block(block: Block, columns: Mapping[str, str]) -> dict[str, list
     }
 
 
-def _label_vectors(sets: Sequence[_RowSet]) -> dict[str, Column]:
-    """The vector y if it shows both classes, else everything in memory that holds labels."""
+def _label_vectors(sets: Sequence[_RowSet], abstain: Label) -> dict[str, Column]:
+    """The vector y if it shows both classes, else everything in memory that holds labels and nothing else."""
     main = sets[0].parts
     if "y" in main and len(column_of("y", main["y"]).distinct()) >= 2:
         return {"y": main["y"]}
     vectors: dict[str, Column] = {"y": main["y"]} if "y" in main else {}
-    vectors |= {f"predictions{rows.where}": rows.parts["predictions"] for rows in sets}
+    if abstain is None:
+        vectors |= {f"predictions{rows.where}": rows.parts["predictions"] for rows in sets}
     vectors |= {f"baseline {name.removeprefix(_BASELINE)!r}": main[name] for name in main if name.startswith(_BASELINE)}
     return vectors | {f"y{rows.where}": rows.parts["y"] for rows in sets[1:] if "y" in rows.parts}
 
@@ -330,13 +349,13 @@ def ask_model(method: Callable[..., Column], X: Features, populations: Table | N
     return method(X, populations=populations) if takes else method(X)
 
 
-def own_pos_label(model: object) -> Label:
-    """A classifier's own `pos_label`, also inside a pipeline or a search; None where it has none."""
+def own_setting(model: object, name: str) -> Label:
+    """A classifier's own `pos_label` or `abstain`, also inside a pipeline or a search; None where it has none."""
     if not hasattr(model, "predict"):
         return None
     for attribute in ("best_estimator_", "steps"):
         inner = getattr(model, attribute, None)
         if inner is not None:
-            return own_pos_label(inner[-1][1] if attribute == "steps" else inner)
-    label: Label = getattr(model, "pos_label", None)
+            return own_setting(inner[-1][1] if attribute == "steps" else inner, name)
+    label: Label = getattr(model, name, None)
     return label

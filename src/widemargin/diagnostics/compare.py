@@ -9,7 +9,7 @@ import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Label, Table
-from widemargin.diagnostics.audit import ask_model, audit, own_pos_label
+from widemargin.diagnostics.audit import ask_model, audit, own_setting
 from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.diagnostics.streaming import GoalCounts
@@ -120,7 +120,7 @@ def compare_models(
             if y is not None and len(column_of("y", y).distinct()) > 0:
                 vectors["y"] = y
             classes = list(fitted[0]) if fitted else find_classes(vectors, pos_label)
-            own = own_pos_label(model_b) if pos_label is None else pos_label
+            own = own_setting(model_b, "pos_label") if pos_label is None else pos_label
             counts = ComparisonCounts(goal, classes=classes, pos_label=own)
         counts.add(rows, *both)
     reports = None

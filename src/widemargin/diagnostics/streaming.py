@@ -19,7 +19,7 @@ from widemargin.distributed.tables import as_frame, part_recipes
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import ClassPair, encode_labels, make_source
+from widemargin.goals.binding.sources import SAID, ClassPair, make_source, with_predictions
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
@@ -120,6 +120,8 @@ class AuditCounts(GoalCounts):
         None: the negative class is learned from the rows.
     pos_label : label, default=None
         The positive class; None: the second of `classes`.
+    abstain : label, default=None
+        The prediction of rows that are not decided, where there are any.
 
     Attributes
     ----------
@@ -149,12 +151,23 @@ class AuditCounts(GoalCounts):
     (0.5, 4)
     """
 
-    def __init__(self, goal: Goal | str, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
+    def __init__(
+        self,
+        goal: Goal | str,
+        *,
+        classes: Sequence[Label] | None = None,
+        pos_label: Label = None,
+        abstain: Label = None,
+    ) -> None:
         self.goal = checked_goal(goal)
+        self._abstain = abstain
         self._pair = ClassPair(classes, pos_label)
         self._uses = baselines_used(self.goal)
         columns = columns_used(self.goal)
-        self._parts = {name: CountedRows(name, columns.get(name, {}), used) for name, used in self._uses.items()}
+        more = () if abstain is None else (SAID,)
+        self._parts = {
+            name: CountedRows(name, columns.get(name, {}), (*used, *more)) for name, used in self._uses.items()
+        }
 
     @property
     def negative(self) -> Label:
@@ -194,7 +207,9 @@ class AuditCounts(GoalCounts):
             return
         pair = self.negative, self.positive
         if self.negative is None:  # it is learned from the first vector that shows it
-            vectors: dict[str, Column] = {"predictions": block.predictions}
+            vectors: dict[str, Column] = {}
+            if self._abstain is None:
+                vectors["predictions"] = block.predictions
             if block.y is not None:
                 vectors["y"] = block.y
             table = PopulationTable.build(block.populations)
@@ -204,7 +219,7 @@ class AuditCounts(GoalCounts):
                 if given is not None and not is_asked(given):
                     vectors[f"baseline {baseline!r}"] = given
             pair = self._pair.learn(vectors)
-        rows = encode_block(block, self._uses[name], pair)
+        rows = encode_block(block, self._uses[name], pair, self._abstain)
         self._parts[name].add(rows.source, rows.positive, rows.ramp)
 
     def report(
@@ -228,7 +243,9 @@ class AuditCounts(GoalCounts):
         )  # fmt: skip
 
 
-def encode_block(block: AuditBlock, baselines: Collection[str], classes: tuple[Label, Label]) -> Counted:
+def encode_block(
+    block: AuditBlock, baselines: Collection[str], classes: tuple[Label, Label], abstain: Label = None
+) -> Counted:
     """The rows of a block checked and encoded, each of them an entry of its own; nothing is counted.
 
     Parameters
@@ -236,6 +253,8 @@ def encode_block(block: AuditBlock, baselines: Collection[str], classes: tuple[L
     block : AuditBlock
     baselines : names of those that the goal uses
     classes : (negative, positive)
+    abstain : label, default=None
+        The prediction of rows that are not decided, where there are any.
 
     Raises
     ------
@@ -243,8 +262,7 @@ def encode_block(block: AuditBlock, baselines: Collection[str], classes: tuple[L
         As `AuditCounts.update`.
     """
     source = make_source(block, baselines, classes=classes)
-    what = "predictions" if block.source is None else f"predictions for external {block.source!r}"
-    positive = encode_labels(block.predictions, classes, what=what) > 0
+    source, positive = with_predictions(source, block.predictions, classes, abstain=abstain)
     if block.ramp is None:
         return Counted(source, positive, None)
     ramp = np.asarray(block.ramp, dtype=np.float64)
@@ -284,6 +302,7 @@ def audit_stream(
     *,
     classes: Sequence[Label] | None = None,
     pos_label: Label = None,
+    abstain: Label = None,
     confidence: float | None = 0.95,
     decide: str = "estimate",
     random_state: Seed = 0,
@@ -299,6 +318,8 @@ def audit_stream(
     classes : sequence of two labels, default=None
     pos_label : label, default=None
         One of the two must be given, see `AuditCounts`.
+    abstain : label, default=None
+        As in `audit`; no model is there to know it.
     confidence, decide, random_state, data_name
         As in `audit`.
 
@@ -319,7 +340,7 @@ def audit_stream(
     >>> report["floor"].rate, report["floor"].verdict
     (0.5, 'met')
     """
-    counts = AuditCounts(goal, classes=classes, pos_label=pos_label)
+    counts = AuditCounts(goal, classes=classes, pos_label=pos_label, abstain=abstain)
     for block in blocks:
         counts.add(block)
     return counts.report(confidence=confidence, decide=decide, random_state=random_state, data_name=data_name)

@@ -13,7 +13,7 @@ from widemargin.estimators.thresholds.guarantee import Judged, fixed_sequence, g
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import external_data, make_sources, positive_class
+from widemargin.goals.binding.sources import external_data, make_sources, positive_class, with_predictions
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
 from widemargin.rows import Rows
 
@@ -69,11 +69,15 @@ class Provable(BinaryGoalMixin):
             raise DataError(f"confidence={confidence!r} must be at least 0.5 and below 1.")
         rows = Rows(X, y, None, populations, external=external or {}, baselines=self.baselines or {})
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
-        tied = bind(self.goal_, make_sources(baselines_used(self.goal_), rows, classes=classes), warn_trivial=False)
-        asked = [(X, populations)]
-        names = [str(part.name) for part in tied.sources[1:]]
+        asked, given = [(X, populations)], make_sources(baselines_used(self.goal_), rows, classes=classes)
+        names = [str(source.name) for source in given[1:]]
         asked += [(external_rows(external, name), external_data(name, external or {}).populations) for name in names]
-        positive = [self._enforced(*each) == self.positive_class_ for each in asked]
+        abstain = getattr(self, "abstain", None)
+        sources, positive = zip(*(
+            with_predictions(source, self._enforced(*each), classes, abstain=abstain)
+            for source, each in zip(given, asked, strict=True)
+        ), strict=True)  # fmt: skip
+        tied = bind(self.goal_, sources, warn_trivial=False)
         proof = fixed_sequence([self], [], lambda _: Judged.of(self, tied, tied.positive_mass(positive)), confidence)
         if not proof.met:
             text = unproved_text(tied, proof, confidence, refused="this classifier cannot", nearest="it")

@@ -15,6 +15,7 @@ from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_source, positive_class
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
+from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
@@ -112,11 +113,18 @@ class Content:
 
 
 def changes_against(
-    model: Model, goal: Goal, rows: Rows, others: Mapping[str, Model], positive: Label, confidence: float | None
+    model: Model,
+    goal: Goal,
+    rows: Rows,
+    others: Mapping[str, Model],
+    positive: Label,
+    confidence: float | None,
+    abstain: Label = None,
 ) -> tuple[Change, ...]:
     """Against every baseline that the goal names or that is given, and against the other classifiers."""
     changes = []
-    own = [name for name in (*goal.baselines, *rows.baselines) if name not in others]
+    known = [name for name in rows.baselines if ScoreFact.named(name) is None]
+    own = [name for name in (*goal.baselines, *known) if name not in others]
     for name in dict.fromkeys((*own, *others)):
         beside = name in others
         rates = [churn(name)] if rows.y is None else [churn(name), win_rate(name), loss_rate(name)]
@@ -125,7 +133,7 @@ def changes_against(
             Goal(churn(name) if rows.y is None else error_rate(), [rate <= 1.0 for rate in rates]),
             rows.X, rows.y, populations=None if beside else rows.populations,
             baselines={name: of_main_rows(others[name])} if beside else rows.baselines,
-            sample_weight=rows.sample_weight, pos_label=positive, confidence=confidence,
+            sample_weight=rows.sample_weight, pos_label=positive, abstain=abstain, confidence=confidence,
         )  # fmt: skip
         shares = []
         for item in measured.constraints:

@@ -52,6 +52,7 @@ def html_report(
     others: Mapping[str, Model] | None = None,
     sample_weight: Column | None = None,
     pos_label: Label | None = None,
+    abstain: Label = None,
     paths: Sequence[TradeoffPath] = (),
     trained_goal: Goal | str | None = None,
     confidence: float | None = 0.95,
@@ -70,7 +71,7 @@ def html_report(
         As in `audit`. Predictions alone have no margins.
     goal : Goal or str
         What is measured.
-    X, y, populations, external, baselines, sample_weight, pos_label, confidence, decide, data_name
+    X, y, populations, external, baselines, sample_weight, pos_label, abstain, confidence, decide, data_name
         As in `audit`. Use rows that the model was not trained on, or `confidence=None`: an interval around training
         rates claims too much.
     others : dict of str to fitted classifier or predictions, default=None
@@ -127,12 +128,12 @@ def html_report(
         baselines=baselines, data_name=data_name, confidence=confidence, decide=decide,
     )  # fmt: skip
     rows = Rows(X, y, sample_weight, populations, baselines=baselines)
-    report = measure(model, pos_label=pos_label)
+    report = measure(model, pos_label=pos_label, abstain=abstain)
     positive = report.positive_class
     content = Content(
         goal=goal, trained_goal=trained_goal, report=report,
         others={name: measure(other, pos_label=positive) for name, other in others.items()},
-        changes=changes_against(model, goal, rows, others, positive, confidence),
+        changes=changes_against(model, goal, rows, others, positive, confidence, abstain),
         margins=margins_by_population(model, goal, rows, positive),
         paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,
         record=record or {}, card=card or {},

@@ -96,12 +96,19 @@ _METRICS: Mapping[str, str] = {
     "wins": "the number of {counted} where the model is right and {base} is wrong",
     "losses": "the number of {counted} where the model is wrong and {base} is right",
     "changes": "the number of {counted} that the model decides differently from {base}",
+    "decision_rate": "the share of {rows} that the model decides, one way or the other",
+    "decisions": "the number of {counted} that the model decides, one way or the other",
+    "margin_below": "the share of {rows} whose margin is below {number}",
+    "certified_rate": "the share of {rows} whose decision no change of the features by {number} or less overturns",
+    "selective_error": "the share that is wrong of the decisions of the model on {rows}",
     "precision": "the share that is truly {yes} of {rows} that the model calls {yes}",
     "f_beta": "the F-score (beta = {beta}) of the model on {rows}",
     "win_loss_ratio": "the number of wins over {base} for each loss, among {rows},",
     "win_change_ratio": "the share of wins among the changes from {base} on {rows}",
 }
-"""What each rate means. `{rows}`: the population, `{yes}`: the positive class, `{base}`: the model compared with."""
+"""What each rate means. `{rows}`: the population, `{yes}`: the positive class, `{base}`: the model compared with,
+`{number}`: a margin or a radius."""
+_NORMS = {None: "", "linf": " in each"}
 _BUNDLES: Mapping[str, str] = {
     "demographic_parity": "the share that the model calls {yes}",
     "equal_opportunity": "the share that the model finds of those truly {yes}",
@@ -173,8 +180,10 @@ class Words:
         if isinstance(atom, Ratio) and atom.name is None:
             return f"{self.form(atom.numerator)}, divided by {self.form(atom.denominator)}"
         name, beta = (atom.metric, 1.0) if isinstance(atom, Rate) else (str(atom.name), atom.beta or 1.0)
+        fact = atom.fact if isinstance(atom, Rate) else None
         rows = self.rows_of(EVERYONE if atom.population is None else atom.population)
         return _METRICS[name].format(
+            number="" if fact is None else plain_number(fact.number) + _NORMS[fact.norm],
             rows=rows, counted=rows.removeprefix("all "), yes=self.yes, base=f"“{atom.baseline}”",
             beta=plain_number(beta),
         )  # fmt: skip

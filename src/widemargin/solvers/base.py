@@ -186,6 +186,7 @@ class Recorder(Generic[Point]):
             "primal": self.primal,
             "dual": self.dual,
         }
+        # What the solver adds may replace an entry: a step of a longer run counts its own seconds.
         self.history.append(entry | facts)
         if self.stage is not None:
             self.budget.tell(self.stage, iteration, self.primal, self.gap, violation)
@@ -244,6 +245,7 @@ def exact_penalty(multipliers: Floats, rho: float) -> Floats:
     at most `rho`. Near the solution it exceeds the optimal multiplier: the penalised and the hard problem then have the
     same optimum.
     """
+    # Twice the multiplier, so that no point gains by a violation; a tenth where a multiplier may yet rise from zero.
     return np.minimum(rho, 2.0 * np.maximum(multipliers, 0.1))
 
 

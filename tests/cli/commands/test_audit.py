@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 from any_models import frame, linear_pipeline, onnx_bytes, project
 from command_line import people, widemargin, write_csv
+from widemargin import GoalThresholdClassifier, save_model
 from widemargin.cli.main import main
 from widemargin.cli.reports import PREDICATE, audit_suite, junit_xml
 from widemargin.diagnostics import audit
@@ -441,3 +442,67 @@ def test_labels_of_a_file_of_predictions_may_be_others(made, capsys, tmp_path):
         same_numbers(content, expected(rows, np.where(said, "high", "low")))
     content, _ = audited(capsys, folder, "--predictions", tmp_path / "p.csv", "--model-positive", "7")
     assert "gives the labels 0, 1, and --model-positive is 7" in content["error"]
+
+
+ABSTAINS = """
+women = population(sex == "F")
+minimize abstention_rate()
+subject to limit: selective_error() <= 0.2
+subject to her: selective_error(women) <= 0.3
+subject to decided: coverage(women, abstain=True) >= 0.3
+subject to recall() >= 0.2
+"""
+MARGINS = "subject to tail: margin_quantile(0.1, women) >= -0.5\nsubject to margin_quantile(0.3) >= 0"
+
+
+def asking(folder, path, text):
+    """The same project with another goal."""
+    goals = (folder / "goals.toml").read_text().replace('"people.csv"', f'"{folder / "people.csv"}"')
+    head = goals[: goals.index("[goal]")]
+    path.write_text(f"{head}[goal]\ntext = '''{text}'''\n")
+
+
+def test_a_model_or_predictions_that_abstain(made, capsys, tmp_path):
+    folder, rows = made
+    asking(folder, tmp_path / "goals.toml", ABSTAINS)
+    X = rows[["age", "hours"]]
+    scorer = LogisticRegression(C=0.01).fit(X, rows["income"])
+    goal = "minimize abstention_rate()\nsubject to selective_error() <= 0.05"
+    clf = GoalThresholdClassifier(scorer, goal, cv="prefit", abstain="unsure", pos_label="high").fit(X, rows["income"])
+    save_model(clf, tmp_path / "model.skops")
+    said = clf.predict(X)
+    wanted = audit(said, ABSTAINS, y=rows["income"], populations=rows, pos_label="high", abstain="unsure").to_dict()
+    assert 0.1 < wanted["objective"] < 0.9
+    content, _ = audited(capsys, tmp_path, "--model", tmp_path / "model.skops")
+    same_numbers(content, wanted)
+    assert content["report"]["groups"] == wanted["groups"]
+    pd.DataFrame({"prediction": said}).to_csv(tmp_path / "p.csv", index=False)
+    content, _ = audited(capsys, tmp_path, "--predictions", tmp_path / "p.csv", "--abstain", "unsure")
+    same_numbers(content, wanted)
+    numbers = np.where(said == "high", "7", np.where(said == "low", "3", "?"))
+    pd.DataFrame({"prediction": numbers}).to_csv(tmp_path / "n.csv", index=False)
+    content, _ = audited(
+        capsys, tmp_path, "--predictions", tmp_path / "n.csv", "--abstain", "?", "--model-positive", "7"
+    )
+    same_numbers(content, wanted)
+    content, _ = audited(capsys, tmp_path, "--predictions", tmp_path / "p.csv")
+    assert content["exit_code"] == 2 and "unsure" in content["error"]
+    code, _, _ = run(capsys, "predict", "--model", tmp_path / "model.skops", "--data", folder / "people.parquet",
+                     "--out", tmp_path / "said.csv")  # fmt: skip
+    assert code == 0
+    assert pd.read_csv(tmp_path / "said.csv")["prediction"].tolist() == said.tolist()
+
+
+def test_margins_of_a_model(made, capsys, tmp_path):
+    folder, rows = made
+    asking(folder, tmp_path / "goals.toml", f'women = population(sex == "F")\n{MARGINS}')
+    model, X = linear_pipeline(rows), rows[["age", "hours", "work"]]
+    margins = np.where(rows["income"] == "high", -1, 1) * model.decision_function(X)  # "low" is classes_[1]
+    content, _ = audited(capsys, tmp_path, "--model", folder / "m.skops")
+    tail, half = content["report"]["constraints"]
+    assert tail["rate"] == pytest.approx((margins[rows["sex"] == "F"] < -0.5).mean())
+    assert half["rate"] == pytest.approx((margins < 0).mean())
+    said = pd.DataFrame({"prediction": model.predict(X)})
+    said.to_csv(tmp_path / "p.csv", index=False)
+    content, _ = audited(capsys, tmp_path, "--predictions", tmp_path / "p.csv")
+    assert content["exit_code"] == 2 and "about scores, which predictions alone do not show" in content["error"]

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
 
 ONE_COLUMN = "y is a 0/1 matrix; the check gives one column of other values, or a vector, and wants one back"
@@ -111,6 +111,52 @@ def test_scores_of_label_sets():
     search = GridSearchCV(clf, {"C": [0.001, 0.5]}, cv=2, scoring="f1_macro").fit(X, Y)
     assert search.best_params_ == {"C": 0.5}
     assert search.best_estimator_.score(X, Y) == accuracy_score(Y, search.predict(X))
+
+
+def test_scores_of_rankings():
+    X, Y = sets()
+    clf = MultiLabelSVC("tree", C=0.5, tol=0.1, max_iter=1000, random_state=0).fit(X, Y)
+    ranked = clf.decision_function(X)
+    assert label_set_scorers["au_prc"](clf, X, Y) == average_precision_score(Y, ranked, average="micro")
+    first = np.mean([Y[i, ranked[i].argmax()] for i in range(len(Y))])
+    assert label_set_scorers["precision_at_1"](clf, X, Y) == pytest.approx(first)
+    assert label_set_scorers["precision_at_5"](clf, X, sp.csr_matrix(Y)) == pytest.approx(Y.mean())
+
+
+@pytest.mark.parametrize("edges", ["full", "tree", None])
+def test_decoding_among_some_sets_agrees_with_brute_force(edges):
+    """The best non-empty set, and the best set of the training rows, by the scores of all eight sets."""
+    X, Y = sets()
+    Y[Y.sum(axis=1) == 3, 2] = 0  # the pair is never seen with its third label
+    options = {"C": 0.5, "tol": 0.1, "max_iter": 1000, "random_state": 0, "offset": -0.6}
+    every = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)])
+    for decode, allowed in (("nonempty", every[1:]), ("seen", np.unique(Y, axis=0))):
+        clf = MultiLabelSVC(edges, solver_options={"decode": decode}, **options).fit(X, Y)
+        u = X @ clf.coef_.T + clf.intercept_ + clf.offset
+        pairs = allowed[:, clf.edges_[:, 0]] * allowed[:, clf.edges_[:, 1]] @ clf.theta_ if len(clf.theta_) else 0.0
+        scores = u @ allowed.T + pairs
+        found, proved = clf.decode_certified(X)
+        assert proved.all()
+        assert (found[:, None] == allowed[None]).all(axis=2).any(axis=1).all()
+        own = [scores[i, (allowed == found[i]).all(axis=1)].item() for i in range(len(X))]
+        np.testing.assert_allclose(own, scores.max(axis=1), rtol=1e-9, atol=1e-12)
+    plain = MultiLabelSVC(edges, **options).fit(X, Y)
+    assert not plain.predict(X).any(axis=1).all()  # with this offset some examples have no label else
+    with pytest.raises(CapabilityError, match="set it before fit"):
+        plain.set_params(solver_options={"decode": "seen"}).predict(X)
+
+
+def test_hierarchies_are_never_empty_if_asked():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    below = X[:, :2] > 0.4
+    Y = np.stack([below[:, 0], below[:, 0] & (X[:, 2] > 0), below[:, 1]], axis=1).astype(int)
+    options = {"C": 0.3, "tol": 0.1, "max_iter": 1000, "random_state": 0}
+    clf = HierarchicalSVC([-1, 0, -1], solver_options={"decode": "nonempty"}, **options).fit(X, Y)
+    found, plain = clf.predict(X), HierarchicalSVC([-1, 0, -1], **options).fit(X, Y).predict(X)
+    assert found.any(axis=1).all() and (found[:, 1] <= found[:, 0]).all()
+    some = plain.any(axis=1)
+    np.testing.assert_array_equal(found[some], plain[some])
 
 
 def test_names_of_columns_are_kept():

@@ -3,27 +3,44 @@
 import inspect
 
 import pytest
-from testing.goal_reference import FORMULAS
+from testing.goal_reference import FACTS, FORMULAS
 
 from widemargin import goals
 from widemargin.exceptions import GoalError
-from widemargin.goals import Population, col, coverage, f_beta, positive_rate, precision, recall, true_positive_rate
+from widemargin.goals import (
+    Goal,
+    Population,
+    abstention_rate,
+    certified_rate,
+    col,
+    coverage,
+    decision_rate,
+    f_beta,
+    margin_below,
+    margin_quantile,
+    positive_rate,
+    precision,
+    recall,
+    selective_error,
+    true_positive_rate,
+)
 from widemargin.goals.language.linear import METRICS, Rate
 from widemargin.goals.language.populations import EVERYONE
 from widemargin.goals.language.rates import RATES
 
 WOMEN = Population("women", where=col("sex") == "Female")
-RATIOS = {"precision", "f_beta", "win_loss_ratio", "win_change_ratio"}
+RATIOS = {"precision", "selective_error", "f_beta", "win_loss_ratio", "win_change_ratio"}
 
 
 def test_every_metric_has_a_function_of_its_name():
-    assert set(RATES) == set(METRICS) | RATIOS | {"coverage", "true_positive_rate"}
+    others = {"coverage", "true_positive_rate", "abstention_rate", "margin_quantile"}
+    assert set(RATES) == set(METRICS) | RATIOS | others
     for name, function in RATES.items():
         assert getattr(goals, name) is function
         assert name in goals.__all__
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", sorted({*METRICS} - {*FACTS}))
 def test_linear_rates(name):
     arguments = ("old",) if METRICS[name].needs_baseline else ()
     for on in (None, EVERYONE, WOMEN):
@@ -38,12 +55,16 @@ def test_documented(name):
     function = RATES[name]
     doc = inspect.getdoc(function)
     assert doc
-    assert "In [0, 1]" in doc or "In [0, inf)" in doc
-    assert set(inspect.signature(function).parameters) <= {"on", "baseline", "beta"}
+    assert "In [0, 1]" in doc or "In [0, inf)" in doc or name == "margin_quantile"
+    known = {"on", "baseline", "beta", "abstain", "level", "q", "radius", "norm"}
+    assert set(inspect.signature(function).parameters) <= known
 
 
 def test_aliases():
-    assert coverage is positive_rate
+    for on in (None, WOMEN):
+        assert coverage(on).form == positive_rate(on).form
+        assert coverage(on, abstain=True).form == decision_rate(on).form
+        assert abstention_rate(on).form == (1 - decision_rate(on)).form
     assert true_positive_rate is recall
 
 
@@ -56,7 +77,8 @@ def test_a_baseline_is_a_name(name, wrong):
 
 @pytest.mark.parametrize("name", RATES)
 def test_a_population_is_a_population(name):
-    arguments = ("old",) if "baseline" in inspect.signature(RATES[name]).parameters else ()
+    parameters = inspect.signature(RATES[name]).parameters
+    arguments = ("old",) if "baseline" in parameters else (0.5,) if {*parameters} & {"level", "q", "radius"} else ()
     with pytest.raises(GoalError, match="on must be a Population, got 'women'"):
         RATES[name](*arguments, on="women")
 
@@ -91,3 +113,46 @@ def test_named_ratios_remember_their_arguments():
         ratio = (RATES[name]("old", on=WOMEN) if needs else RATES[name](on=WOMEN)).form.ratios[0]
         assert (ratio.name, ratio.population, ratio.baseline) == (name, WOMEN, "old" if needs else None)
         assert {r.metric for r in ratio.numerator.rates + ratio.denominator.rates} <= set(FORMULAS)
+
+
+def test_what_counts_decisions_can_be_anything_between_none_and_all():
+    assert decision_rate().range == selective_error().range == (0, 1)
+    assert (decision_rate(WOMEN) - decision_rate()).range == (-1, 1)
+    assert (recall() + decision_rate()).range == (0, 2)
+    with pytest.raises(GoalError, match="always true"):
+        Goal(subject_to=decision_rate() >= -0.1)
+
+
+@pytest.mark.parametrize("on", [None, WOMEN])
+def test_facts_about_scores_read_back_as_they_print(on):
+    bounds = [
+        margin_below(-0.25, on) <= 0.1,
+        certified_rate(1e-3, on) >= 0.9,
+        certified_rate(2, on, norm="linf") >= 0.9,
+        selective_error(on) <= 0.02,
+        decision_rate(on) >= 0.8,
+    ]
+    goal = Goal(subject_to=bounds)
+    assert Goal.parse(str(goal)) == goal
+    assert goal.baselines == ()
+    assert [(fact.metric, fact.number, fact.norm) for fact in goal.facts] == [
+        ("margin_below", -0.25, None), ("certified_rate", 0.001, None), ("certified_rate", 2.0, "linf"),
+    ]  # fmt: skip
+
+
+def test_a_quantile_of_margins_is_a_share_below():
+    assert (margin_quantile(0.05, WOMEN) >= 0.1) == (margin_below(0.1, WOMEN) <= 0.05)
+    assert (margin_quantile(0.05) >= 0.1) == (margin_below(0.1) <= 0.05)
+    assert Goal.parse("subject to margin_quantile(0.05) >= 0.1") == Goal(subject_to=margin_below(0.1) <= 0.05)
+    with pytest.raises(GoalError, match="has a floor only"):
+        Goal(subject_to=margin_quantile(0.05) <= 0.1)
+    for text in ("margin_quantile(0.05) + 1 >= 0", "-margin_quantile(0.05) >= 0", "margin_quantile(0.05)"):
+        with pytest.raises(GoalError, match="margin_quantile"):
+            Goal.parse(f"subject to {text}")
+
+
+@pytest.mark.parametrize("wrong", [lambda: margin_quantile(0), lambda: margin_quantile(1.0), lambda: certified_rate(0),
+                                   lambda: certified_rate(0.1, norm="l1"), lambda: margin_below("0")])  # fmt: skip
+def test_wrong_numbers_of_margins(wrong):
+    with pytest.raises(GoalError, match=r"margin|certified_rate"):
+        wrong()

@@ -121,7 +121,10 @@ def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, lis
 
 
 def _nothing_counted(request: Request) -> AuditCounts:
-    return AuditCounts(request.goal, classes=request.candidates[0].classes, pos_label=request.goals.data.positive)
+    (candidate,) = request.candidates
+    return AuditCounts(
+        request.goal, classes=candidate.classes, pos_label=request.goals.data.positive, abstain=candidate.abstain
+    )
 
 
 def _audit_block(request: Request, block: Block, rows: TableRows, source: str | None = None) -> AuditBlock:
@@ -131,6 +134,8 @@ def _audit_block(request: Request, block: Block, rows: TableRows, source: str | 
     ramp = answer.ramp
     if ramp is not None and candidate.classes is not None and candidate.classes[0] == request.goals.data.positive:
         ramp = 1.0 - ramp
+    facts = {} if source is not None else candidate.facts(request.goal, block, rows.y, request.goals.data.positive)
     return AuditBlock(
-        answer.labels, rows.y, sample_weight=rows.sample_weight, populations=rows.populations, ramp=ramp, source=source
-    )
+        answer.labels, rows.y, sample_weight=rows.sample_weight, populations=rows.populations, ramp=ramp, source=source,
+        baselines=facts,
+    )  # fmt: skip

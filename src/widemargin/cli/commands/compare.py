@@ -68,7 +68,11 @@ def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[
             block.table[data.target].null_count for block in blocks.read(labels, split=data.split, part=request.part)
         )
     )
-    audits = [AuditCounts(goal, classes=item.classes, pos_label=data.positive) for item in candidates if measurable]
+    audits = [
+        AuditCounts(goal, classes=item.classes, pos_label=data.positive, abstain=item.abstain)
+        for item in candidates
+        if measurable
+    ]
     main = ((None, *item) for item in audited_rows(request, some_labels=True, deadline=deadline))
     for source, block, rows in itertools.chain(main, external_blocks(request)):
         progress.step(f"comparing: {counts.n_rows} rows")

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         prepared = prepare(goals, progress)
         progress.step("loading the model")
-        request, digest, rows, model, external = _measured(prepared, data, options)
+        request, digest, rows, model, external, facts = _measured(prepared, data, options)
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
@@ -80,8 +80,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         page = html_report(
             model, request.goal, rows.populations, rows.y,
             sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(external),
-            others=others,
-            pos_label=goals.data.positive, paths=paths, trained_goal=goals.goal,
+            others=others, baselines=facts,
+            pos_label=goals.data.positive, abstain=candidate.abstain, paths=paths, trained_goal=goals.goal,
             confidence=0.95 if fresh else None, decide=options.decide,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
             model_name=name, data_name=f"{request.part} rows of {table_name(data)}",
@@ -232,7 +232,7 @@ def _record(
 
 def _measured(
     prepared: Prepared, data: TablePath, options: argparse.Namespace
-) -> tuple[Request, str, TableRows, Any, dict[str, TableRows]]:
+) -> tuple[Request, str, TableRows, Any, dict[str, TableRows], dict[str, Any]]:
     """Read the rows that are asked for, and ask the classifier about them.
 
     Returns
@@ -245,6 +245,8 @@ def _measured(
         The classifier as `html_report` takes it: with its scores where it has some, else its predictions.
     external : dict of str to TableRows
         The data sets beside the table that the goal is measured on.
+    facts : dict of str to ndarray
+        What the goal asks about scores.
 
     Raises
     ------
@@ -257,10 +259,11 @@ def _measured(
     external = {name: prepared.data.external[name].replaced(X=None) for name in names}
     request = open_request(goals, [options.predictions or options.model], options)._replace(columns=None)
     (candidate,) = request.candidates
-    pieces, answers = [], []
+    pieces, answers, facts = [], [], []
     for block, rows in audited_rows(request):
         pieces.append(rows)
         answers.append(candidate.answer(block, everything=True))
+        facts.append(candidate.facts(request.goal, block, rows.y, goals.data.positive))
     outside: dict[str | None, Any] = {
         name: candidate.answer(Block.whole(rows.populations, f"external.{name}")).labels
         for name, rows in external.items()
@@ -290,4 +293,6 @@ def _measured(
         else:
             second = np.asarray(answer.probabilities)
             model.predict_proba = lambda X: np.column_stack([1.0 - second, second])
-    return request, digest, whole, model, external
+        model.abstain = candidate.abstain
+    known = {name: joined([part[name] for part in facts]) for name in facts[0]}
+    return request, digest, whole, model, external, known

@@ -19,10 +19,10 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import ReadyMadeSVM
-from widemargin.exceptions import DataError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import as_csr
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
-from widemargin.structured.models.base import LabelSetModel
+from widemargin.structured.models.base import LabelSetModel, indicator
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
 from widemargin.structured.models.multilabel import ORACLES
 
@@ -37,7 +37,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     offset: float
     model_: LabelSetModel
 
-    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S"}
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S", "label_sets_": "count * S"}
 
     @abstractmethod
     def _model(self, y: Features) -> LabelSetModel:
@@ -71,10 +71,13 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         model = self._model(y)
         self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
         self._train(model, self._training_rows(X), Y)
+        self.__dict__.pop("label_sets_", None)
+        if self._options.decode == "seen":
+            self.label_sets_ = np.unique(indicator(Y), axis=0)
         return self
 
     def predict(self, X: Features) -> Ints:
-        """The label set of largest score of every example.
+        """The label set of largest score of every example, of those that the option `decode` allows.
 
         Parameters
         ----------
@@ -88,7 +91,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return self.decode_certified(X)[0]
 
     def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
-        """The predictions, and which of them are proved to have the largest score of all label sets.
+        """The predictions, and which of them are proved to have the largest score of all label sets that are allowed.
 
         Parameters
         ----------
@@ -99,11 +102,29 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         labels : ndarray of shape (n, k)
         proved : ndarray of bool of shape (n,)
             All True where the argmax is exact.
+
+        Raises
+        ------
+        CapabilityError
+            If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to.
         """
-        u = self._potentials(X)
+        u, decode = self._potentials(X), self._options.decode
+        if decode == "seen":
+            if "label_sets_" not in vars(self):
+                raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
+            scores = self.model_.scores_of(self.label_sets_, u, self.theta_)
+            return self.label_sets_[scores.argmax(axis=1)].astype(np.int64), np.ones(u.shape[0], dtype=bool)
         sets, proved = np.empty(u.shape, dtype=np.int64), np.empty(u.shape[0], dtype=bool)
         for i in range(u.shape[0]):
             sets[i], proved[i] = self.model_.decode_certified(u[i : i + 1], self.theta_)
+        empty = np.flatnonzero(~sets.any(axis=1))
+        if decode == "nonempty" and len(empty):
+            # Where the empty set is the best one, the best other set has the label of largest max-marginal.
+            label = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
+            for i, wanted in zip(empty.tolist(), label.tolist(), strict=True):
+                forced = u[i : i + 1].copy()
+                forced[0, wanted] += 1.0 + 2.0 * (np.abs(forced).sum() + np.abs(self.theta_).sum())
+                sets[i], proved[i] = self.model_.decode_certified(forced, self.theta_)
         return sets, proved
 
     def decision_function(self, X: Features) -> Floats:

@@ -17,8 +17,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.metrics import check_scoring, f1_score, hamming_loss, jaccard_score, make_scorer
+from sklearn.metrics import average_precision_score, check_scoring, f1_score, hamming_loss, jaccard_score, make_scorer
 from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
@@ -31,10 +32,38 @@ from widemargin.solvers.base import Budget, Callback
 from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
 from widemargin.structured.model import Examples
+from widemargin.structured.models.base import indicator
 
 Model = TypeVar("Model", bound=StructuralEstimator)
 Scoring: TypeAlias = str | Callable[..., float] | None
 Folds: TypeAlias = int | BaseCrossValidator | Iterable[tuple[Ints, Ints]]
+
+
+def au_prc(y: npt.ArrayLike, scores: Floats) -> float:
+    """Average precision of all decisions together; infinite scores, of nodes that no path or every one has, are ends.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n, k)
+        0 or 1.
+    scores : ndarray of shape (n, k)
+    """
+    return float(average_precision_score(indicator(y), np.nan_to_num(scores), average="micro"))
+
+
+def precision_at(y: npt.ArrayLike, scores: Floats, most: int) -> float:
+    """Mean share of the right ones among the `most` labels of largest score; of all labels where there are fewer.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix of shape (n, k)
+        0 or 1.
+    scores : ndarray of shape (n, k)
+    most : int
+    """
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
+    return float(np.take_along_axis(indicator(y), best, axis=1).mean())
+
 
 label_set_scorers: dict[str, Any] = {
     "jaccard": make_scorer(jaccard_score, average="samples", zero_division=1.0),
@@ -42,6 +71,10 @@ label_set_scorers: dict[str, Any] = {
     "micro_f1": make_scorer(f1_score, average="micro", zero_division=0.0),
     "macro_f1": make_scorer(f1_score, average="macro", zero_division=0.0),
     "example_f1": make_scorer(f1_score, average="samples", zero_division=1.0),
+    "au_prc": make_scorer(au_prc, response_method="decision_function"),
+    "precision_at_1": make_scorer(precision_at, most=1, response_method="decision_function"),
+    "precision_at_3": make_scorer(precision_at, most=3, response_method="decision_function"),
+    "precision_at_5": make_scorer(precision_at, most=5, response_method="decision_function"),
 }
 """For `scoring=` of scikit-learn's searches and of `structural_search`, one of them or all.
 
@@ -53,6 +86,11 @@ label_set_scorers: dict[str, Any] = {
     F1 over all decisions; mean over the labels, 0 for a label that is never there and never predicted.
 "example_f1"
     Mean of F1 over the examples; 1 for an empty set that is predicted to be empty.
+"au_prc"
+    Area under the precision-recall curve of all decisions together, ranked by `decision_function` (AU(PRC) of Vens et
+    al. 2008, by average precision, without interpolation).
+"precision_at_1", "precision_at_3", "precision_at_5"
+    Mean share of the right ones among so many labels of largest `decision_function`.
 """
 
 

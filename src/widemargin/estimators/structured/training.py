@@ -78,6 +78,10 @@ class StructuralOptions(SolverOptions):
         Of the kernels "poly" and "sigmoid".
     n_components : int, default=256
         Features of the map. Raising it brings the model closer to the kernel's, at a cost linear in it.
+    decode : {"best", "nonempty", "seen"}, default="best"
+        Which label sets `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses from: all; all but the empty one,
+        for data in which every example has a label; or those of the training examples, which are then kept in
+        `label_sets_`. Training and `decision_function` look at all of them whatever it is.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
     verbose : int, default=0
@@ -102,6 +106,7 @@ class StructuralOptions(SolverOptions):
     degree: kinds.NotNegative = 3
     coef0: kinds.AnyNumber = 0.0
     n_components: kinds.Count = 256
+    decode: Literal["best", "nonempty", "seen"] = "best"
     on_interrupt: kinds.OnInterrupt = "raise"
     verbose: kinds.Verbose = 0
 

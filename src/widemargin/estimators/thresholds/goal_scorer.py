@@ -16,7 +16,7 @@ from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import External, encode_labels, make_sources, positive_class
+from widemargin.goals.binding.sources import External, make_sources, positive_class, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.rows import Rows
@@ -63,19 +63,22 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"tolerance is {self.tolerance!r}; give a number of standard errors, such as 1.")
         goal = as_goal(self.goal)
         classes = [value.item() if isinstance(value, np.generic) else value for value in estimator.classes_]
-        pair = positive_class(classes, _pos_label(estimator) if self.pos_label is None else self.pos_label)
+        pair = positive_class(classes, _setting(estimator, "pos_label") if self.pos_label is None else self.pos_label)
         main = Rows(X, y, sample_weight, populations, external=self.external or {}, baselines=self.baselines or {})
-        sources = make_sources(baselines_used(goal), main, classes=pair)
+        given = make_sources(baselines_used(goal), main, classes=pair)
         tables = {None: populations} | {name: data.populations for name, data in (self.external or {}).items()}
-        positive = []
-        for source in sources:
+        sources, positive = [], []
+        for source in given:
             rows = X if source.name is None else external_rows(self.external, source.name)
             arguments = {}
             table = tables[source.name]
             if table is not None and "populations" in inspect.signature(estimator.predict).parameters:
                 arguments = {"populations": table}  # of a classifier that decides by it
             labels = estimator.predict(rows, **arguments)
-            positive.append(encode_labels(labels, pair, what="predictions") > 0)
+            abstain = _setting(estimator, "abstain")
+            said, above = with_predictions(source, labels, pair, abstain=abstain)
+            sources.append(said)
+            positive.append(above)
         tied = bind(goal, sources, warn_trivial=False)
         measured = tied.measure(tied.positive_mass(positive))
         slack = measured.slack
@@ -152,10 +155,12 @@ def goal_scorer(
     return GoalScorer(goal, tolerance=tolerance, external=external, baselines=baselines, pos_label=pos_label)
 
 
-def _pos_label(estimator: Any) -> Any:
-    """The classifier's own positive class, also inside a pipeline or a search; None where it has none."""
+def _setting(estimator: Any, name: str) -> Any:
+    """The classifier's own `pos_label` or `abstain`, also inside a pipeline or a search; None where it has none."""
     for attribute in ("best_estimator_", "steps"):
         inner = getattr(estimator, attribute, None)
         if inner is not None:
-            return _pos_label(inner[-1][1] if attribute == "steps" else inner)
-    return getattr(estimator, "positive_class_", getattr(estimator, "pos_label", None))
+            return _setting(inner[-1][1] if attribute == "steps" else inner, name)
+    if name == "pos_label" and hasattr(estimator, "positive_class_"):
+        return estimator.positive_class_
+    return getattr(estimator, name, None)

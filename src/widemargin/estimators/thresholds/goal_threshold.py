@@ -5,12 +5,13 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state, validation
 from sklearn.utils._param_validation import StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Index, Ints
+from widemargin._typing import Floats, Index, Ints, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
@@ -35,8 +36,8 @@ from widemargin.estimators.thresholds.scores import (
     split_rows,
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
-from widemargin.exceptions import CapabilityError, GoalWarning, warn
-from widemargin.goals.binding.sources import External
+from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
+from widemargin.goals.binding.sources import External, Source
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import Rows, take
@@ -74,6 +75,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         Draw the threshold for each row from a few with fixed probabilities. The optimum over all such mixtures is at
         least as good as that of fixed thresholds, and meets goals that they cannot. Constraints then hold for the
         expected rates of `predict_randomized`, not for those of `predict`.
+    abstain : label, default=None
+        None: every row is decided. Else `predict` may answer this label, which is no class, such as "unsure" or -1: the
+        decisions are those of the estimator, and a row is left undecided where its score lies between two thresholds on
+        either side of the estimator's own (two for each population). Rates then count decisions; a goal may be
+        `minimize abstention_rate()` subject to `selective_error() <= 0.02`. Not with `randomize`.
     cv : None, "prefit", int, splitter or iterable of (train, test), default=None
         None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
         all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
@@ -99,6 +105,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
         In the unit of the scores: `classes_[1]` is predicted where the score is larger; infinite for a constant. With
         `randomize=True` the one above which the positive class is the more probable one, which decides `predict`.
+        With `abstain` two in place of each, shape (2,) or (n_groups, 2): rows above the second are `classes_[1]`, rows
+        up to the first `classes_[0]`, and the others undecided.
     groups_ : tuple of Population or None
         The groups of rows with a threshold of their own, in the order of `threshold_`.
     mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
@@ -143,7 +151,8 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     **How the optimum is found.** One threshold: all are tried. Mixtures: a linear programme by column generation, whose
     vertices draw from at most one threshold more in all than there are binding constraints: two in one population where
-    one binds. One threshold for each population: branch and bound over thresholds and over common levels of the
+    one binds. One threshold for each population, or two around the
+    estimator's own: branch and bound over thresholds and over common levels of the
     rates that are compared, with prices of what looks at several populations at once; exact, or to a stated gap.
 
     Nothing is claimed about the objective on new rows. There is no `predict_proba`: the inner one knows nothing of the
@@ -164,12 +173,13 @@ class GoalThresholdClassifier(ThresholdedModel):
     """
 
     confidence: kinds.Confidence | None = None
+    abstain: Any = None
     cv: Annotated[Any, "cv_object", StrOptions({"prefit"})] = None
     validation_fraction: kinds.Share = 0.2
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {
-        "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_thresholds_": "any-float g m",
-        "mixture_weights_": "float g m",
+        "classes_": "label 2", "threshold_": "scalar | any-float * | any-float g 2",
+        "mixture_thresholds_": "any-float g m", "mixture_weights_": "float g m",
     }  # fmt: skip
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
@@ -218,6 +228,8 @@ class GoalThresholdClassifier(ThresholdedModel):
                 'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
             )
         rows, y, weight = self._checked(X, y, sample_weight, populations, external)
+        if self._abstains():
+            self._refuse_abstention(y)
         X = rows.X
         if weight is not None and self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
             warn(
@@ -251,6 +263,25 @@ class GoalThresholdClassifier(ThresholdedModel):
                 self._fit_proved(own, None if train is None else rows.take(train), float(self.confidence), rng)
         return self
 
+    def _abstains(self) -> bool:
+        return self.abstain is not None
+
+    def _refuse_abstention(self, y: Any) -> None:
+        """Where it makes no sense."""
+        if self.abstain in np.unique(y).tolist():
+            raise DataError(f"abstain={self.abstain!r} is one of the classes; give a label that is none of them.")
+        if self.goal is None:
+            raise DataError(
+                f"abstain={self.abstain!r} without a goal decides no row, for none is then wrong. Ask for "
+                '"minimize abstention_rate()\\nsubject to selective_error() <= 0.02", say.'
+            )
+        if self.randomize:
+            raise CapabilityError("abstain goes with fixed thresholds only; leave out randomize=True.")
+
+    def _natural(self) -> float:
+        """Where the scorer changes its mind."""
+        return 0.0 if hasattr(self.estimator_, "decision_function") else 0.5
+
     def _fits(self) -> bool:
         """Whether the estimator is to be fitted."""
         return not isinstance(self.cv, str)
@@ -261,12 +292,27 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _scored(self, rows: Rows, own_scores: Floats | None = None) -> "_Scored":
         """Rows as the searches see them; where scores of the rows themselves are given, they are not made."""
-        tied, direction = self._tie(rows), self._direction()
-        own = raw_scores(self.estimator_, rows.X) if own_scores is None else own_scores
-        external = [row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:]]
-        scores = [direction * z for z in (own, *(raw_scores(self.estimator_, X) for X in external))]
-        natural = 0.0 if hasattr(self.estimator_, "decision_function") else 0.5  # where the scorer changes its mind
-        return _Scored(tied, scores, self._group_numbers(rows, tied), len(self.groups_ or ()) or 1, direction * natural)
+        raw: dict[str | None, Floats] = {None: own_scores} if own_scores is not None else {}
+
+        def scores_of(name: str | None) -> Floats:
+            if name not in raw:
+                X = rows.X if name is None else row_wise(external_rows(rows.external, name))
+                raw[name] = raw_scores(self.estimator_, X)
+            return raw[name]
+
+        def said(source: Source) -> Signs:
+            above = np.where(scores_of(source.name) > self._natural(), 1, -1).astype(np.int8)
+            return np.asarray(self._direction() * above, dtype=np.int8)
+
+        tied = self._tie(rows, said if self._abstains() else None)
+        of_sources = [scores_of(part.name) for part in tied.sources]
+        group, n_groups = self._group_numbers(rows, tied), len(self.groups_ or ()) or 1
+        if not self._abstains():
+            direction = self._direction()
+            return _Scored(tied, [direction * z for z in of_sources], group, n_groups, direction * self._natural())
+        # Decided where the score is far enough from the scorer's own threshold, how far on either side by itself.
+        sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
+        return _Scored(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
 
     def _fit_by_estimate(self, rows: "_Scored") -> None:
         """The best rule on the validation rows."""
@@ -287,7 +333,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""
         proving = self._scored(own)
-        number = 0 if self.randomize or self.groups_ else len(ways(proving.tied))
+        number = 0 if self.randomize or self.groups_ or self._abstains() else len(ways(proving.tied))
         if number:
             level = 1.0 - (1.0 - confidence) / number
             path = [proving.best(one_sided_margins(proving.tied, level), randomize=False)]
@@ -335,7 +381,13 @@ class GoalThresholdClassifier(ThresholdedModel):
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
         direction, groups = self._direction(), self.groups_ or ()
         medians, shares = direction * rule.medians, rows.shares(rule)
-        self.threshold_ = medians if groups else float(medians[0])
+        if self._abstains():
+            below, above = np.maximum(rule.medians.reshape(-1, 2), 0.0).T
+            # A row at the first of two thresholds is decided, so that one at the scorer's own is where all are.
+            edges = np.column_stack([self._natural() - below, self._natural() + above])
+            edges[below > 0.0, 0] = np.nextafter(edges[below > 0.0, 0], -np.inf)
+            medians = edges if groups else edges[0]
+        self.threshold_: Any = medians if groups or self._abstains() else float(medians[0])
         self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
         self.mixture_weights_: Any = rule.probability if self.randomize else None
         self.status_ = "converged" if met else "infeasible"
@@ -345,16 +397,65 @@ class GoalThresholdClassifier(ThresholdedModel):
             data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
             certificate=self.guarantee_, foretell=self.confidence is None,
         )  # fmt: skip
-        return medians, shares
+        return np.ravel(medians), shares
+
+    def decision_function(self, X: Any, populations: Any = None) -> Floats:
+        """The estimator's score minus `threshold_` (of the row's population), shape (n,); positive means `classes_[1]`.
+
+        With `abstain`: minus the estimator's own threshold, whether a row is decided or not.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        populations : table with n rows, default=None
+            With `per_population`, as in `predict`.
+        """
+        if not self._abstains():
+            return super().decision_function(X, populations)
+        return self._scores_and_groups(X, populations)[0] - self._natural()
+
+    def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
+        """Predicted labels, shape (n,), of objects where `abstain` is of another type than the classes.
+
+        With `randomize=True`: the class that `predict_randomized` names more often, whose rates are not those that the
+        goal was enforced on.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n, d)
+        populations : table with n rows, default=None
+            With `per_population`: the columns that say which population a row belongs to; those not found there are
+            looked up in X where it is a data frame.
+
+        Raises
+        ------
+        DataError
+            If a row belongs to no population that has thresholds.
+        """
+        if not self._abstains():
+            return super().predict(X, populations)
+        scores, group = self._scores_and_groups(X, populations)
+        below, above = self.threshold_.reshape(-1, 2)[group].T
+        labels, abstained = self.classes_[(scores > self._natural()).astype(np.intp)], np.asarray(self.abstain)
+        if abstained.dtype.kind != labels.dtype.kind:
+            labels, abstained = labels.astype(object), abstained.astype(object)
+        return np.where((scores > above) | (scores <= below), labels, abstained)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
+        """Accuracy of `predict`; with `abstain` the share of rows that are decided, and rightly."""
+        if not self._abstains():
+            return super().score(X, y, sample_weight, populations)
+        right = [one == other for one, other in zip(self.predict(X, populations), np.asarray(y), strict=True)]
+        return float(np.average(right, weights=sample_weight))
 
     def _none_of(self) -> str:
         """The subject of a refusal."""
-        kind = "mixture of thresholds" if self.randomize else "threshold"
+        kind = "mixture of thresholds" if self.randomize else "pair of thresholds" if self._abstains() else "threshold"
         return f"no {kind} {f'for each of {len(self.groups_)} populations' if self.groups_ else 'of these scores'}"
 
     def _kept(self) -> str:
         """What is kept after a refusal that only warns."""
-        return "these thresholds" if self.groups_ or self.randomize else "this threshold"
+        return "these thresholds" if self.groups_ or self.randomize or self._abstains() else "this threshold"
 
 
 class _Scored(NamedTuple):

@@ -130,6 +130,8 @@ def sweep_problem(
 def between(z: Floats, count: int, natural: float) -> float:
     """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
     n = len(z)
+    if n == 0:
+        return np.inf  # nothing is known of such rows, so none of them is called positive
     ordered = np.partition(z, sorted({max(n - count - 1, 0), min(n - count, n - 1)}))
     if count == 0:
         top = float(ordered[-1])
@@ -188,6 +190,8 @@ class Rule:
         thresholds = self.thresholds.copy()
         for g in range(len(thresholds)):
             own = scores[group == g]
+            if not len(own):
+                continue
             thresholds[g, thresholds[g] >= own.max()] = np.inf
             thresholds[g, thresholds[g] < own.min()] = -np.inf
         return replace(self, thresholds=thresholds)

@@ -1,6 +1,6 @@
 """What models with thresholds share: the parameters, the fitted attributes and their report, and predictions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from numbers import Integral
 from typing import Annotated, Any, ClassVar
@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 
 from widemargin._text import listing
-from widemargin._typing import Bools, Classifier, Floats, Ints
+from widemargin._typing import Bools, Classifier, Floats, Ints, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._options import parameters
@@ -26,7 +26,7 @@ from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, 
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.disjoint import disjoint
-from widemargin.goals.binding.sources import external_data, make_sources, positive_class
+from widemargin.goals.binding.sources import Source, external_data, make_sources, positive_class
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
 from widemargin.goals.measuring.goal_report import GoalReport, make_report
@@ -93,11 +93,16 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         if self.per_population is not None:
             self.groups_ = find_groups(self.per_population, rows.X, rows.populations, rows.n_rows)
 
-    def _tie(self, rows: Rows) -> TiedGoal:
-        """The goal on the rows that thresholds are chosen on."""
+    def _tie(self, rows: Rows, said: Callable[[Source], Signs] | None = None) -> TiedGoal:
+        """The goal on the rows that thresholds are chosen on; `said`: what the rows of a source are called if decided.
+
+        Of a model that abstains, that is; of any other it is None.
+        """
         self.goal_ = as_goal(self.goal)
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         sources = make_sources(baselines_used(self.goal_), rows, classes=classes)
+        if said is not None:
+            sources = tuple(source.that_says(said(source)) for source in sources)
         return bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
 
     def _group_numbers(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
@@ -120,14 +125,23 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """What a rule can say of the rows of a population, by its definition."""
         said = rule.constant_decisions()
         conditions = [Population(None, where=group.where) for group in self.groups_ or ()]
+        sides = len(said) // max(1, len(conditions))  # a model that abstains has thresholds on both sides
 
         def possible(population: Population) -> slice:
             here = Population(None, where=population.where)
-            reached = [g for g in range(len(said)) if not conditions or not disjoint(conditions[g], here)]
+            reached = [g for g in range(len(said)) if not conditions or not disjoint(conditions[g // sides], here)]
             first, *others = {said[g] for g in reached} or {None}
-            return EITHER if others or first is None else slice(first, first + 1)
+            if others or first is None:
+                return EITHER
+            if self._abstains():  # all are decided, one way or the other, or none
+                return slice(2, 3) if first else slice(0, 2)
+            return slice(first, first + 1)
 
         return possible
+
+    def _abstains(self) -> bool:
+        """Whether a row may be left undecided."""
+        return False
 
     def _report(
         self, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats], *, data_name: str,

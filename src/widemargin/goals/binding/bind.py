@@ -12,7 +12,7 @@ from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.sources import SAID, Source
 from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
@@ -88,6 +88,7 @@ def bind(
         for source in sources:
             here = [rate for rate in rates if rate.population.source == source.name]
             names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
+            names += [SAID] if SAID in source.baselines else []
             use_label = any(rate.needs_label for rate in here)
             parts.append(build_cells(source, [rate.population for rate in here], names, use_label=use_label))
         space = CellSpace(sources, parts)
@@ -106,7 +107,9 @@ def bind(
     used = set(objective.rates).union(*(item.constraint.rates for item in tied_constraints))
     table = table.select([j for j, rate in enumerate(rates) if rate in used])
     tied = assemble(goal, tied_constraints, dropped, table, sources, objective, for_training=for_training)
-    _check_attainable(tied)
+    # What a classifier that abstains would say of the other rows is not known, or settled already.
+    if not any(SAID in source.baselines for source in sources):
+        _check_attainable(tied)
     if warn_trivial:
         _warn_trivial(tied)
     return tied
@@ -255,6 +258,8 @@ def _check_attainable(tied: TiedGoal) -> None:
     spread = np.maximum(tied.scale, np.abs(tied.bound))
     for j in np.flatnonzero(tied.bound < -1e-9 * spread):
         item = tied.constraints[j]
+        if any(rate.fact is not None for rate in item.constraint.rates):
+            continue  # of scores that are there, no prediction changes anything
         owner = _label_and_text(item.constraint)
         if item.cleared.ratio is not None:
             raise GoalError(

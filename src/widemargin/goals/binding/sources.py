@@ -12,14 +12,15 @@ import narwhals as nw
 import numpy as np
 
 from widemargin._text import listing
-from widemargin._typing import Classifier, Column, Features, Floats, Ints, Label, Signs, Table
+from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label, Signs, Table
 from widemargin.exceptions import DataError, GoalWarning, warn
 from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
+from widemargin.goals.language.linear import ScoreFact
 from widemargin.rows import Rows, is_asked
 
 __all__ = [
-    "ClassPair", "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
-    "make_source", "make_sources", "plain_value", "positive_class", "rows_of_source",
+    "SAID", "ClassPair", "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
+    "make_source", "make_sources", "plain_value", "positive_class", "rows_of_source", "with_predictions",
 ]  # fmt: skip
 
 # (negative, positive) pairs whose alphabetical order is also the order of their meaning
@@ -27,6 +28,12 @@ ORDERED_PAIRS = {
     ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"), ("-", "+"),
     ("bad", "good"), ("absent", "present"), ("off", "on"),
 }  # fmt: skip
+
+SAID = "(the label it would give)"
+"""Among the baselines of a source whose classifier abstains: what each row is called if it is decided.
+
+Whatever else is called a prediction of such a source is then whether the row is decided.
+"""
 
 _DECIDE_FIRST = (
     "These look like scores or probabilities: decide them first, such as np.where(p >= 0.5, positive, negative)."
@@ -151,6 +158,10 @@ class Source:
         bad = 0 if self.weight is None else np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0)))
         if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
+
+    def that_says(self, said: Signs) -> "Source":
+        """The same rows of a classifier that abstains, with what it would call each, +1 or -1."""
+        return dataclasses.replace(self, baselines={**self.baselines, SAID: said})
 
 
 def make_source(
@@ -284,6 +295,11 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
     column = table.own_column(name) if table is not None else None
     if column is not None:
         return column.to_values()
+    if name not in rows.baselines and ScoreFact.named(name) is not None:
+        raise DataError(
+            f"{name}{title} is about scores, which predictions alone do not show and which training does not bound. "
+            "Audit a fitted classifier, and leave it out of the goal that one is trained to."
+        )
     if name not in rows.baselines:
         raise DataError(
             f"baseline {name!r} is unknown{title}; known are {listing(sorted(rows.baselines))}, and the columns of "
@@ -349,6 +365,48 @@ def encode_labels(y: Column, classes: tuple[Label, Label], *, what: str = "y", a
             f"{listing(values)}. {cure}"
         )
     return codes
+
+
+def with_predictions(
+    source: Source, predictions: Column, classes: tuple[Label, Label], *, abstain: Label = None
+) -> tuple[Source, Bools]:
+    """A source, and which of its rows are predicted positive; of a classifier that abstains, which are decided.
+
+    Parameters
+    ----------
+    source : Source
+    predictions : array-like of shape (n_rows,)
+    classes : (negative, positive)
+        As `positive_class` gives them.
+    abstain : label, default=None
+        What stands for no decision; None: every row is decided. Else the source also says what each row is called.
+
+    Returns
+    -------
+    source : Source
+    positive : ndarray of bool, shape (n_rows,)
+
+    Raises
+    ------
+    DataError
+        If a value is neither class nor `abstain`, or that is one of the classes.
+    """
+    what = "predictions" if source.name is None else f"predictions for external {source.name!r}"
+    if abstain is None:
+        return source, encode_labels(predictions, classes, what=what) > 0
+    if abstain in classes:
+        raise DataError(f"abstain={abstain!r} is one of the classes {classes}; give a label that is none of them.")
+    values = np.array(predictions, dtype=object)  # of a text beside numbers NumPy would make texts of all
+    decided = np.array([value != abstain for value in values.ravel().tolist()], dtype=np.bool_)
+    strange = sorted({str(value) for value in values[decided] if value not in classes}) if values.ndim == 1 else []
+    if strange:
+        raise DataError(
+            f"{what} hold {listing(strange)}, which is neither class {classes} nor abstain={abstain!r}. "
+            "Use the labels of y."
+        )
+    if values.ndim == 1:
+        values[~decided] = classes[0]
+    return source.that_says(encode_labels(values, classes, what=what)), decided
 
 
 def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tuple[Label, Label]:

@@ -7,7 +7,7 @@ from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
-from widemargin.goals.language.linear import Linear
+from widemargin.goals.language.linear import Linear, Rate, ScoreFact
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.rates import error_rate
 from widemargin.goals.language.values import (
@@ -144,11 +144,22 @@ class Goal(Keyed):
     @property
     def baselines(self) -> tuple[str, ...]:
         """Names of the baseline models, in rates and in predicates."""
-        plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]
-        measured: list[Linear | Constraint] = [self.objective, *plain]
-        names = [rate.baseline for item in measured for rate in item.rates if rate.baseline is not None]
+        names = [rate.baseline for rate in self._rates if rate.baseline is not None and rate.fact is None]
         names += [name for population in self._populations for name in population.baselines]
         return tuple(dict.fromkeys(names))
+
+    @property
+    def facts(self) -> tuple[ScoreFact, ...]:
+        """What its rates ask about the classifier's scores of the main rows."""
+        facts = [rate.fact for rate in self._rates if rate.population.source is None]
+        return tuple(dict.fromkeys(fact for fact in facts if fact is not None))
+
+    @property
+    def _rates(self) -> list[Rate]:
+        """Those of the objective and of constraints that are no bundles."""
+        plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]
+        measured: list[Linear | Constraint] = [self.objective, *plain]
+        return [rate for item in measured for rate in item.rates]
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:

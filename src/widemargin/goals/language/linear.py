@@ -9,11 +9,12 @@ populations are added by interval arithmetic, so a range is always an outer boun
 """
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -65,8 +66,8 @@ class Metric:
         sum_{i in P} s_i (p_i [row i matches alpha] + (1 - p_i) [row i matches beta]) / sum_{i in P matching over} s_i,
 
     with `p_i` in [0, 1] the (probability of a) positive prediction and `s_i` the row's weight; a count has the
-    denominator 1. A new rate is one entry in `METRICS` and a two-line function in `rates.py`; algebra, ranges, text
-    form, binding and report follow from these.
+    denominator 1. A row on which a classifier abstains adds nothing above the line. A new rate is one entry in
+    `METRICS` and a two-line function in `rates.py`; algebra, ranges, text form, binding and report follow from these.
 
     Attributes
     ----------
@@ -101,6 +102,11 @@ class Metric:
     def is_count(self) -> bool:
         """Whether it is a (weighted) number of rows and not a share."""
         return self.over is None
+
+    @cached_property
+    def counts_decisions(self) -> bool:
+        """Whether every decision counts, so that only a row without one, of a classifier that abstains, does not."""
+        return When() in self.alpha and When() in self.beta
 
     @property
     def range(self) -> Range:
@@ -141,6 +147,10 @@ _ENTRIES = (
     Metric("wins", (When(1, -1),), (When(-1, 1),), None, "|D[+,h-]| s_p(D[+,h-]) + |D[-,h+]| s_n(D[-,h+])"),
     Metric("losses", (When(-1, -1),), (When(1, 1),), None, "|D[+,h+]| s_n(D[+,h+]) + |D[-,h-]| s_p(D[-,h-])"),
     Metric("changes", (_SAID_NEG,), (_SAID_POS,), None, "|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])"),
+    Metric("decision_rate", (_ANY,), (_ANY,), _ANY, "the share that is decided, one way or the other"),
+    Metric("decisions", (_ANY,), (_ANY,), None, "the number of rows that are decided"),
+    Metric("margin_below", (_SAID_POS,), (_SAID_POS,), _ANY, "the share whose margin is below a number"),
+    Metric("certified_rate", (_SAID_POS,), (_SAID_POS,), _ANY, "the share whose decision no small change overturns"),
 )
 
 METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ENTRIES})
@@ -149,16 +159,22 @@ METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
-def _on_cells(terms: "Iterable[tuple[float, Atom]]", baselines: Sequence[str]) -> Floats:
+def _places(terms: "Iterable[tuple[float, Atom]]") -> int:
+    """Decisions that a row can have: two, and where every decision counts the lack of one as a third."""
+    return 3 if any(isinstance(atom, Rate) and atom.definition.counts_decisions for _, atom in terms) else 2
+
+
+def _on_cells(terms: "Iterable[tuple[float, Atom]]", baselines: Sequence[str], places: int) -> Floats:
     """What one row of each cell adds to the numerators of a sum of rates or counts.
 
-    The axes are the row's label, its own prediction, and what each of the baselines says, +1 before -1.
+    The axes are the row's label, its own prediction (of some `places`: the third is none, which adds nothing), and what
+    each of the baselines says, +1 before -1.
     """
-    total = np.zeros((2, 2) + (2,) * len(baselines))
+    total = np.zeros((2, places) + (2,) * len(baselines))
     for coefficient, rate in terms:
         assert isinstance(rate, Rate)  # ratios are taken apart before
         values = rate.definition.row_values[:, :, : 1 if rate.baseline is None else 2]
-        total += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
+        total[:, :2] += coefficient * values.reshape(2, 2, *(2 if name == rate.baseline else 1 for name in baselines))
     return total
 
 
@@ -191,10 +207,11 @@ def group_range(terms: "Sequence[tuple[float, Rate]]") -> Range:
     if too_many:
         return low, high
     if counts:
-        total = _on_cells(counts, baselines)
+        total = _on_cells(counts, baselines, _places(counts))
         low = -math.inf if total.min() < -_negligible(counts) else low
         high = math.inf if total.max() > _negligible(counts) else high
-    of_all, of_positives, of_negatives = (_on_cells(shares[label], baselines) for label in (None, 1, -1))
+    places = _places(shares[None])
+    of_all, of_positives, of_negatives = (_on_cells(shares[label], baselines, places) for label in (None, 1, -1))
     all_positive = (of_all + of_positives)[0], of_negatives[1]
     all_negative = (of_all + of_negatives)[1], of_positives[0]
     low += min(among.min() + others.min() for among, others in (all_positive, all_negative))
@@ -267,10 +284,50 @@ class Rate:
         object.__setattr__(self, "definition", definition)
         object.__setattr__(self, "needs_label", self.labelled or definition.needs_label)
 
+    @property
+    def fact(self) -> "ScoreFact | None":
+        """The fact about scores that stands in the place of a baseline."""
+        return None if self.baseline is None else ScoreFact.named(self.baseline)
+
     def __str__(self) -> str:
-        return _call_text(self.metric, None if self.baseline is None else quoted(self.baseline), self.population)
+        first = None if self.baseline is None else quoted(self.baseline)
+        if self.baseline is not None and self.fact is not None:
+            first = self.baseline.partition("(")[2].removesuffix(")")
+        return _call_text(self.metric, first, self.population)
 
     __repr__ = __str__
+
+
+class ScoreFact(NamedTuple):
+    """A fact about a classifier's score of a row, which stands in the place of a baseline: true is positive.
+
+    Whoever measures asks the classifier for it and hands it on under its name, `certified_rate(0.1, norm="linf")`.
+
+    Attributes
+    ----------
+    metric : str
+        The rate that counts it.
+    number : float
+        The margin or the radius.
+    norm : {"l2", "linf"} or None
+        Of the radius; None: l2.
+    """
+
+    metric: str
+    number: float
+    norm: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called among the baselines."""
+        norm = "" if self.norm is None else f", norm={quoted(self.norm)}"
+        return f"{self.metric}({number_text(self.number)}{norm})"
+
+    @classmethod
+    def named(cls, name: str) -> "ScoreFact | None":
+        """The fact of that name; None where it is the name of a model."""
+        found = re.fullmatch(r'(margin_below|certified_rate)\(([-+.e\d]+)(?:, norm="(l2|linf)")?\)', name)
+        return None if found is None else cls(found[1], float(found[2]), found[3])
 
 
 @dataclass(frozen=True, repr=False)
@@ -328,7 +385,8 @@ class Ratio:
             low, high = below.range
             return quotient_range(above.range, (max(low, 0.0), high))
         with np.errstate(over="ignore", invalid="ignore"):
-            top, bottom = (_on_cells(side.terms, baselines) for side in (above, below))
+            places = _places((*above.terms, *below.terms))
+            top, bottom = (_on_cells(side.terms, baselines, places) for side in (above, below))
             finite, infinite = bottom > _negligible(below.terms), np.abs(top) > _negligible(above.terms)
             quotients = np.copysign(np.inf, top)
             np.divide(top, bottom, out=quotients, where=finite)

@@ -11,16 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 from widemargin.exceptions import GoalError
-from widemargin.goals.language.constraints import Expression
-from widemargin.goals.language.linear import Linear, Rate, Ratio
+from widemargin.goals.language.constraints import Constraint, Expression
+from widemargin.goals.language.linear import Linear, Rate, Ratio, ScoreFact
 from widemargin.goals.language.populations import Population, as_population
-from widemargin.goals.language.values import checked_name, checked_number
+from widemargin.goals.language.values import checked_name, checked_number, number_text
 
 __all__ = [
+    "abstention_rate",
     "accuracy",
+    "certified_rate",
     "changes",
     "churn",
     "coverage",
+    "decision_rate",
+    "decisions",
     "error_rate",
     "errors",
     "f_beta",
@@ -30,10 +34,13 @@ __all__ = [
     "false_positives",
     "loss_rate",
     "losses",
+    "margin_below",
+    "margin_quantile",
     "negative_rate",
     "positive_rate",
     "precision",
     "recall",
+    "selective_error",
     "true_negative_rate",
     "true_negatives",
     "true_positive_rate",
@@ -55,7 +62,7 @@ def _ratio(name: str, above: Expression, below: Expression, on: Population | Non
 
 
 def positive_rate(on: Population | None = None) -> Expression:
-    """Share predicted positive, `s_p(D)`; also called coverage. In [0, 1]; needs no labels.
+    """Share predicted positive, `s_p(D)`; the paper calls it coverage. In [0, 1]; needs no labels.
 
     Parameters
     ----------
@@ -214,8 +221,128 @@ def win_change_ratio(baseline: str, on: Population | None = None) -> Expression:
     return _ratio("win_change_ratio", wins(baseline, on), changes(baseline, on), on, baseline=baseline)
 
 
-coverage = positive_rate
+def decision_rate(on: Population | None = None) -> Expression:
+    """Share of rows that are decided; 1 unless the classifier abstains. In [0, 1]; needs no labels.
+
+    A classifier that abstains (`GoalThresholdClassifier(abstain=...)`) calls a row neither positive nor negative. Every
+    rate counts decisions: of the rows of `recall`, `positive_rate` and `error_rate` those without one are found, called
+    positive, or wrong no more than others are.
+    """
+    return _rate("decision_rate", on)
+
+
+def coverage(on: Population | None = None, *, abstain: bool = False) -> Expression:
+    """Share predicted positive, as in the paper; with `abstain=True` the share that is decided. In [0, 1].
+
+    Parameters
+    ----------
+    on : Population, optional
+        Default: everyone.
+    abstain : bool, default=False
+        False: `positive_rate`. True: `decision_rate`, which is what coverage means for classifiers that abstain.
+    """
+    return decision_rate(on) if abstain else positive_rate(on)
+
+
+def abstention_rate(on: Population | None = None) -> Expression:
+    """Share of rows that are not decided, `1 - decision_rate(on)`. In [0, 1]; needs no labels."""
+    return 1.0 - decision_rate(on)
+
+
+def decisions(on: Population | None = None) -> Expression:
+    """Number of rows that are decided. In [0, inf); needs no labels."""
+    return _rate("decisions", on)
+
+
+def selective_error(on: Population | None = None) -> Expression:
+    """Share of the decisions that are wrong, `errors / decisions`. In [0, 1]; in constraints only.
+
+    Undefined, and so never met, where no row is decided. Without abstention it is the error rate.
+    """
+    return _ratio("selective_error", errors(on), decisions(on), on)
+
+
+def margin_below(level: float, on: Population | None = None) -> Expression:
+    """Share of rows whose margin is below a number. In [0, 1].
+
+    The margin of a row is `y f(x)`, the score on the side of its label, as in `margin_report`: in units of
+    `decision_function`, else a difference of probabilities. It is measured on fitted classifiers, not trained to.
+
+    Parameters
+    ----------
+    level : float
+        0 asks for the share that is wrong.
+    on : Population, optional
+        Default: everyone.
+    """
+    return _rate("margin_below", on, ScoreFact("margin_below", checked_number(level, "a margin level")).name)
+
+
+class MarginQuantile:
+    """A quantile of margins; what `margin_quantile` returns. Its one use is `margin_quantile(q) >= level`."""
+
+    def __init__(self, share: float, on: Population | None) -> None:
+        self.share, self.on = share, on
+
+    def __repr__(self) -> str:
+        return f"margin_quantile({number_text(self.share)})"
+
+    def __ge__(self, level: object) -> Constraint:
+        constraint = margin_below(checked_number(level, "the bound of a quantile of margins"), self.on) <= self.share
+        assert isinstance(constraint, Constraint)
+        return constraint
+
+    def __le__(self, level: object) -> Constraint:
+        raise GoalError("a quantile of margins has a floor only: write margin_quantile(q) >= level.")
+
+
+def margin_quantile(q: float, on: Population | None = None) -> MarginQuantile:
+    """The margin that all but a share q of the rows reach; compared with `>=` and a number only.
+
+    `margin_quantile(q, on) >= level` is the constraint `margin_below(level, on) <= q`, and reports show it so: a share
+    of rows has an exact interval and an exact test.
+
+    Parameters
+    ----------
+    q : float in (0, 1)
+    on : Population, optional
+        Default: everyone.
+
+    Examples
+    --------
+    >>> from widemargin.goals import margin_quantile
+    >>> margin_quantile(0.05) >= 0.1
+    <Constraint margin_below(0.1) <= 0.05>
+    """
+    share = checked_number(q, "the share of a quantile of margins")
+    if not 0.0 < share < 1.0:
+        raise GoalError(f"margin_quantile takes a share of rows between 0 and 1, got {share}. 0.05 leaves out 5%.")
+    return MarginQuantile(share, as_population(on))
+
+
+def certified_rate(radius: float, on: Population | None = None, *, norm: str = "l2") -> Expression:
+    """Share of rows whose decision no change of their features up to a radius overturns. In [0, 1]; needs no labels.
+
+    Features are those that the classifier is given, in their own units (`certified_radii`). It is measured on fitted
+    classifiers, not trained to.
+
+    Parameters
+    ----------
+    radius : float > 0
+    on : Population, optional
+        Default: everyone.
+    norm : {"l2", "linf"}, default="l2"
+        How the size of a change is measured: by its Euclidean length, or by the largest change of a single feature.
+    """
+    size = checked_number(radius, "the radius of certified_rate")
+    if size <= 0.0:
+        raise GoalError(f"certified_rate takes a radius above 0, got {size}.")
+    if norm not in ("l2", "linf"):
+        raise GoalError(f'certified_rate takes norm="l2" or norm="linf", got {norm!r}.')
+    return _rate("certified_rate", on, ScoreFact("certified_rate", size, None if norm == "l2" else norm).name)
+
+
 true_positive_rate = recall
 
-RATES: dict[str, Callable[..., Expression]] = {name: globals()[name] for name in __all__}
-"""Every function that makes an expression, by its name in texts. Parameters are called `on`, `baseline`, `beta`."""
+RATES: dict[str, Callable[..., Expression | MarginQuantile]] = {name: globals()[name] for name in __all__}
+"""Every function that makes an expression, by its name in texts. Its parameters have readers of their names there."""

@@ -34,13 +34,14 @@ from scipy.stats import binom
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.goals.binding.disjoint import disjoint
+from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Rate, When
 from widemargin.goals.language.populations import Population
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 
-EITHER = slice(0, 2)
-"""Decisions that are possible: positive is at place 0, negative at place 1."""
+EITHER = slice(None)
+"""Decisions that are possible: positive is at place 0, negative at place 1, none at place 2."""
 
 Possible = Callable[[Population], slice]
 """The decisions that rows of a population can get, by the definition of the classifier."""
@@ -73,7 +74,7 @@ class _Part:
     ----------
     rate : Rate
         One of those that are measured on the set.
-    values : ndarray of shape (2, 2, 2)
+    values : ndarray of shape (2, 2, 2), or (2, 3, 2) where the classifier abstains
         By label, decision and the baseline's, +1 before -1; NaN where a row of the set is never found.
     """
 
@@ -87,7 +88,7 @@ class _Part:
         return np.unique(np.round(known, 12))
 
     def tally(self, table: RateTable, positive: Floats) -> Floats:
-        """Rows that add each value, by label, decision and baseline; shape (2, 2, 2)."""
+        """Rows that add each value, by label, decision and baseline, in the shape of `values`."""
         rate, space = self.rate, table.space
         part, start = space.parts[rate.population.source], space.start[rate.population.source]
         place = slice(start, start + part.n_cells)
@@ -102,8 +103,11 @@ class _Part:
             inside = inside & (answers == over.baseline)
         # Where labels play no part they are not there, and all rows stand at the first place.
         cell = np.where(label < 0, 1, 0) * 2 + np.where(answers < 0, 1, 0)
-        said = [positive[place], space.weight[place] - positive[place]]
-        counts = [np.bincount(cell[inside], mass[inside], 4).reshape(2, 2) for mass in said]
+        decisions = [positive[place], space.weight[place] - positive[place]]
+        if (said := part.baselines.get(SAID)) is not None:
+            decided, rest = decisions
+            decisions = [np.where(said > 0, decided, 0.0), np.where(said < 0, decided, 0.0), rest]
+        counts = [np.bincount(cell[inside], mass[inside], 4).reshape(2, 2) for mass in decisions]
         return np.stack(counts, axis=1)
 
     def counts(self, tally: Floats, levels: Floats) -> Floats:
@@ -112,7 +116,7 @@ class _Part:
         return np.asarray(np.bincount(near.ravel(), tally.ravel(), len(levels)), dtype=np.float64)
 
 
-def _parts(item: TiedConstraint, possible: Possible) -> tuple[list[_Part], float]:
+def _parts(tied: TiedGoal, item: TiedConstraint, possible: Possible) -> tuple[list[_Part], float]:
     """The left-hand side of a constraint `<=` set by set, and its bound."""
     sign = 1.0 if item.cleared.sense == "<=" else -1.0
     terms = [(sign * factor, atom) for factor, atom in item.cleared.form.terms if isinstance(atom, Rate)]
@@ -131,10 +135,12 @@ def _parts(item: TiedConstraint, possible: Possible) -> tuple[list[_Part], float
     parts = []
     for group in groups.values():
         rate = group[0][1]
-        values = np.full((2, 2, 2), np.nan)
+        abstains = SAID in tied.space.parts[rate.population.source].baselines
+        added = np.zeros((2, 3 if abstains else 2, 2))  # a row without a decision adds nothing
+        added[:, :2] = np.sum([factor * each.definition.row_values for factor, each in group], axis=0)
         label, baseline = (rate.definition.over or When()).cells
-        at = label, possible(rate.population), baseline
-        values[at] = np.sum([factor * each.definition.row_values for factor, each in group], axis=0)[at]
+        at, values = (label, possible(rate.population), baseline), np.full(added.shape, np.nan)
+        values[at] = added[at]
         parts.append(_Part(rate, values))
     return parts, sign * item.cleared.bound
 
@@ -162,7 +168,7 @@ def best_evidence(tied: TiedGoal) -> list[Evidence]:
     """The strongest that these many rows could say of each constraint, if every row spoke for it."""
 
     def ideal(part: _Part) -> Floats:
-        tally = np.zeros((2, 2, 2))
+        tally = np.zeros(part.values.shape)
         tally[np.unravel_index(np.nanargmin(part.values), tally.shape)] = tied.table.rows[tied.table.place[part.rate]]
         return tally
 
@@ -177,7 +183,7 @@ def _evidence(tied: TiedGoal, possible: Possible, tally_of: Callable[[_Part], Fl
         )
     found = []
     for item in tied.constraints:
-        parts, bound = _parts(item, possible)
+        parts, bound = _parts(tied, item, possible)
         rows = min(int(tied.table.rows[tied.table.place[part.rate]]) for part in parts)
         open_ones, samples = [], []
         for part in parts:
@@ -336,7 +342,7 @@ def standard_errors(tied: TiedGoal, positive_mass: Floats, proving: TiedGoal) ->
     errors = []
     for item in tied.constraints:
         total, unit = 0.0, 1.0
-        for part in _parts(item, lambda population: EITHER)[0]:
+        for part in _parts(tied, item, lambda population: EITHER)[0]:
             levels = part.levels
             counts = part.counts(part.tally(tied.table, positive_mass), levels) + 1.0  # as if each had been seen once
             share = counts / counts.sum()

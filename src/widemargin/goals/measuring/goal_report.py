@@ -13,7 +13,7 @@ import numpy as np
 from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import plain_value
+from widemargin.goals.binding.sources import SAID, plain_value
 from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
 from widemargin.goals.measuring.group_table import GroupRow, group_table
 from widemargin.goals.measuring.intervals import (
@@ -132,9 +132,9 @@ class GoalReport:
     decide : {"estimate", "confident"}
         What `passed` goes by.
     groups : tuple of GroupRow
-        Counts and rates of the groups that the goal speaks of, where intervals were asked for.
+        Of the groups that the goal speaks of, where intervals were asked for.
     missing_groups : MissingGroups or None
-        What rows of unknown group can make of rates and constraints, where that was asked for.
+        What rows of unknown group can make of it, where that was asked for.
     """
 
     positive_class: PlainLabel
@@ -190,10 +190,10 @@ class GoalReport:
 
     def __getitem__(self, label: str) -> ConstraintReport:
         """The constraint of that label."""
-        for item in self.constraints:
-            if item.label == label:
-                return item
-        raise KeyError(f"no constraint {label!r}; there are {listing([item.label for item in self.constraints])}")
+        by_label = {item.label: item for item in reversed(self.constraints)}
+        if label not in by_label:
+            raise KeyError(f"no constraint {label!r}; there are {listing([item.label for item in self.constraints])}")
+        return by_label[label]
 
     def __str__(self) -> str:
         """The report as text; long labels stand in the legend below the table, and so does what all constraints say."""
@@ -396,14 +396,9 @@ def make_report(
 
 
 def _constraint_report(
-    j: int,
-    tied: TiedGoal,
-    measured: Measured,
-    soft: Measured | None,
-    multipliers: Floats | None,
-    intervals: Sequence[Interval | None] | None,
-    expected: Sequence[NewRows | None] | None,
-) -> ConstraintReport:
+    j: int, tied: TiedGoal, measured: Measured, soft: Measured | None, multipliers: Floats | None,
+    intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
+) -> ConstraintReport:  # fmt: skip
     """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
     item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
     interval = None if intervals is None else intervals[j]
@@ -437,6 +432,9 @@ def _of_constants(tied: TiedGoal, measured: Measured, label: Label) -> list[str]
     main = slice(start, start + tied.space.parts[None].n_cells)
     n_rows = tied.sources[0].n_rows
     positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
+    if SAID in tied.space.parts[None].baselines:
+        some = positive > TOLERANCE * whole
+        return [] if some else [f"the model abstains on all of the {n_rows} rows."]
     for word, share in (("none", 0.0), ("all", 1.0)):
         if abs(positive - share * whole) <= TOLERANCE * whole:
             return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]

@@ -9,6 +9,7 @@ import numpy as np
 
 from widemargin._text import aligned, printable
 from widemargin._typing import Bools, Floats
+from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.measuring.intervals import clopper_pearson
@@ -49,6 +50,10 @@ class GroupRow:
         Share that the model calls positive.
     recall, precision, false_positive_rate : GroupRate or None
         None where the goal needs no labels.
+    decision_rate : GroupRate or None
+        Share that is decided; None where the model never abstains.
+    selective_error : GroupRate or None
+        Share of the decisions that are wrong; None as well where the goal needs no labels.
     """
 
     name: str
@@ -57,11 +62,13 @@ class GroupRow:
     recall: GroupRate | None = None
     precision: GroupRate | None = None
     false_positive_rate: GroupRate | None = None
+    decision_rate: GroupRate | None = None
+    selective_error: GroupRate | None = None
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "GroupRow":
         """A row from what `dataclasses.asdict` made of it."""
-        first, *rest = (None if plain[name] is None else GroupRate(**plain[name]) for name in HEADS)
+        first, *rest = (None if plain.get(name) is None else GroupRate(**plain[name]) for name in HEADS)
         return cls(plain["name"], plain["n_rows"], first or GroupRate(None), *rest)
 
 
@@ -70,6 +77,8 @@ HEADS = {
     "recall": "recall",
     "precision": "precision",
     "false_positive_rate": "false positive rate",
+    "decision_rate": "decided",
+    "selective_error": "error if decided",
 }
 """What the columns of the table are called."""
 
@@ -106,6 +115,9 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
     cells = slice(start, start + part.n_cells)
     weighted = not np.array_equal(part.weight, part.weighty)
     positive, negative, called = part.label > 0, part.label < 0, mass[cells]
+    said, decided = part.baselines.get(SAID), part.weight
+    if said is not None:  # the mass is that of the rows that are decided
+        decided, called = called, np.where(said > 0, called, 0.0)
 
     def rate(over: Floats, of: Floats, inside: Bools) -> GroupRate:
         above, below = float(of[inside].sum()), float(over[inside].sum())
@@ -117,11 +129,15 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
 
     def row(name: str, inside: Bools) -> GroupRow:
         of_rows = GroupRow(name, int(part.weighty[inside].sum()), rate(part.weight, called, inside))
+        if said is not None:
+            of_rows = dataclasses.replace(of_rows, decision_rate=rate(part.weight, decided, inside))
         if not part.label.any():
             return of_rows
         right = called * positive
+        wrong = np.where(positive, decided - called, np.where(negative, called, 0.0))
         return dataclasses.replace(
             of_rows,
+            selective_error=None if said is None else rate(decided * (positive | negative), wrong, inside),
             recall=rate(part.weight, called, inside & positive),
             precision=rate(called, right, inside),
             false_positive_rate=rate(part.weight, called, inside & negative),

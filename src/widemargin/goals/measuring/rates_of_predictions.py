@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Bools, Floats, Ints, Signs
 from widemargin.goals.binding.cells import CellSpace, Rows
+from widemargin.goals.binding.sources import SAID
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.linear import Linear, Rate, Ratio, When
 
@@ -159,7 +160,11 @@ class RateTable:
                         answers = None if rate.baseline is None else part.baselines[rate.baseline][which]
                         usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
                         parts = metric.alpha, metric.beta, (metric.over or When(),)
-                        conditions[kind] = [_matching(whens, usable, label, answers) for whens in parts]
+                        alpha, beta, over = (_matching(whens, usable, label, answers) for whens in parts)
+                        if (said := part.baselines.get(SAID)) is not None:
+                            # Here "predicted positive" means decided, and a row that is not decided adds nothing.
+                            alpha, beta = np.where(said[which] > 0, alpha, beta), np.zeros_like(beta)
+                        conditions[kind] = [alpha, beta, over]
                     masks[0, j] = members[rows]
                     for mask, condition in zip(masks[1:], conditions[kind], strict=True):
                         np.logical_and(members[rows], condition, out=mask[j])

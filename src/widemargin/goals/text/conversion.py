@@ -16,7 +16,7 @@ from widemargin.goals.language import predicates
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS, Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.populations import Population
-from widemargin.goals.language.rates import RATES
+from widemargin.goals.language.rates import RATES, MarginQuantile
 from widemargin.goals.language.values import (
     ColumnName,
     Literal,
@@ -88,7 +88,12 @@ class Converter:
             "population": self.population,
             "baseline": self.string,
             "on_small": self.string,
+            "norm": self.string,
+            "abstain": self.truth,
             "beta": self.number,
+            "level": self.number,
+            "q": self.number,
+            "radius": self.number,
             "ratio": self.number,
             "difference": self.number,
             "share": self.number,
@@ -115,14 +120,15 @@ class Converter:
             raise GoalError("strict inequalities are not supported, use <= or >=.")
         if not isinstance(sign, (ast.LtE, ast.GtE)):
             raise GoalError("a constraint uses <= or >=; for an equality write two inequalities.")
-        left, right = self.expression(node.left), self.expression(node.comparators[0])
-        if not isinstance(left, Expression) and not isinstance(right, Expression):
+        left: Any = self.expression(node.left)
+        right: Any = self.expression(node.comparators[0])
+        if isinstance(left, float) and isinstance(right, float):
             raise GoalError("there is no rate in this constraint.")
         constraint = left <= right if isinstance(sign, ast.LtE) else left >= right
         assert isinstance(constraint, Constraint)
         return constraint
 
-    def expression(self, node: ast.expr) -> Expression | float:
+    def expression(self, node: ast.expr) -> Expression | MarginQuantile | float:
         """Rates, numbers, `+ - * /`."""
         if isinstance(node, ast.BinOp):
             first, rest = _spine(node)
@@ -132,6 +138,8 @@ class Converter:
                 if apply is None:
                     raise GoalError(f"{_source(node)}: expressions use + - * / only.")
                 other = self.expression(right)
+                if isinstance(value, MarginQuantile) or isinstance(other, MarginQuantile):
+                    raise GoalError("margin_quantile(...) stands alone: write margin_quantile(q) >= level.")
                 if apply is operator.truediv and isinstance(other, float) and other == 0.0:
                     raise GoalError(f"{_source(node)}: division by zero.")
                 value = apply(value, other)
@@ -142,6 +150,8 @@ class Converter:
             return checked_number(node.value, "a constant of an expression")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             value = self.expression(node.operand)
+            if isinstance(value, MarginQuantile):
+                raise GoalError("margin_quantile(...) stands alone: write margin_quantile(q) >= level.")
             return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             name = node.func.id
@@ -319,9 +329,15 @@ class Converter:
     def number(self, node: ast.expr) -> float:
         """A number, with signs and arithmetic of numbers allowed."""
         value = self.expression(node)
-        if isinstance(value, Expression):
+        if not isinstance(value, float):
             raise GoalError(f"{_source(node)} is no number.")
         return value
+
+    def truth(self, node: ast.expr) -> bool:
+        """True or False."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return node.value
+        raise GoalError(f"{_source(node)} must be True or False.")
 
     def string(self, node: ast.expr) -> str:
         """A quoted text."""

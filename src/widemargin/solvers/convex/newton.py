@@ -15,7 +15,7 @@ from widemargin.solvers.convex.block_passes import BlockPasses
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.kernel_newton import KernelRun
 from widemargin.solvers.convex.linear_system import Curvature, FactoredSystem, IterativeSystem
-from widemargin.solvers.convex.proximal import DEFAULTS, Line, NewtonOptions, ProximalRun, balance, run_to_the_end
+from widemargin.solvers.convex.proximal import DEFAULTS, Line, NewtonOptions, ProximalRun, balance
 from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 
 __all__ = ["LinearRun", "is_wide", "solve"]
@@ -78,7 +78,18 @@ def solve(
         run = KernelRun(sub, rho, start, width, options)
     else:
         run = LinearRun(sub, rho, start, width, options, iterative=iterative)
-    return run_to_the_end(run, tol, max_iter, budget or Budget())
+    budget = budget or Budget()
+    recorder = CertifiedRecorder(rho, budget, tol)
+    # Outer iterations until the gap is closed, or steps or time run out.
+    for _ in range(options.most_outer):
+        before = recorder.gap
+        run.minimise(recorder.primal - recorder.dual, max_iter, budget)
+        run.certify(recorder)
+        if recorder.look(run.steps, newton=run.steps) or budget.exhausted or run.steps >= max_iter:
+            break
+        run.advance(slow=recorder.gap > 0.5 * before)
+    state = ConvexState(run.w, run.b, *run.hinges.shares(run.delta), run.here.vh)
+    return recorder.result(run.steps, state)
 
 
 def is_wide(rows: RowBlocks | BlockedRows, options: NewtonOptions = DEFAULTS) -> bool:

@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexState
 from widemargin.solvers.convex.block_passes import BlockPasses
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.linear_system import SystemOptions
 from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges
 
-__all__ = ["DEFAULTS", "Line", "NewtonOptions", "ProximalRun", "Value", "balance", "run_to_the_end"]
+__all__ = ["DEFAULTS", "Line", "NewtonOptions", "ProximalRun", "Value", "balance"]
 
 
 @dataclass(frozen=True)
@@ -278,20 +278,6 @@ class ProximalRun(ABC):
         before, self.delta = self.delta, max(options.shrink * self.delta, min(least, self.delta))
         # Curvatures are one over the width, so those of the rows that stay change by one factor.
         self.hinges.rescale(before / self.delta)
-
-
-def run_to_the_end(run: ProximalRun, tol: float, max_iter: int, budget: Budget) -> ConvexResult:
-    """Outer iterations until the gap is closed, or steps or time run out."""
-    recorder = CertifiedRecorder(run.rho, budget, tol)
-    for _ in range(run.options.most_outer):
-        before = recorder.gap
-        run.minimise(recorder.primal - recorder.dual, max_iter, budget)
-        run.certify(recorder)
-        if recorder.look(run.steps, newton=run.steps) or budget.exhausted or run.steps >= max_iter:
-            break
-        run.advance(slow=recorder.gap > 0.5 * before)
-    state = ConvexState(run.w, run.b, *run.hinges.shares(run.delta), run.here.vh)
-    return recorder.result(run.steps, state)
 
 
 def balance(rise: float, fall: float) -> tuple[float, float]:

@@ -63,6 +63,7 @@ def range_minima(price: Floats, cheapest: Ints) -> None:
     """Set `cheapest[t, i]` to the place of the smallest price among `i, ..., i + 2^t - 1`."""
     for i in range(price.shape[0]):
         cheapest[0, i] = i
+    # Doubling: the smallest of 2^t prices is the smaller of those of its two halves.
     for t in range(1, cheapest.shape[0]):
         half = 1 << (t - 1)
         for i in range(price.shape[0] - 2 * half + 1):
@@ -96,6 +97,7 @@ def narrow(links: Links, low: Ints, high: Ints, least: Floats, most: Floats) -> 
                 most[k] = min(most[k], links.rate[links.shift[v] + high[links.group[v]]])
             for e in range(links.capped_start[k], links.capped_start[k + 1]):
                 u = links.capped[e]
+                # A capped rate is at most factor times level plus slack, so it asks for this level at least.
                 needed = (links.rate[links.shift[u] + low[links.group[u]]] - links.slack[k]) / links.factor[k]
                 least[k] = max(least[k], needed)
             if least[k] > most[k]:
@@ -104,7 +106,8 @@ def narrow(links: Links, low: Ints, high: Ints, least: Floats, most: Floats) -> 
             for e in range(links.capped_start[k], links.capped_start[k + 1]):
                 u = links.capped[e]
                 g = links.group[u]
-                if links.rate[links.shift[u] + high[g]] > cap:  # the last candidate that is not above the cap
+                if links.rate[links.shift[u] + high[g]] > cap:
+                    # Rates rise with the candidates: bisection finds the last one that is not above the cap.
                     a, b = low[g], high[g]
                     while b - a > 1:
                         middle = (a + b) // 2
@@ -119,7 +122,8 @@ def narrow(links: Links, low: Ints, high: Ints, least: Floats, most: Floats) -> 
             for e in range(links.floored_start[k], links.floored_start[k + 1]):
                 v = links.floored[e]
                 g = links.group[v]
-                if links.rate[links.shift[v] + low[g]] < least[k]:  # the first that is not below the level
+                if links.rate[links.shift[v] + low[g]] < least[k]:
+                    # The first candidate that is not below the level.
                     a, b = low[g], high[g]
                     while b - a > 1:
                         middle = (a + b) // 2
@@ -147,6 +151,7 @@ def bound_box(
     while again:
         if not narrow(links, low, high, least, most):
             return np.inf
+        # With the links left aside every group is on its own: no sum of gains is below that of the cheapest ones.
         bound = priced.constant
         for g in range(n_groups):
             pick[g] = least_place(priced.price, priced.cheapest, low[g], high[g])
@@ -168,6 +173,7 @@ def bound_box(
     for j in range(priced.excess.shape[0]):
         smallest = priced.excess[j]
         for u in range(links.group.shape[0]):
+            # Rates rise from the first candidate to the last, so the least share is at one of the two ends.
             end = low[links.group[u]] if priced.share[j, u] > 0.0 else high[links.group[u]]
             smallest += priced.share[j, u] * links.rate[links.shift[u] + end]
         if smallest > FEASIBLE:
@@ -182,6 +188,7 @@ def cheapest_at(priced: Priced, toll: Floats, low: Ints, high: Ints, pick: Ints)
     for g in range(low.shape[0]):
         smallest = np.inf
         for c in range(low[g], high[g] + 1):
+            # The gain of a candidate, and what its rates cost at these prices of the other constraints.
             price = priced.gain[c]
             for u in range(links.start[g], links.start[g + 1]):
                 price += toll[u] * links.rate[links.shift[u] + c]
@@ -265,6 +272,7 @@ class BoxSearch:
                 # no two numbers are equal, so boxes themselves are never compared
                 halves = sorted((self._priced_bound(half), next(number), half) for half in self._halves(box))
                 self.n_boxes += len(halves)
+                # An infinite bound says that nothing in a half is better than what is known.
                 open_halves = [half for half in halves if half[0] < np.inf]
                 for half in open_halves[1:]:
                     heapq.heappush(heap, half)
@@ -285,6 +293,7 @@ class BoxSearch:
             one.most[family] = min(one.most[family], levels[family])
             other.least[family] = max(other.least[family], levels[family])
             return [one, other]
+        # No link is violated: what is left to decide is the thresholds of one group.
         group = self._widest_group(box, self._take_if_better(box.pick))
         if group < 0:
             return []
@@ -315,6 +324,7 @@ class BoxSearch:
             value = cheapest_at(priced, here @ priced.share, box.low, box.high, trial) + float(here @ priced.excess)
             self.looks += priced.share.size + int((box.high - box.low + 1).sum())
             slope = self._excess(trial)
+            # Any prices give a bound, so one that reaches the best value known closes the box.
             if not value < known:
                 return np.inf
             if self._cut_of_links(trial)[0] < 0:
@@ -322,7 +332,8 @@ class BoxSearch:
             if value > highest:
                 highest, box.paid[:], box.pick[:] = value, here, trial
             else:
-                share *= 0.5
+                share *= 0.5  # the step went too far
+            # A price that is zero and would fall stays where it is, and takes no part in the length of the step.
             steep = float(np.square(slope[(here > 0.0) | (slope > 0.0)]).sum())
             if steep == 0.0:
                 break
@@ -342,6 +353,7 @@ class BoxSearch:
     def _cut_of_links(self, pick: Ints) -> tuple[int, Floats]:
         """The family whose links are violated most, or -1; and where levels have to lie or to be cut, shape (f,)."""
         links, rates = self.priced.links, self._rates(pick)
+        # A family holds where its largest capped rate is within reach of its smallest floored one.
         largest = np.array([rates[part].max(initial=-np.inf) for part in _parts(links.capped, links.capped_start)])
         smallest = np.array([rates[part].min(initial=np.inf) for part in _parts(links.floored, links.floored_start)])
         needed = (largest - links.slack) / links.factor
@@ -364,6 +376,7 @@ class BoxSearch:
         """The group to halve: the one that matters most for a violated constraint; -1: all have one candidate left."""
         width = 1e-9 * (box.high - box.low)  # decides where nothing else does
         if violated >= 0:
+            # By how much the violated constraint may still differ within each group.
             change = self.priced.share[violated] * (self._rates(box.high) - self._rates(box.low))
             width = width + np.abs(np.bincount(self.priced.links.group, change, width.shape[0]))
         width[box.high == box.low] = -1.0

@@ -95,6 +95,7 @@ class Candidates:
         """What each candidate of group g adds where a unit of weight of some cells adds these values."""
         rows, per_cell = self.rows_of(g), np.zeros(len(self._gain))
         per_cell[cells] = values
+        # A candidate calls the rows of the largest scores positive, so what it adds is a running sum.
         sums = np.concatenate([[0.0], np.cumsum(self._weight[rows] * per_cell[self._cell[rows]])])
         counted: Floats = sums[self.count[self.first[g] : self.first[g + 1]]]
         return counted
@@ -102,6 +103,7 @@ class Candidates:
     def masses(self) -> Floats:
         """Weight of the rows of each group in each cell, shape (n_groups, k)."""
         group = np.repeat(np.arange(self.n_groups), np.diff(self._start))
+        # Group and cell as one number, so that one count serves all of them.
         k = len(self._gain)
         weights = self._weight[self._order]
         summed = np.bincount(group * k + self._cell[self._order], weights, self.n_groups * k)
@@ -119,6 +121,7 @@ class Candidates:
         steps = steps[steps > 0.0]
         if not len(steps):
             return 0.0
+        # Whole multiples of the smallest step, such as errors that count one each.
         whole = steps / steps[0]
         return float(steps[0]) if np.abs(whole - np.round(whole)).max() < 1e-9 else 0.0
 

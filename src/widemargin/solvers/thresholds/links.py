@@ -92,17 +92,21 @@ def take_apart(candidates: Candidates) -> Parts:
         cells, values = candidates.column(j)
         seen = [int(g) for g in np.flatnonzero(masses[:, cells[values != 0.0]].any(axis=1))]
         if not seen:
+            # No row of any group counts in it: it holds whatever the thresholds, or it cannot.
             possible &= excess <= FEASIBLE
         elif len(seen) == 1:
+            # A rule of one group strikes out candidates of that group.
             part = slice(candidates.first[seen[0]], candidates.first[seen[0] + 1])
             allowed[part] &= excess + candidates.running(seen[0], cells, values) <= FEASIBLE
         else:
             parts = [one for g in seen for one in rates.find(g, cells, values)]
             (v, below), (u, above) = min(parts, key=itemgetter(1)), max(parts, key=itemgetter(1))
             if len(parts) == len(seen) == 2 and below < 0.0 < above:
+                # `above rate_u + below rate_v + excess <= 0` solved for rate_u: a factor times rate_v, plus a slack.
                 law = round(-below / above, DIGITS), round((FEASIBLE - excess) / above, DIGITS)
                 edges[law].add((u, v))
             else:
+                # Three groups, or two rates of one sign: nothing that a level between two groups could say.
                 rest.append((j, parts))
     share = np.zeros((len(rest), len(rates.group)))
     for row, (_, parts) in enumerate(rest):
@@ -130,6 +134,7 @@ class _Rates:
             used = np.flatnonzero((sign * values > 0.0) & (self._masses[g, cells] > 0.0))
             if not len(used):
                 continue
+            # Two constraints look at the same rate where they count the same cells in the same proportions.
             mine, size = cells[used], np.abs(values[used])
             key = g, mine.tobytes(), np.round(size / size.max(), DIGITS).tobytes()
             if key not in self._number:
@@ -145,6 +150,7 @@ def _linked(
     candidates: Candidates, rates: _Rates, order: Ints, edges: dict[tuple[float, float], set[Edge]]
 ) -> Links:  # fmt: skip
     """The rates in this order, and few families that hold all links."""
+    # Rates are stored group by group, and edges name them in the order of discovery.
     place = np.argsort(order)
     families = [family for law, pairs in edges.items() for family in families_of(pairs, law)]
     laws = np.array([law for law, pairs in edges.items() for _ in families_of(pairs, law)]).reshape(len(families), 2)
@@ -167,6 +173,7 @@ def families_of(edges: set[Edge], law: tuple[float, float]) -> list[tuple[list[i
     A rate may be added as linked with itself where that says nothing (factor >= 1, slack >= 0): only so all pairs of
     several groups are one family.
     """
+    # Which rates are capped by each floored one.
     above = defaultdict[int, set[int]](set)
     for u, v in edges:
         above[v].add(u)
@@ -177,6 +184,7 @@ def families_of(edges: set[Edge], law: tuple[float, float]) -> list[tuple[list[i
             families[frozenset(linked | {v})].append(v)
         families = defaultdict(list, {key: members for key, members in families.items() if len(members) > 1})
         alone = {v: linked for v, linked in above.items() if v not in {w for part in families.values() for w in part}}
+    # The others are joined where they cap exactly the same rates.
     for v, linked in alone.items():
         families[frozenset(linked)].append(v)
     return [(sorted(capped), sorted(floored)) for capped, floored in families.items()]

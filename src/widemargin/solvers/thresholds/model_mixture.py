@@ -93,6 +93,7 @@ class ModelMixture:
             objective = np.array([value for value, _ in self._values])
             excess = np.array([values for _, values in self._values]).reshape(len(self._values), m)
             n = len(objective)
+            # One variable for the probability of each column, and one for the excess of each constraint.
             program = linprog(
                 np.concatenate([objective, np.full(m, rho)]),
                 A_ub=np.hstack([excess.T, -np.eye(m)]) if m else None,
@@ -101,11 +102,13 @@ class ModelMixture:
                 b_eq=[1.0],
                 method="highs",
             )
+            # The duals price each constraint; a column is missing that is cheaper at these prices than what is drawn.
             multipliers = np.clip(-program.ineqlin.marginals, 0.0, rho) if m else np.zeros(0)
             if not self._missing(multipliers, float(program.eqlin.marginals[0])):
                 break
         drawn = np.flatnonzero(program.x[:n] > FEASIBLE)
         share = program.x[drawn] / program.x[drawn].sum()
+        # The expected excess counts, not that of every ticket.
         together = share @ excess[drawn]
         together = np.where(together > ROUNDING, together, 0.0)
         return MixedModels(
@@ -119,6 +122,7 @@ class ModelMixture:
         known = {(number, numbers.tobytes()) for number, numbers in self._columns}
         before = len(self._columns)
         for number, model in enumerate(self.models):
+            # At fixed prices groups do not hang together, so each takes its own cheapest threshold.
             prices = model.prices(1.0, multipliers)
             cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(model.first)], np.int64)
             cost = model.objective + float(prices[cheapest].sum() + multipliers @ model.excess)

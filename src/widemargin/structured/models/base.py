@@ -212,6 +212,14 @@ class LabelSetModel(StructureModel):
         ndarray of shape (n, k)
         """
 
+    def scores_of(self, sets: Ints, u: Floats, theta: Floats) -> Floats:
+        """Scores of some label sets, shape (s, k), for n examples: shape (n, s)."""
+        # The part of the pairs is the same for every example.
+        pairs = self.structure.pairs
+        together = (sets[:, pairs[:, 0]] * sets[:, pairs[:, 1]]) @ theta if theta.shape[0] else 0.0
+        scores: Floats = u @ sets.T.astype(np.float64) + together
+        return scores
+
     def encode(self, y: object) -> Ints:
         """A 0/1 vector."""
         label = np.asarray(as_csr(y, "a label").toarray() if sparse.issparse(y) else y).reshape(-1)

@@ -36,6 +36,7 @@ def of_tree(u: Floats, theta: Floats, structure: Structure) -> Floats:
     for q in structure.order.tolist():
         p = int(structure.parent[q])
         if p < k:
+            # What the branch gains more where its parent is on: the better of q on and off, with and without the edge.
             from_branch[:, q] = np.maximum(up[:, q] + pair[q], 0.0) - np.maximum(up[:, q], 0.0)
             up[:, p] += from_branch[:, q]
     for q in structure.order[::-1].tolist():  # parents before children
@@ -70,6 +71,7 @@ def of_closed_sets(u: Floats, structure: Structure) -> Floats:
     on, off = np.empty_like(u), np.empty_like(u)
     for q in structure.order[::-1].tolist():
         p = int(structure.parent[q])
+        # Taking the branch of q out of the best set leaves what the rest is worth.
         above = best if p == k else on[:, p]  # the best where q may be on
         without = above - np.maximum(below[:, q], 0.0)
         on[:, q] = without + below[:, q]
@@ -99,6 +101,7 @@ def of_paths(u: Floats, structure: Structure) -> Floats:
     scores, on = u @ paths.T, paths == 1
     margin = np.empty_like(u)
     for q in range(u.shape[1]):
+        # The best path through q against the best one that goes elsewhere.
         best, other = (scores[:, some].max(axis=1, initial=-np.inf) for some in (on[:, q], ~on[:, q]))
         margin[:, q] = best - other
     return margin
@@ -117,6 +120,7 @@ def of_closures(u: Floats, arcs: Ints) -> Floats:
     for row, gain in enumerate(u):
         large = 2.0 * float(np.abs(gain).sum()) + 1.0  # decides a label whatever the others
         for q in range(u.shape[1]):
+            # A gain beyond all others together puts q into the best set, its negative keeps q out.
             forced = gain.copy()
             forced[q] += large
             on = float(gain @ best_closure(forced, arcs))
@@ -141,6 +145,7 @@ def of_table(u: Floats, theta: Floats, structure: Structure, work: Work) -> Floa
     for row in range(u.shape[0]):
         enumeration.fill(u[row : row + 1], theta, nothing, structure, work)
         for q in range(k):
+            # Label sets are numbered in binary: the middle axis is the bit of label q.
             off, on = work.rows[0].reshape(-1, 2, 1 << q).max(axis=(0, 2))
             margin[row, q] = on - off
     return margin
@@ -159,5 +164,6 @@ def of_others(u: Floats, theta: Floats, labels: Ints, pairs: Ints) -> Floats:
     """
     T = np.zeros((u.shape[1], u.shape[1]))
     T[pairs[:, 0], pairs[:, 1]] = theta
+    # What the other labels of the set add to each label through its pairs.
     gain: Floats = u + labels @ (T + T.T)
     return gain
