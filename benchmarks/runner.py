@@ -52,6 +52,7 @@ SCRIPTS = (
     "distributed",
     "first_report",
     "first_call",
+    "footprint",
     "threads",
 )
 QUICK = ROOT / "out" / "bench-quick"

@@ -13,6 +13,7 @@ from benchmarks import (
     cut_choosers,
     fairness_a9a,
     first_call,
+    footprint,
     group_thresholds,
     guarantees,
     kernel_svc_accuracy,
@@ -51,7 +52,7 @@ def test_a_quick_run_writes_its_results(script, tmp_path, capsys):
     assert "###" in capsys.readouterr().out
 
 
-OWN_DATA = (audit_stream, first_call, group_thresholds, memory, thermometer_adult, threads)
+OWN_DATA = (audit_stream, first_call, footprint, group_thresholds, memory, thermometer_adult, threads)
 """Scripts that generate their data, or bring them: nothing can be missing."""
 
 

@@ -4,11 +4,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from widemargin import (
@@ -225,3 +231,61 @@ def test_a_table_without_missing_values_or_edges(tmp_path):
     to_onnx(model, tmp_path / "m.onnx")
     said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(rows), everything=True)
     assert np.allclose(said.scores, model.decision_function(rows)) and said.labels.tolist() == [1, 0, 1, 0]
+
+
+def people(n, seed=0):
+    """Numbers, some missing, and words as a data frame, and labels that follow them."""
+    import pandas as pd
+
+    rows, y = table(n, seed)
+    frame = pd.DataFrame({"age": rows["age"].to_numpy(), "gain": rows["gain"].to_numpy(),
+                          "code": rows["code"].to_numpy().astype(float), "rare": rows["rare"].to_pylist()})  # fmt: skip
+    return frame, y
+
+
+BEFORE = make_column_transformer(
+    (make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), ["age", "gain"]),
+    (OneHotEncoder(handle_unknown="ignore"), ["rare"]), ("passthrough", ["code"]),
+)  # fmt: skip
+LASTS = {
+    "constrained": RateConstrainedClassifier(FLOOR),
+    "kernel": KernelSVC(gamma=0.1),
+    "threshold over linear": GoalThresholdClassifier(LogisticRegression(), FLOOR, random_state=0),
+    "threshold over forest": GoalThresholdClassifier(RandomForestClassifier(20, random_state=0), FLOOR, random_state=0),
+    "threshold over boosting": GoalThresholdClassifier(
+        HistGradientBoostingClassifier(max_iter=20), FLOOR, pos_label="no", random_state=0
+    ),
+    "threshold over svc": GoalThresholdClassifier(SVC(), FLOOR, random_state=0),
+    "threshold over network": GoalThresholdClassifier(
+        MLPClassifier((8,), max_iter=50, random_state=0), FLOOR, random_state=0
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("inside", [False, True], ids=["pipeline of a threshold", "threshold of a pipeline"])
+@pytest.mark.parametrize("name", LASTS)
+def test_whole_pipelines_of_scikit_learn(tmp_path, name, inside):
+    rows, y = people(300)
+    model, last = make_pipeline(clone(BEFORE), clone(LASTS[name])), LASTS[name]
+    if inside:
+        if not isinstance(last, GoalThresholdClassifier):
+            pytest.skip("nothing stands over a pipeline here")
+        model = clone(last).set_params(estimator=make_pipeline(clone(BEFORE), clone(last.estimator)))
+    model.fit(rows, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    new, _ = people(400, seed=1)
+    new.loc[:2, "rare"] = "never seen"
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(pa.table(new)), everything=True)
+    assert said.labels.tolist() == model.predict(new).tolist()
+    assert len(set(said.labels)) == 2
+    wanted = model.decision_function(new)
+    assert np.allclose(said.scores, wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_a_threshold_over_a_pipeline_of_numbers_takes_a_matrix(data, tmp_path):
+    X, y, _ = data
+    scorer = make_pipeline(StandardScaler(), HistGradientBoostingClassifier(max_iter=10)).fit(X, y)
+    model = GoalThresholdClassifier(scorer, FLOOR, cv="prefit").fit(X, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    assert run(tmp_path / "m.onnx", X)[0].tolist() == model.predict(X).tolist()

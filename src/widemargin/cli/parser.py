@@ -95,6 +95,12 @@ COMMANDS = {
         "kept: after Ctrl-C the same command goes on. Exit code 0: done; 1: the time was up; 2: bad input or no data "
         "(with --all: of any figure); 130: interrupted."
     ),
+    "compile": (
+        "compile ahead what the first fits would compile\n"
+        "A fit compiles the loops of its kind when it is first called, up to ten seconds, and keeps them on disk. This "
+        "command does it for all estimators (a minute), or for those named: for images of containers, and environments "
+        "that many people share. Exit code 0: done; 2: bad input."
+    ),
     "data": (
         "list the data sets of experiments and examples, or write one as a table\n"
         "Without NAME: which data sets there are, where they are looked for and whether they are there. With NAME: "
@@ -130,6 +136,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
      _GOALS | {"nargs": "?"}),
     ("reproduce", "figure", "one of those that --list names", {"nargs": "?", "metavar": "FIGURE"}),
     ("data", "name", "adult, credit-card, compas or german", {"nargs": "?", "metavar": "NAME"}),
+    ("compile", "estimator", "names of estimators (default: all)", {"nargs": "*", "metavar": "ESTIMATOR"}),
     # The classifier
     ("train", "--model", "where to save the model (default: [output] model)", _FILE),
     ("predict", "--model", _MODEL, _FILE),

@@ -3,7 +3,8 @@
 The graph holds the model's own formula in double precision: `X coef' + intercept`, also on random Fourier and
 Nystroem's features, or `K(X, support vectors) dual' + intercept` for the kernels "linear", "rbf", "poly" and "sigmoid";
 then the label. Before it may stand the tables of numbers and words of `make_preprocessor`, in standard operators, or
-steps of scikit-learn for numbers, converted by skl2onnx.
+steps of scikit-learn for numbers and words, and a threshold may stand over any scorer of scikit-learn: these are
+converted by skl2onnx (`persistence/sklearn_graphs.py`).
 """
 
 from os import PathLike
@@ -20,6 +21,8 @@ from widemargin.persistence.container import write_file
 from widemargin.persistence.onnx_graph import (
     KERNELS,
     MISSING_KEY,
+    ML_OPSET,
+    OPSET,
     Builder,
     KernelForm,
     as_dense,
@@ -27,10 +30,8 @@ from widemargin.persistence.onnx_graph import (
     mapped,
     table_features,
 )
+from widemargin.persistence.sklearn_graphs import FEATURES, SCORE, feature_graph, joined, scored_graph
 from widemargin.preprocessing import TablePreprocessor
-
-OPSET = 17
-ML_OPSET = 3
 
 
 class _Formula(NamedTuple):
@@ -60,8 +61,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     model : estimator
         Fitted: `RateConstrainedClassifier`, `MarginPursuitClassifier`, `RiskClassifier`, `KernelSVC` (also with
         several classes), `SBPClassifier`, or a `GoalThresholdClassifier` with one threshold over one of these
-        or over a linear model of scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and the
-        model, as `widemargin train` saves it, or of scikit-learn's steps for numbers.
+        or over a classifier or pipeline of scikit-learn; or a Pipeline that ends in one: of `make_preprocessor` and
+        the model, as `widemargin train` saves it, or of scikit-learn's steps for numbers and words.
     path : path-like
         Usually ends in `.onnx`. An existing file is replaced.
 
@@ -70,10 +71,13 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     The input `X` is a matrix of doubles, shape (n, n_features). A table has one input for each column, by its name and
     of shape (n, 1): numbers are doubles, NaN where missing; words, and `true` and `false`, are texts, empty where
     missing. The graph does not check its input as `TableSchema` does: unknown words fall back, and nobody is told.
+    So has a pipeline of scikit-learn whose first step was fitted to columns by name (`ColumnTransformer`); words are
+    the columns that go into a `OneHotEncoder` or `OrdinalEncoder` of texts.
 
     The outputs are `label`, shape (n,), and `scores`, the `decision_function`, shape (n,) or (n, n_scores). They are
     computed in another order than here, so scores agree to about 1e-9 of their size, and a label may differ where a
-    score is as near to 0 as that.
+    score is as near to 0 as that. Trees, ensembles and networks of scikit-learn below a threshold have single precision
+    in ONNX: 1e-6.
 
     Raises
     ------
@@ -91,31 +95,59 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
         import onnx
     except ImportError:
         raise MissingLibraryError("to_onnx needs onnx: pip install 'widemargin[onnx]'") from None
-    steps = list(model.steps) if hasattr(model, "steps") else [("model", model)]
-    last = steps[-1][1]
-    table = steps[0][1] if isinstance(steps[0][1], TablePreprocessor) else None
-    if table is not None and len(steps) > 2:
-        names = ", ".join(type(step).__name__ for _, step in steps[1:-1])
+    *before, last = _steps(model)
+    inner = _steps(last.estimator_) if hasattr(last, "estimator_") else [last]
+    before, scorer = [*before, *inner[:-1]], inner[-1]
+    table = before[0] if before and isinstance(before[0], TablePreprocessor) else None
+    if table is not None and len(before) > 1:
+        names = ", ".join(type(step).__name__ for step in before[1:])
         raise CapabilityError(f"steps between table and model ({names}) cannot be written as ONNX. Use save_model.")
-    made = _graph(_formula(last), table)
-    if table is None and len(steps) > 1:
-        made = _behind(model[:-1], made)
+    if last is not scorer and not _has_formula(scorer):
+        made = joined(scored_graph(scorer), _graph(_threshold_alone(last, scorer), None), SCORE)
+    else:
+        made = _graph(_formula(last, scorer), table)
+    if before and table is None:
+        made = joined(feature_graph(before), made, FEATURES)
     onnx.checker.check_model(made)
     write_file(Path(path), made.SerializeToString())
 
 
-def _formula(model: Any) -> _Formula:
-    """Formula and rule of a model.
+def _steps(model: Any) -> list[Any]:
+    """The steps of a pipeline, also of a frozen one; a model alone is the only step."""
+    model = getattr(model, "estimator", model) if type(model).__name__ == "FrozenEstimator" else model
+    return [step for _, step in model.steps] if hasattr(model, "steps") else [model]
+
+
+def _has_formula(scorer: Any) -> bool:
+    """Whether scores are products with weights, or with kernel values: what `_formula` writes."""
+    return "coef_" in vars(scorer) or ("dual_coef_" in vars(scorer) and hasattr(scorer, "gamma_"))  # not libsvm's SVC
+
+
+def _threshold_alone(model: Any, scorer: Any) -> _Formula:
+    """Of scores that another graph gives, the threshold."""
+    one = np.ones((1, 1))
+    _refuse_many_thresholds(model)
+    classes, positive = np.asarray(model.classes_), model.positive_class_
+    shift = np.array([-float(model.threshold_)])
+    return _Formula(type(scorer).__name__, one, shift, 1, None, None, classes, bool(positive == classes[0]), None)
+
+
+def _refuse_many_thresholds(model: Any) -> None:
+    if model.groups_ is not None or getattr(model, "randomize", False):
+        what = "thresholds of several populations" if model.groups_ is not None else "random predictions"
+        name = type(model).__name__
+        raise CapabilityError(f"{name}: {what} cannot be written as ONNX. Use one threshold, or save_model.")
+
+
+def _formula(model: Any, scoring: Any) -> _Formula:
+    """Formula and rule of a model, which is a threshold over `scoring` where that is another one.
 
     The rules at a score of 0 are those of `predict`: a model with a positive class gives it only above 0.
     """
-    name, threshold, scoring = type(model).__name__, 0.0, model
-    if name == "GoalThresholdClassifier":
-        if model.groups_ is not None or getattr(model, "randomize", False):
-            what = "thresholds of several populations" if model.groups_ is not None else "random predictions"
-            raise CapabilityError(f"{name}: {what} cannot be written as ONNX. Use one threshold, or save_model.")
-        threshold, scoring = float(model.threshold_), model.estimator_
-        name = type(scoring).__name__
+    name, threshold = type(scoring).__name__, 0.0
+    if model is not scoring:
+        _refuse_many_thresholds(model)
+        threshold = float(model.threshold_)
     fitted, n_classes = vars(scoring), len(getattr(scoring, "classes_", ()))
     is_in_pairs = n_classes > 2 and getattr(getattr(scoring, "_options", None), "multi_class", "ovr") == "ovo"
     weights = np.atleast_2d(as_dense(fitted.get("dual_coef_", fitted.get("coef_", np.empty((0, 0))))))
@@ -233,32 +265,3 @@ def _storable(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if classes.dtype.kind == "b":
         return classes
     raise CapabilityError(f"the labels {classes.tolist()[:5]} are neither words nor whole numbers. Encode them first.")
-
-
-def _behind(before: Any, made: Any) -> Any:
-    """The graph of a model behind that of the steps before it."""
-    try:
-        import skl2onnx
-        from skl2onnx.common.data_types import DoubleTensorType
-    except ImportError:
-        raise MissingLibraryError("pipelines need skl2onnx: pip install 'widemargin[onnx]'") from None
-    from onnx import compose
-
-    names = ", ".join(type(step).__name__ for _, step in before.steps)
-    try:
-        width = int(before[0].n_features_in_)
-        kind = [("table", DoubleTensorType([None, width]))]
-        first = skl2onnx.to_onnx(before, initial_types=kind, target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET})
-        first.ir_version = made.ir_version
-        output = first.graph.output[0].name
-        first = compose.add_prefix(first, prefix="before_")
-        merged = compose.merge_models(first, made, io_map=[(f"before_{output}", "X")])
-    except Exception as error:  # skl2onnx raises classes of its own
-        raise CapabilityError(
-            f"the steps before the model ({names}) cannot be written as ONNX ({type(error).__name__}: "
-            f"{str(error)[:200]}). Use steps of scikit-learn for numbers, or save_model."
-        ) from error
-    merged.graph.input[0].name = "X"
-    for node in merged.graph.node:
-        node.input[:] = ["X" if name == "before_table" else name for name in node.input]
-    return merged

@@ -13,6 +13,10 @@ from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 from widemargin.preprocessing import QuantileBins, TablePreprocessor
 
+OPSET = 17
+ML_OPSET = 3
+"""Versions of the standard that graphs are written in."""
+
 KERNELS = ("linear", "rbf", "poly", "sigmoid")
 """Those that have a form here."""
 

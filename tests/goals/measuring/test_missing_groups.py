@@ -64,6 +64,24 @@ def test_the_spans_are_those_of_trying_every_way(text, rows):
     assert span.holds == {(True,): "yes", (False,): "no"}.get(tuple(met), "open")
 
 
+def test_rows_without_a_decision_count_as_in_the_audit():
+    """Of a classifier that abstains (2 stands for no decision), against trying every way."""
+    rows = [*SURE, ("F", 30, 1, 2), (None, 50, 1, 2), (None, 30, 0, 1), (None, 50, 1, 0)]
+    goal = (
+        f"{GROUPS}subject to a: negative_rate(women) <= 0.9\nsubject to b: error_rate(women) <= 1.2 * error_rate(men)"
+    )
+
+    def report(people: list[tuple[object, object, int, int]], **more: bool) -> GoalReport:
+        sex, age, y, predicted = zip(*people, strict=True)
+        table = pa.table({"sex": pa.array(sex, pa.string()), "age": list(age)})
+        return audit(predicted, goal, y=y, populations=table, confidence=None, abstain=2, **more)
+
+    reports = [report(way) for way in all_ways(rows)]
+    for span in report(rows, missing_groups=True).missing_groups.constraints:
+        slacks = [each[span.label].slack for each in reports]
+        assert [span.least, span.largest] == pytest.approx([min(slacks), max(slacks)])
+
+
 def test_single_rates_are_those_of_trying_every_way():
     rows = [*SURE, (None, 50, 1, 1), (None, None, 0, 1), ("F", None, 1, 0)]
     goal = f"{GROUPS}subject to a: recall(old) >= 0.1\nsubject to b: positive_rate(men) >= 0.1"

@@ -23,7 +23,7 @@ from widemargin._text import aligned, digits, printable, with_lists
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.sources import SAID, Source
 from widemargin.goals.binding.tables import PopulationTable, TableColumn
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Constraint
@@ -131,7 +131,9 @@ class MissingGroups:
         lines = [f"The group of {self.n_rows} rows is not known. Over all ways to fill them in:"]
         lines += [*(["", *aligned(rates)] if self.rates else []), *(["", *aligned(rules)] if moved else []), ""]
         certain = sum(item.holds == "yes" for item in self.constraints)
-        return "\n".join([*lines, f"{certain} of {len(self.constraints)} constraints hold whatever these groups are."])
+        return "\n".join(
+            [*lines, f"Constraints that hold whatever these groups are: {certain} of {len(self.constraints)}."]
+        )
 
 
 def _span(least: float | None, largest: float | None, sign: Literal["", "+"] = "") -> str:
@@ -302,11 +304,14 @@ def _on_rows(rate: Rate, source: Source, chosen: Bools) -> _Sums:
     """What each row adds to numerator and denominator if it belongs to the population, shape (n,)."""
     labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
     signs = np.ones(source.n_rows, np.int8) if rate.baseline is None else source.baselines[rate.baseline]
-    at = (labels < 0).astype(int), (~chosen).astype(int), (signs < 0).astype(int)
+    # Of a classifier that abstains `chosen` are the decided rows, and a row without a decision adds nothing above.
+    said = source.baselines.get(SAID)
+    positive, decided = (chosen, np.ones(source.n_rows, bool)) if said is None else (said > 0, chosen)
+    at = (labels < 0).astype(int), (~positive).astype(int), (signs < 0).astype(int)
     usable = labels != 0 if rate.needs_label else np.ones(source.n_rows, bool)
     over = np.zeros((2, 2))
     over[(rate.definition.over or When()).cells] = 0.0 if rate.definition.is_count else 1.0
-    return _Sums(rate.definition.row_values[at] * usable, over[at[0], at[2]] * usable)
+    return _Sums(rate.definition.row_values[at] * usable * decided, over[at[0], at[2]] * usable)
 
 
 def _rate_range(j: int, fixed: _Sums, groups: Sequence[_Alike]) -> Range | None:
@@ -349,8 +354,8 @@ def _constraint_span(
     # To the rates of this constraint the other rows add the same whatever they are filled in with.
     others = [item for item in groups if not any(_varies(item, j) for j in used)]
     fixed = _Sums(
-        fixed.above + sum(item.n_rows * item.above[0] for item in others),
-        fixed.below + sum(item.n_rows * item.below[0] for item in others),
+        sum((item.n_rows * item.above[0] for item in others), fixed.above),
+        sum((item.n_rows * item.below[0] for item in others), fixed.below),
     )
     cleared = constraint.cleared
     may_be_undefined = False

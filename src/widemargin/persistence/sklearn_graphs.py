@@ -1,0 +1,165 @@
+"""Steps and scorers of scikit-learn as ONNX graphs, by skl2onnx, and graphs put one behind the other.
+
+Everything is in double precision that has it: skl2onnx and onnxruntime know trees, ensembles and networks in single
+precision only.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
+
+from widemargin.exceptions import CapabilityError, MissingLibraryError
+from widemargin.persistence.onnx_graph import ML_OPSET, OPSET
+
+FEATURES, SCORE = "widemargin/features", "widemargin/score"
+"""What the output of a graph of features, and of one of scores, is called."""
+
+
+def feature_graph(steps: Sequence[Any]) -> Any:
+    """What steps make of rows, shape (n, d)."""
+    made = _converted(steps, {}, "before/")
+    _rename(made, made.graph.output[0].name, FEATURES)
+    return made
+
+
+def scored_graph(scorer: Any) -> Any:
+    """The scores of a binary classifier: `decision_function`, else the second probability, shape (n, 1)."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    has_decision, single = hasattr(scorer, "decision_function"), _in_single_precision(scorer)
+    asked = {"zipmap": False, **({"raw_scores": True} if has_decision else {})}
+    made = _converted([scorer], {id(scorer): asked}, "scorer/", single=single)
+    scores = made.graph.output[1].name
+    made.graph.initializer.append(numpy_helper.from_array(np.array([-1]), "scorer/last"))
+    # Raw scores may have one column, or one for each class; in both the last is the score of the second class.
+    made.graph.node.append(helper.make_node("Gather", [scores, "scorer/last"], ["scorer/column"], axis=1))
+    made.graph.node.append(helper.make_node("Cast", ["scorer/column"], [SCORE], to=TensorProto.DOUBLE))
+    del made.graph.output[:]
+    made.graph.output.append(helper.make_tensor_value_info(SCORE, TensorProto.DOUBLE, [None, 1]))
+    if single:  # as scikit-learn's trees round the rows that they are given
+        _rename(made, "X", "scorer/single")
+        made.graph.node.insert(0, helper.make_node("Cast", ["X"], ["scorer/single"], to=TensorProto.FLOAT))
+        del made.graph.input[:]
+        width = int(scorer.n_features_in_)
+        made.graph.input.append(helper.make_tensor_value_info("X", TensorProto.DOUBLE, [None, width]))
+    return made
+
+
+def _in_single_precision(scorer: Any) -> bool:
+    """Whether a classifier is made of trees, which onnxruntime knows in single precision only."""
+    parts = np.ravel(np.asarray(getattr(scorer, "estimators_", []), dtype=object)).tolist()
+    return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(
+        map(_in_single_precision, parts)
+    )
+
+
+def joined(first: Any, second: Any, between: str) -> Any:
+    """A graph behind another one, whose output `between` is its input X."""
+    from onnx import compose, helper
+
+    first.ir_version = second.ir_version
+    for made in (first, second):  # converters name the least versions that have all operators, which have not changed
+        del made.opset_import[:]
+        made.opset_import.extend([helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)])
+    try:
+        return compose.merge_models(first, second, io_map=[(between, "X")])
+    except ValueError as error:
+        raise CapabilityError(f"the graphs cannot be put together ({str(error)[:200]}). Use save_model.") from error
+
+
+def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix: str, *, single: bool = False) -> Any:
+    """The graph of a pipeline, with the inputs that `to_onnx` promises, and names that no other graph has."""
+    try:
+        import skl2onnx
+        from onnx import compose
+        from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
+        from sklearn.impute import SimpleImputer
+    except ImportError:
+        raise MissingLibraryError("pipelines need skl2onnx: pip install 'widemargin[onnx]'") from None
+    first, names = steps[0], ", ".join(type(step).__name__ for step in steps)
+    columns = [str(name) for name in getattr(first, "feature_names_in_", ())]
+    words = _words(first, columns)
+    inputs = [("X", (FloatTensorType if single else DoubleTensorType)([None, int(first.n_features_in_)]))]
+    if columns and (words or hasattr(first, "transformers_")):
+        inputs = [(name, (StringTensorType if name in words else DoubleTensorType)([None, 1])) for name in columns]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what NumPy and protobuf give each other
+            own = {
+                "custom_conversion_functions": {SimpleImputer: _imputer},
+                "custom_shape_calculators": {SimpleImputer: _kept},
+            }
+            made = skl2onnx.convert_sklearn(
+                Pipeline([(f"step{number}", step) for number, step in enumerate(steps)]), initial_types=inputs,
+                options=options, target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET}, **own,
+            )  # fmt: skip
+    except Exception as error:  # skl2onnx raises classes of its own
+        raise CapabilityError(
+            f"the steps before the model ({names}) cannot be written as ONNX ({type(error).__name__}: "
+            f"{str(error)[:200]}). Use steps that skl2onnx knows, or save_model."
+        ) from error
+    made = compose.add_prefix(made, prefix=prefix)
+    for name, _ in inputs:
+        _rename(made, f"{prefix}{name}", name)
+    return made
+
+
+def _rename(made: Any, old: str, new: str) -> None:
+    for value in (*made.graph.input, *made.graph.output):
+        value.name = new if value.name == old else value.name
+    for node in made.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+        node.output[:] = [new if name == old else name for name in node.output]
+
+
+def _words(step: Any, columns: Sequence[str]) -> set[str]:
+    """Columns of texts, by what the encoders behind them have learned."""
+    if hasattr(step, "transformers_"):
+        found = set()
+        for _, inner, chosen in step.transformers_:
+            mine = np.atleast_1d(np.asarray(columns, dtype=object)[_places(chosen, columns)]).tolist()
+            found |= set() if isinstance(inner, str) else _words(inner, mine)
+        return found
+    if hasattr(step, "steps"):
+        return set().union(*(_words(inner, columns) for _, inner in step.steps))
+    learned: Any = getattr(step, "categories_", getattr(step, "statistics_", ()))
+    if len(learned) != len(columns):
+        return set()
+    return {name for name, values in zip(columns, learned, strict=True)
+            if any(isinstance(value, str) for value in np.atleast_1d(np.asarray(values, dtype=object)))}  # fmt: skip
+
+
+def _places(chosen: Any, columns: Sequence[str]) -> Any:
+    """Columns of a `ColumnTransformer` as an index: names, positions, a slice or a mask."""
+    if isinstance(chosen, str):
+        chosen = [chosen]
+    if isinstance(chosen, slice | int):
+        return chosen
+    return [columns.index(name) if isinstance(name, str) else name for name in chosen]
+
+
+def _kept(operator: Any) -> None:
+    """Rows and columns stay, and so does the kind of numbers."""
+    given = operator.inputs[0].type
+    operator.outputs[0].type = type(given)([operator.inputs[0].get_first_dimension(), given.shape[1]])
+
+
+def _imputer(scope: Any, operator: Any, container: Any) -> None:
+    """`SimpleImputer` of numbers missing as NaN: onnxruntime has none in double precision."""
+    from skl2onnx.algebra.onnx_ops import OnnxIsNaN, OnnxWhere
+
+    step, rows = operator.raw_operator, operator.inputs[0]
+    filling = np.asarray(step.statistics_)
+    if step.add_indicator or filling.dtype.kind not in "fiu" or not np.isnan(step.missing_values):
+        raise CapabilityError("SimpleImputer is written for numbers missing as NaN, without an indicator.")
+    if np.isnan(filling.astype(np.float64)).any():
+        raise CapabilityError("SimpleImputer has dropped a column without values. Leave that column out.")
+    value = filling.astype(np.float64)[None, :]
+    OnnxWhere(
+        OnnxIsNaN(rows, op_version=OPSET), value, rows, op_version=OPSET, output_names=[operator.outputs[0].full_name]
+    ).add_to(scope, container)
