@@ -29,7 +29,8 @@ def listed(section):
 PARTS = {
     "widemargin": {name for name in widemargin.__all__ if name not in ("__version__", "goals")},
     "widemargin_papers.baselines": set(baselines.__all__),
-    "widemargin.diagnostics": set(diagnostics.__all__) - {"audit", "margin_report"},  # public by shorter names
+    "widemargin.diagnostics": set(diagnostics.__all__)
+    - {"audit", "label_suspects", "margin_changes", "margin_report"},  # public by shorter names
     "widemargin.goals": set(goals.__all__) - set(rates.__all__) - {"External"},
     "widemargin.losses": set(losses.__all__),
     "widemargin.persistence": set(persistence.__all__) - {"FORMAT", "load_model", "save_model"},
