@@ -108,7 +108,7 @@ def thresholds() -> Iterator[Fit]:
         X, y, table = grouped(seed, n, d, noise)
         scorer = FrozenEstimator(LogisticRegression().fit(X, y))
         for more in ({"randomize": True}, {"per_population": "g"}, {}):
-            model = wm.GoalThresholdClassifier(scorer, PARITY, on_infeasible="warn", **more)
+            model = wm.GoalThresholdClassifier(scorer, PARITY, on_infeasible="warn", random_state=0, **more)
             yield partial(model.fit, X, y, populations=table), error
 
 
