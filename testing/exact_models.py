@@ -47,6 +47,10 @@ FORMULAS: dict[str, tuple[str, str, str]] = {
     "wins": ("+ said -", "- said +", ""),
     "losses": ("- said -", "+ said +", ""),
     "changes": ("said -", "said +", ""),
+    "decision_rate": ("all", "all", "all"),
+    "decisions": ("all", "all", ""),
+    "margin_below": ("said +", "said +", "all"),
+    "certified_rate": ("said +", "said +", "all"),
 }
 """Rows that count when predicted positive, when predicted negative, and in the denominator (none: a count)."""
 
