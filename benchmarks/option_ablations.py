@@ -210,14 +210,14 @@ def effect(before: list[tuple[float, float]], after: list[tuple[float, float]]) 
 
 def measured(families: Sequence[str]) -> Iterator[list[Any]]:
     """A row for every numeric field and family that reads it, and one for every field that none reads."""
-    kinds, unread = records(), set[tuple[type[Any], str]]()
+    kinds = records()
     numeric = {
         (kind, item.name)
         for kind in kinds
         for item in dataclasses.fields(kind)
         if isinstance(item.default, int | float) and not isinstance(item.default, bool)
     }
-    unread |= numeric
+    unread = set(numeric)
     for family in families:
         fits = list(FITS[family]())
         readers: dict[tuple[type[Any], str], list[int]] = {}

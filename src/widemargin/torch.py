@@ -8,7 +8,7 @@ import json
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin.estimators.networks.goal_network import GoalNetwork, NetworkOptions, NetworkScorer
 from widemargin.exceptions import ModelFileError
-from widemargin.goals import Goal, Population, positive_rate
+from widemargin.goals import Goal, Population
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.persistence.container import INFO, pack, read_file, unpack, write_file
+from widemargin.persistence.goals_as_text import StoredGoal, StoredPopulation, as_text, from_text
 
 __all__ = ["GoalNetwork", "NetworkOptions", "load_network", "save_network"]
 
@@ -48,10 +49,10 @@ def save_network(model: GoalNetwork, path: str | PathLike[str]) -> None:
     weights = io.BytesIO()
     torch.save({name: value.cpu() for name, value in scorer.network.state_dict().items()}, weights)
     facts = {
-        "format": FORMAT, "version": version("widemargin"), "goal": str(model.goal_),
+        "format": FORMAT, "version": version("widemargin"), "goal": _text_of(model.goal_),
         "classes": model.classes_.tolist(), "positive": model.classes_.tolist().index(model.positive_class_),
         "threshold": np.atleast_1d(model.threshold_).tolist(), "status": model.status_,
-        "groups": None if model.groups_ is None else [str(Goal(positive_rate(group))) for group in model.groups_],
+        "groups": None if model.groups_ is None else [_text_of(group) for group in model.groups_],
         "mixture_thresholds": None if model.mixture_thresholds_ is None else model.mixture_thresholds_.tolist(),
         "mixture_weights": None if model.mixture_weights_ is None else model.mixture_weights_.tolist(),
         "prices": model.prices_.tolist(), "batch_size": scorer.batch_size, "shape": scorer.shape,
@@ -106,14 +107,18 @@ def _fitted(module: torch.nn.Module, facts: dict[str, Any]) -> GoalNetwork:
     """The estimator that the facts of a file describe."""
     classes = np.array(facts["classes"])
     texts = facts["groups"]
-    groups = None if texts is None else tuple(_population(text) for text in texts)
+    groups = None if texts is None else tuple(cast(Population, from_text(StoredPopulation(text))) for text in texts)
     model = GoalNetwork(
         module, facts["goal"], per_population=None if groups is None else list(groups),
         pos_label=classes.tolist()[facts["positive"]], randomize=facts["mixture_weights"] is not None,
         batch_size=facts["batch_size"],
     )  # fmt: skip
     model.classes_, model.positive_class_ = classes, classes.tolist()[facts["positive"]]
-    model.goal_, model.groups_, model.status_ = Goal.parse(facts["goal"], max_characters=10**6), groups, facts["status"]
+    model.goal_, model.groups_, model.status_ = (
+        cast(Goal, from_text(StoredGoal(facts["goal"]))),
+        groups,
+        facts["status"],
+    )
     threshold = np.array(facts["threshold"])
     model.threshold_ = float(threshold[0]) if groups is None else threshold
     device = next((value.device for value in module.parameters()), torch.device("cpu"))
@@ -128,6 +133,6 @@ def _fitted(module: torch.nn.Module, facts: dict[str, Any]) -> GoalNetwork:
     return model
 
 
-def _population(text: str) -> Population:
-    """The population of a goal that measures nothing else."""
-    return Goal.parse(text, max_characters=10**6).objective.populations[0]
+def _text_of(part: Goal | Population) -> str:
+    """A goal or a population as model files hold it."""
+    return cast(StoredGoal, as_text(part)).text

@@ -12,7 +12,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Column, Features, Floats, Ints, Table
+from widemargin._typing import Column, Features, Floats, Index, Ints, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, SolverOptions, budget_of, cause_of, interrupted, parameters
@@ -20,7 +20,7 @@ from widemargin.estimators.networks.inputs import Inputs
 from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, reproducible, scores_of
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
-from widemargin.estimators.thresholds.rule import Rule, best_rule
+from widemargin.estimators.thresholds.rule import JudgedRule, judged_rule
 from widemargin.estimators.thresholds.scores import raw_scores, split_external, split_rows
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
@@ -99,39 +99,17 @@ class NetworkScorer:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class Snapshot(JudgedRule):
     """A network of one moment, with its best rule on the held-out rows."""
 
-    weights: dict[str, torch.Tensor]
     scores: list[Floats]
-    rule: Rule
-    objective: float
-    violation: float
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Less violation first, then a lower objective; excesses of rounding count as none."""
-        return (0.0 if self.rule.met else self.violation, self.objective)
+    weights: dict[str, torch.Tensor]
 
 
-def judged(
-    network: torch.nn.Module, rows: Sequence[Part], tied: TiedGoal, group: Sequence[Ints], n_groups: int, *,
-    randomize: bool, batch_size: int,
-) -> Snapshot:  # fmt: skip
-    """A network as it is, with the rule that is best for it on these rows."""
-    scores, nothing = [scores_of(network, part, batch_size) for part in rows], np.zeros(tied.n_constraints)
-    rule = best_rule(tied, scores, group, n_groups, natural=0.0, margins=nothing, randomize=randomize)
-    mass = tied.positive_mass([rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)])
-    objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
-    excess = np.maximum((values - tied.bound) / tied.scale, 0.0)
-    weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
-    return Snapshot(weights, scores, rule, objective, float(excess.sum()))
-
-
-def _part(inputs: Inputs, X: Features | None, device: torch.device) -> Part:
+def _part(inputs: Inputs, X: Features | None) -> Part:
     """A slice of rows that a network reads: the rows themselves, or their numbers (`Inputs.table`)."""
     if inputs.is_table:
-        sliced = Inputs(X, device)
+        sliced = Inputs(X, inputs.device)
         return Part(sliced, np.arange(len(sliced)))
     return Part(inputs, np.asarray(X)[:, 0])
 
@@ -320,19 +298,19 @@ class GoalNetwork(ThresholdedModel):
         to_learn, to_judge = self._tie(learning), self._tie(judging)
         group = self._group_numbers(judging, to_judge)
 
-        def parts_of(rows: Rows, tied: TiedGoal) -> list[Part]:
+        def parts_of(rows: Rows, tied: TiedGoal, numbers: Index) -> list[Part]:
             beside = [(others[str(part.name)], rows.external[str(part.name)].X) for part in tied.sources[1:]]
-            return [_part(inputs, X, device) for inputs, X in ((own, rows.X), *beside)]
+            return [Part(own, np.asarray(numbers)), *(_part(inputs, X) for inputs, X in beside)]
 
         with reproducible(int(rng.randint(2**31 - 1)), device, self.n_jobs):
             make = self.optimizer or torch.optim.Adam
             run = ProxyLagrangian(
                 network, make(network.parameters(), lr=float(self.learning_rate)), to_learn,
-                parts_of(learning, to_learn), rates=options.rates,
+                parts_of(learning, to_learn, train), rates=options.rates,
                 pricing=Pricing(float(options.price_rate), float(options.highest_price)),
                 batch_size=int(self.batch_size), rng=rng,
             )  # fmt: skip
-            best = self._train(run, to_judge, parts_of(judging, to_judge), group, budget)
+            best = self._train(run, to_judge, parts_of(judging, to_judge, held), group, budget)
             network.load_state_dict(best.weights)
         network.eval()
         self.prices_ = run.prices
@@ -357,14 +335,16 @@ class GoalNetwork(ThresholdedModel):
         try:
             for number in range(int(self.epochs)):
                 loss = run.epoch(priced=number >= self._options.plain_epochs)
-                now, mean = (
-                    judged(
-                        network, rows, tied, group, len(self.groups_ or ()) or 1, randomize=self.randomize,
-                        batch_size=int(self.batch_size),
-                    )
-                    for network in (run.network, run.average)
-                )  # fmt: skip
-                best = min((now, mean) if best is None else (best, now, mean), key=lambda one: one.rank)
+                for network in (run.network, run.average):
+                    scores = [scores_of(network, part, int(self.batch_size)) for part in rows]
+                    judged = judged_rule(
+                        tied, scores, group, len(self.groups_ or ()) or 1, np.zeros(tied.n_constraints),
+                        randomize=self.randomize,
+                    )  # fmt: skip
+                    if best is None or judged.rank < best.rank:
+                        weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
+                        best = Snapshot(judged.rule, judged.objective, judged.violation, scores, weights)
+                assert best is not None
                 facts = {"loss": loss, "objective": best.objective, "violation": best.violation}
                 self.history_ = (*self.history_, facts)
                 budget.tell("epoch", number + 1, best.objective, np.nan, best.violation)

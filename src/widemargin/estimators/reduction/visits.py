@@ -16,7 +16,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.reduction.cost_sensitive import CrossFitter
-from widemargin.estimators.thresholds.rule import Rule, best_rule, sweep_problem
+from widemargin.estimators.thresholds.rule import JudgedRule, judged_rule, sweep_problem
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.base import Budget
 from widemargin.solvers.thresholds.groups import Candidates
@@ -70,18 +70,10 @@ class Average:
 
 
 @dataclass(frozen=True)
-class Placed:
-    """An average with its best thresholds; on the cross-fitted scores it has this objective and summed excess."""
+class Placed(JudgedRule):
+    """An average with its best thresholds; objective and summed excess are those on the cross-fitted scores."""
 
     average: Average
-    rule: Rule
-    objective: float
-    violation: float
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Less violation first, then a lower objective; excesses of rounding count as none."""
-        return (0.0 if self.rule.met else self.violation, self.objective)
 
 
 @dataclass
@@ -183,9 +175,6 @@ class Visits:
 
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
         """An average with its best thresholds under tightened bounds; None: under those of the goal."""
-        tied, tighter = self.tied, self._no_margins if margins is None else margins
-        rule = best_rule(tied, average.scores, self.group, self.n_groups, natural=0.0, margins=tighter, randomize=False)
-        mass = tied.positive_mass([rule.shares(z, g) for z, g in zip(average.scores, self.group, strict=True)])
-        objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
-        excess = np.maximum((values - tied.bound + tighter) / tied.scale, 0.0)
-        return Placed(average, rule, objective, float(excess.sum()))
+        tighter = self._no_margins if margins is None else margins
+        judged = judged_rule(self.tied, average.scores, self.group, self.n_groups, tighter, randomize=False)
+        return Placed(judged.rule, judged.objective, judged.violation, average)

@@ -253,6 +253,40 @@ def best_rule(
     return Rule(thresholds, shares, met, gap, proved)
 
 
+@dataclass(frozen=True)
+class JudgedRule:
+    """The best rule for some scores, under bounds that may be tightened.
+
+    Attributes
+    ----------
+    rule : Rule
+    objective : float
+        Of the goal, up to a constant of the data.
+    violation : float
+        Sum of the scaled excesses.
+    """
+
+    rule: Rule
+    objective: float
+    violation: float
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Less violation first, then a lower objective; excesses of rounding count as none."""
+        return (0.0 if self.rule.met else self.violation, self.objective)
+
+
+def judged_rule(
+    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats, *, randomize: bool
+) -> JudgedRule:
+    """The best rule for scores that change their mind at 0, and what it reaches; parameters as of `best_rule`."""
+    rule = best_rule(tied, scores, group, n_groups, natural=0.0, margins=margins, randomize=randomize)
+    mass = tied.positive_mass([rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)])
+    objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+    excess = np.maximum((values - tied.bound + margins) / tied.scale, 0.0)
+    return JudgedRule(rule, objective, float(excess.sum()))
+
+
 def constant_rule(threshold: float, n_groups: int) -> Rule:
     """The rule that calls every row positive (threshold -infinity), or none (infinity)."""
     return Rule(np.full((n_groups, 1), threshold), np.ones((n_groups, 1)), True, np.nan, True)
