@@ -47,6 +47,9 @@ class LadderOptions:
     tol: float = 1e-2
     rhos: int = 3
     small: int = 100_000
+    stricter: tuple[float, ...] = (0.015,)
+    polished: int = 4
+    few_features: int = 15
 
 
 OPTIONS = LadderOptions()
@@ -90,29 +93,54 @@ def search(
     if start is None and options.steps > 1:
         first = _ladder(problem, convex, pool, options, budget)
     enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
-    if problem.n_constraints == 0 or budget.exhausted:
-        return pool
-    small = problem.weight.shape[0] * problem.n_features <= OPTIONS.small
-    # The descent without a ladder, from the constant start.
-    if first is not None and (small or pool.best.violation > 0.0):
-        enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
-    # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
-    constant = (small or first is None) and start is None and problem.constant_start(options.rhos[0]) != 0.0
-    if budget.exhausted or not (constant or pool.best.violation > 0.0):
+    if problem.n_constraints == 0:
         return pool
     try:
-        # The SVM without constraints, with the threshold that meets them best.
-        plain, rival = _plain(problem, convex, options, budget), pool.best
-        pool.count(plain)
-        shifted = pool.judge(plain)
-        if measures is not hard:
-            rival, shifted = hard.judge(rival.solution), hard.judge(plain)
-        if not budget.exhausted and shifted.beats(rival):
-            second = shifted.w, shifted.b
-            enforce(problem, convex, pool, options, give_back=give_back, start=second, budget=budget)
+        _second_opinions(problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget)
+        if give_back:
+            _beyond(problem, convex, pool, options, budget)
+        pool.polish(budget, OPTIONS.polished)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return pool
+
+
+def _second_opinions(
+    problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, hard: Measures, *,
+    start: tuple[Floats, float] | None, ladder: bool, budget: Budget,
+) -> None:  # fmt: skip
+    """Search from other starts where bounds are missed, and on small tables in any case."""
+    give_back = pool.measures is hard
+    small = OPTIONS.few_features * problem.weight.shape[0] < problem.weight.shape[0] * problem.n_features <= OPTIONS.small
+    # The descent without a ladder, from the constant start.
+    if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
+        enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
+    # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
+    constant = (small or not ladder) and start is None and problem.constant_start(options.rhos[0]) != 0.0
+    if budget.exhausted or not (constant or pool.best.violation > 0.0):
+        return
+    # The SVM without constraints, with the threshold that meets them best.
+    plain, rival = _plain(problem, convex, options, budget), pool.best
+    pool.count(plain)
+    shifted = pool.judge(plain)
+    if not give_back:
+        rival, shifted = hard.judge(rival.solution), hard.judge(plain)
+    if not budget.exhausted and shifted.beats(rival):
+        enforce(problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget)
+
+
+def _beyond(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
+    """Look from the best model towards stricter bounds: what meets them may be better for the bounds asked for."""
+    for by in OPTIONS.stricter:
+        if budget.exhausted:
+            return
+        best = pool.best
+        solution = minimise_ramp(
+            problem.tightened(np.full(problem.n_constraints, by)), convex,
+            options.going_on(best.solution.rho, steps=1), start=(best.w, best.b), budget=budget,
+        )  # fmt: skip
+        pool.count(solution)
+        pool.add_between(best, pool.judge(solution))
 
 
 def _ladder(

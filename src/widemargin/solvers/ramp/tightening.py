@@ -62,6 +62,7 @@ class TighteningOptions:
     binding: float = 1e-6
     slack: float = 0.002
     worth: float = 0.003
+    polished: int = 2
 
 
 OPTIONS = TighteningOptions()
@@ -160,7 +161,7 @@ def enforce(
         if not gained and (retried or not overshot):
             break
         retried = overshot
-    pool.polish(budget)
+    pool.polish(budget, OPTIONS.polished)
     return pool
 
 
