@@ -4,15 +4,17 @@ Along a direction the scores are `z + t x`, and row i changes sides only at `t =
 functions of t, and one pass over the sorted turns tries every classifier on the line.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Cells, Floats, Integers, Ints
 
-__all__ = ["best_on_line", "try_lines"]
+__all__ = ["Counted", "Features", "best_on_line", "try_lines"]
 
 TIE = 1e-9
-"""Turns closer than this, relative to their distance, count as one: the rounding of a score does not tell them apart."""
+"""Turns closer than this, relative to their distance, count as one: rounding does not tell them apart."""
 FEASIBLE = 1e-10
 """Excess that counts as rounding."""
 EQUAL = 1e-12
@@ -21,6 +23,40 @@ STILL = 1e-11
 """Entries of a direction below this are what rounding leaves of the rows that it holds fixed."""
 TINY = float(np.finfo(float).tiny)
 """The smallest distance that is not zero."""
+
+
+class Counted(NamedTuple):
+    """What a row counts in objective and constraints when it turns positive.
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n,)
+        Of each row.
+    cell : ndarray of int, shape (n,)
+        Of each row.
+    gain : ndarray of shape (c,)
+        What a unit of weight of each cell adds to the objective.
+    indptr : ndarray of int, shape (c + 1,)
+        Start of the cells' entries in the two below.
+    column, change : ndarray of shape (e,)
+        A constraint, and what a unit of weight adds to it.
+    """
+
+    weight: Floats
+    cell: Cells
+    gain: Floats
+    indptr: Integers
+    column: Integers
+    change: Floats
+
+
+class Features(NamedTuple):
+    """The features by column: dense, shape (d, n), or none of these (0, n) and CSC."""
+
+    dense: Floats
+    indptr: Ints
+    row: Ints
+    value: Floats
 
 
 @kernel
@@ -70,7 +106,7 @@ def nearest_first(key: Floats, index: Ints, most: int) -> None:
 
 @kernel
 def nearest_turns(distance: Floats, reach: int, order: Ints) -> int:
-    """Write the places of the nearest `reach` distances, in order, to `order`; others may follow. How many there are."""
+    """Write the places of the nearest `reach` distances to `order`, and perhaps of others; how many these are."""
     n, n_sample = distance.shape[0], 128
     cut = np.inf
     if n > 4 * reach + n_sample:
@@ -93,15 +129,13 @@ def nearest_turns(distance: Floats, reach: int, order: Ints) -> int:
 
 @kernel
 def best_on_line(
-    z: Floats, row: Ints, x: Floats, reach: int, low: float, high: float, weight: Floats, cell: Cells, gain: Floats,
-    indptr: Integers, column: Integers, change: Floats, here: Floats, objective: float, work: Floats, order: Ints,
-    ahead: Ints, excess: Floats, found: Floats,
+    z: Floats, row: Ints, x: Floats, reach: int, low: float, high: float, counted: Counted, here: Floats,
+    objective: float, work: Floats, order: Ints, ahead: Ints, excess: Floats, found: Floats,
 ) -> float:  # fmt: skip
     """The length t in [low, high] of the best classifier `z + t x`; 0 where none is better than `found`.
 
     `row` holds the rows that the direction moves and `x` their entries, none of them 0; only the nearest `reach` turns
-    are tried. `gain[c]` and `change[q]` are what a unit of weight of cell c adds to the objective and to constraint
-    `column[q]` when it turns positive; `here` and `objective` are those at z. `found` holds violation, objective and
+    are tried. `here` and `objective` are the excesses and the objective at z. `found` holds violation, objective and
     distance of the best so far, and is replaced by what is better: lower violation, then lower objective, then the
     smaller distance. `work` (2 rows), `order`, `ahead` and `excess` are work space.
     """
@@ -130,11 +164,7 @@ def best_on_line(
         for p in range(n):
             # The next row to change sides: only its cell's coefficients change anything.
             e = ahead[p]
-            i = row[e]
-            moved = -weight[i] if z[i] > 0.0 else weight[i]
-            reached += moved * gain[cell[i]]
-            for q in range(indptr[cell[i]], indptr[cell[i] + 1]):
-                excess[column[q]] += moved * change[q]
+            reached += turn_over(row[e], z[row[e]] <= 0.0, counted, excess)
             near = distance[e]
             if near >= last:
                 break
@@ -156,6 +186,16 @@ def best_on_line(
 
 
 @kernel
+def turn_over(i: int, up: bool, counted: Counted, excess: Floats) -> float:
+    """Count row i on the positive side (`up`) or no more: what it adds to the objective; excesses are changed."""
+    c = counted.cell[i]
+    moved = counted.weight[i] if up else -counted.weight[i]
+    for q in range(counted.indptr[c], counted.indptr[c + 1]):
+        excess[counted.column[q]] += moved * counted.change[q]
+    return float(moved * counted.gain[c])
+
+
+@kernel
 def total(excess: Floats) -> float:
     """Sum of the excesses, rounding left out."""
     violation = 0.0
@@ -166,24 +206,25 @@ def total(excess: Floats) -> float:
 
 
 @kernel
-def add_feature(j: int, by: float, dense: Floats, indptr: Ints, row: Ints, value: Floats, x: Floats) -> None:
+def add_feature(j: int, by: float, features: Features, x: Floats) -> None:
     """Add a multiple of feature j to x, shape (n,)."""
-    if dense.shape[0] > 0:
+    if features.dense.shape[0] > 0:
+        column = features.dense[j]
         for i in range(x.shape[0]):
-            x[i] += by * dense[j, i]
+            x[i] += by * column[i]
     else:
-        for e in range(indptr[j], indptr[j + 1]):
-            x[row[e]] += by * value[e]
+        for e in range(features.indptr[j], features.indptr[j + 1]):
+            x[features.row[e]] += by * features.value[e]
 
 
 @kernel
-def entry_of(i: int, j: int, dense: Floats, indptr: Ints, row: Ints, value: Floats) -> float:
+def entry_of(i: int, j: int, features: Features) -> float:
     """Feature j of row i."""
-    if dense.shape[0] > 0:
-        return float(dense[j, i])
-    for e in range(indptr[j], indptr[j + 1]):
-        if row[e] == i:
-            return float(value[e])
+    if features.dense.shape[0] > 0:
+        return float(features.dense[j, i])
+    for e in range(features.indptr[j], features.indptr[j + 1]):
+        if features.row[e] == i:
+            return float(features.value[e])
     return 0.0
 
 
@@ -225,24 +266,23 @@ def subtract(a: Floats, by: float, b: Floats) -> None:
 
 @kernel
 def try_lines(
-    dense: Floats, indptr: Ints, row: Ints, value: Floats, bias: float, weight: Floats, cell: Cells, gain: Floats,
-    cell_indptr: Integers, column: Integers, change: Floats, constant: Floats, lam: float, feature: Ints,
-    direction: Floats, n_fixed: Ints, picks: Ints, kicks: Floats, patience: int, near: int, reach: int, start: float,
-    w: Floats, best_w: Floats, best: Floats, count: Ints,
+    features: Features, bias: float, counted: Counted, constant: Floats, lam: float, feature: Ints, direction: Floats,
+    n_fixed: Ints, picks: Ints, kicks: Floats, patience: int, near: int, reach: int, start: float, w: Floats,
+    best_w: Floats, best: Floats, count: Ints,
 ) -> None:  # fmt: skip
     """Try lines one after the other, each from where the last has led to.
 
-    Line k goes along feature `feature[k]`, or along `direction[k]` where that is -1. `n_fixed[k]` of the `near` rows that
-    are nearest to the boundary keep their scores: with one, a feature becomes a rotation about that row. A move to a
+    Line k goes along feature `feature[k]`, or along `direction[k]` where that is -1. `n_fixed[k]` of the `near` rows
+    that are nearest to the boundary keep their scores: a feature becomes a rotation about one of them. A move to a
     classifier that is as good is made as well, for it leads off plateaus. After `patience` lines without a better
     `best_w` the walk goes on from a random classifier near it; `kicks` are its distances, by turns, in norms of w.
 
-    The features are `dense`, shape (d, n), or else CSC (`indptr`, `row`, `value`); the bias is the last entry of w,
-    shape (d + 1,). `constant` holds objective and excesses where no row is positive. `best` holds violation and
-    objective with what w has grown by since `start`, its squared norm, times lam / 2: a move has to be worth that.
-    `count` holds lines since the last better one, kicks, moves, and entries looked at.
+    The bias is the last entry of w, shape (d + 1,), and adds `bias`, -1 or 0, to each score. `constant` holds objective
+    and excesses where no row is positive. `best` holds violation and objective of `best_w` with what its squared norm
+    has grown by since `start`, times lam / 2: a move has to be worth that. `count` holds lines since the last better
+    one, kicks, and entries looked at.
     """
-    d, n, m = w.shape[0] - 1, weight.shape[0], constant.shape[0] - 1
+    d, n, m = w.shape[0] - 1, counted.weight.shape[0], constant.shape[0] - 1
     z, x, entry, work = np.empty(n), np.empty(n), np.empty(n), np.empty((2, n))
     nearest, moving, order, ahead = np.arange(n), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     here, excess, found, v, basis = np.empty(m), np.empty(m), np.empty(3), np.empty(d + 1), np.empty((12, d + 1))
@@ -259,8 +299,8 @@ def try_lines(
         if not measured:
             z[:] = -w[d]
             for j in range(d):
-                add_feature(j, w[j], dense, indptr, row, value, z)
-            objective = masses(z, weight, cell, gain, cell_indptr, column, change, constant, here)
+                add_feature(j, w[j], features, z)
+            objective = measure(z, counted, constant, here)
             measured, sorted_now = True, False
         # The direction: behind a kick the bias, else a feature, about a row or not, or any that some rows stay in.
         only, fixed = (d, 0) if kicked else (feature[k], n_fixed[k] if bias != 0.0 or feature[k] < 0 else 0)
@@ -270,38 +310,38 @@ def try_lines(
             nearest_first(entry, nearest, near)
             sorted_now = True
         n_moving = 0
-        if only >= 0 and only < d and fixed == 0 and dense.shape[0] == 0:
-            for e in range(indptr[only], indptr[only + 1]):
-                moving[n_moving], entry[n_moving] = row[e], value[e]
-                n_moving += value[e] != 0.0
+        if only >= 0 and only < d and fixed == 0 and features.dense.shape[0] == 0:
+            for e in range(features.indptr[only], features.indptr[only + 1]):
+                moving[n_moving], entry[n_moving] = features.row[e], features.value[e]
+                n_moving += features.value[e] != 0.0
         else:
             if only >= 0:
                 v[:] = 0.0
                 v[only] = 1.0
                 if fixed > 0 and only < d:
-                    v[d] = entry_of(nearest[picks[k, 0] % near], only, dense, indptr, row, value)
+                    v[d] = entry_of(nearest[picks[k, 0] % near], only, features)
             else:
                 v[:] = direction[k]
                 v[d] *= bias * bias
                 if fixed > 0:
-                    hold_fixed(v, nearest, picks[k, :fixed], near, dense, bias, basis)
+                    hold_fixed(v, nearest, picks[k, :fixed], near, features.dense, bias, basis)
             x[:] = bias * v[d]
             if only >= 0 and only < d:
-                add_feature(only, 1.0, dense, indptr, row, value, x)
+                add_feature(only, 1.0, features, x)
             elif only < 0:
                 for j in range(d):
-                    add_feature(j, v[j], dense, indptr, row, value, x)
+                    add_feature(j, v[j], features, x)
             for i in range(n):
                 moving[n_moving], entry[n_moving] = i, x[i]
                 n_moving += abs(x[i]) > STILL
-        count[3] += max(n_moving, 1)
+        count[2] += max(n_moving, 1)
         # As good counts as better; behind a kick anything does.
         found[0], found[1], found[2] = total(here), objective, np.inf
         if kicked:
             found[0] = np.inf
         length = best_on_line(
-            z, moving[:n_moving], entry, n_moving if kicked else min(reach, n_moving), -np.inf, np.inf, weight, cell,
-            gain, cell_indptr, column, change, here, objective, work, order, ahead, excess, found,
+            z, moving[:n_moving], entry, n_moving if kicked else min(reach, n_moving), -np.inf, np.inf, counted, here,
+            objective, work, order, ahead, excess, found,
         )  # fmt: skip
         count[0] += 1
         if length == 0.0:
@@ -313,11 +353,8 @@ def try_lines(
             w[only] += length * (only < d)
         else:
             subtract(w, -length, v)
-        objective = turned(
-            z, moving[:n_moving], entry, length, weight, cell, gain, cell_indptr, column, change, here, objective
-        )  # fmt: skip
+        objective = go(z, moving[:n_moving], entry, length, counted, here, objective)
         sorted_now = False
-        count[2] += 1
         grown = squares(w)
         worth = objective + 0.5 * lam * max(grown - start, 0.0)
         violation = total(here)
@@ -325,10 +362,10 @@ def try_lines(
             best_w[:] = w
             best[0], best[1] = violation, worth
             count[0] = 0
-        if grown > 4.0 * start > 0.0:
-            # 0/1 rates do not feel the scale; without an end to it w would grow with every move.
+        if grown > 0.0 and start > 0.0:
+            # 0/1 rates do not feel the scale; moves alone would let w grow, or shrink until growing costs nothing.
             w *= np.sqrt(start / grown)
-            measured = False
+            z *= np.sqrt(start / grown)
 
 
 @kernel
@@ -341,34 +378,23 @@ def squares(w: Floats) -> float:
 
 
 @kernel
-def masses(
-    z: Floats, weight: Floats, cell: Cells, gain: Floats, indptr: Integers, column: Integers, change: Floats,
-    constant: Floats, excess: Floats,
-) -> float:  # fmt: skip
-    """Objective at scores z; the excesses are written."""
+def measure(z: Floats, counted: Counted, constant: Floats, excess: Floats) -> float:
+    """Objective at scores z; the excesses are written. `constant` holds both where no row is positive."""
     objective = constant[0]
     excess[:] = constant[1:]
     for i in range(z.shape[0]):
         if z[i] > 0.0:
-            objective += weight[i] * gain[cell[i]]
-            for q in range(indptr[cell[i]], indptr[cell[i] + 1]):
-                excess[column[q]] += weight[i] * change[q]
-    return objective
+            objective += turn_over(i, True, counted, excess)
+    return float(objective)
 
 
 @kernel
-def turned(
-    z: Floats, row: Ints, x: Floats, length: float, weight: Floats, cell: Cells, gain: Floats, indptr: Integers,
-    column: Integers, change: Floats, excess: Floats, objective: float,
-) -> float:  # fmt: skip
-    """Move z along a line; the new objective, and in `excess` the new excesses, from the rows that changed sides."""
+def go(z: Floats, row: Ints, x: Floats, length: float, counted: Counted, excess: Floats, objective: float) -> float:
+    """Move z along a line; the new objective, and in `excess` the new excesses, from the rows that change sides."""
     for e in range(row.shape[0]):
         i = row[e]
         before = z[i] > 0.0
         z[i] += length * x[e]
         if before != (z[i] > 0.0):
-            moved = -weight[i] if before else weight[i]
-            objective += moved * gain[cell[i]]
-            for q in range(indptr[cell[i]], indptr[cell[i] + 1]):
-                excess[column[q]] += moved * change[q]
+            objective += turn_over(i, not before, counted, excess)
     return objective

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.line_loops import best_on_line, try_lines
+from widemargin.solvers.ramp.line_loops import Counted, Features, best_on_line, try_lines
 from widemargin.solvers.ramp.majorization import RampProblem
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
@@ -88,8 +88,7 @@ class Step(NamedTuple):
     objective: float
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(NamedTuple):
     """A classifier after moves along lines.
 
     Attributes
@@ -97,17 +96,12 @@ class Moved:
     w, b : the model, `f(x) = <w, x> - b`.
     objective : float
     excess : ndarray of shape (m,)
-    n_moves : int
-    looked_at : int
-        Entries of features that were looked at.
     """
 
     w: Floats
     b: float
     objective: float
     excess: Floats
-    n_moves: int
-    looked_at: int
 
 
 def best_step(
@@ -134,17 +128,16 @@ def best_step(
     """
     objective, excess = problem.values(problem.hard_mass(z))
     row, x = row[x != 0.0], x[x != 0.0]
-    found, places = np.array([_violation(excess), objective, 0.0]), np.empty((2, row.shape[0]), np.int64)
+    n = row.shape[0]
+    found, order, ahead = np.array([_violation(excess), objective, 0.0]), np.empty(n, np.int64), np.empty(n, np.int64)
     length = best_on_line(
-        z, row, x, row.shape[0], *limits, *_rates_of(problem), excess, objective, np.empty((2, row.shape[0])), *places,
+        z, row, x, n, limits[0], limits[1], _counted(problem), excess, objective, np.empty((2, n)), order, ahead,
         np.empty_like(excess), found,
     )  # fmt: skip
     return Step(length, float(found[0]), float(found[1]))
 
 
-def improve(
-    problem: RampProblem, columns: "Columns", w: Floats, b: float, *, walk: bool, budget: Budget
-) -> Moved:
+def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, walk: bool, budget: Budget) -> Moved:
     """Move along one line after the other; the best classifier on the way.
 
     Parameters
@@ -169,33 +162,35 @@ def improve(
     rng = np.random.default_rng(0)  # the same rows and start give the same model
     at, best_w = np.append(w, b), np.append(w, b)
     objective, excess = problem.values(problem.hard_mass(problem.scores(w, b)))
-    best, count = np.array([_violation(excess), objective]), np.zeros(4, np.int64)
+    best, count = np.array([_violation(excess), objective]), np.zeros(3, np.int64)
     constant = np.concatenate([np.atleast_1d(part) for part in problem.values(np.zeros_like(problem.cell_weight))])
     near, reach = min(n, max(OPTIONS.near, 3 * d)), max(OPTIONS.reach, int(OPTIONS.reach_share * n))
     lines, most = OPTIONS.walk if walk else OPTIONS.lines, OPTIONS.entries * columns.n_stored
     order, done = rng.permutation(d + 1), 0
-    while done < lines and (columns.small or count[3] < most) and not budget.exhausted:
+    while done < lines and (columns.small or count[2] < most) and not budget.exhausted:
         size = min(OPTIONS.chunk, lines - done)
         feature = order[np.arange(done, done + size) % (d + 1)]
         n_fixed = (rng.random(size) < 0.5 * columns.small).astype(np.int64)  # half are rotations
         if columns.any_direction:
             along = rng.random(size) < 0.5
-            feature[along], n_fixed[along] = -1, rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), int(along.sum()))
+            feature[along], n_fixed[along] = (
+                -1,
+                rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), int(along.sum())),
+            )
         try_lines(
-            *columns.arrays, columns.bias, *_rates_of(problem), constant, problem.lam, feature,
+            columns.features, columns.bias, _counted(problem), constant, problem.lam, feature,
             rng.standard_normal((size, d + 1)) / columns.spread, n_fixed,
             rng.integers(0, 1 << 30, (size, OPTIONS.most_fixed)), np.array(OPTIONS.kicks),
             OPTIONS.patience if walk else lines + 1, near, reach, float(w @ w), at, best_w, best, count,
         )  # fmt: skip
         done += size
     w, b = best_w[:d].copy(), float(best_w[d])
-    return Moved(w, b, *problem.values(problem.hard_mass(problem.scores(w, b))), int(count[2]), int(count[3]))
+    return Moved(w, b, *problem.values(problem.hard_mass(problem.scores(w, b))))
 
 
-def _rates_of(problem: RampProblem) -> tuple[Floats, ...]:
-    """What the loops need of a problem's rates: of each row, its weight and cell; of each cell, what it counts."""
+def _counted(problem: RampProblem) -> Counted:
     coef = problem.coef
-    return problem.weight, problem.cell, coef.alpha0 - coef.beta0, *coef.entries
+    return Counted(problem.weight, problem.cell, coef.alpha0 - coef.beta0, *coef.entries)
 
 
 def _violation(excess: Floats) -> float:
@@ -211,8 +206,7 @@ class Columns:
         Whether many lines may be tried, and in any direction.
     n_stored : int
         Entries.
-    arrays : tuple of ndarray
-        Dense features, shape (d, n), and then nothing; or none and CSC: `indptr`, rows, entries.
+    features : Features
     bias : float
         What the bias adds to each score: -1, or 0 where it may not move.
     spread : ndarray of shape (d + 1,)
@@ -229,12 +223,12 @@ class Columns:
         if self.any_direction or not any(sp.issparse(part) for part in parts):
             dense = np.empty((d, n))
             for block, part in zip(rows.blocks, parts, strict=True):
-                dense[:, block.place] = (part.toarray() if sp.issparse(part) else part).T
+                dense[:, block.place] = part.T if isinstance(part, np.ndarray) else part.toarray().T
             spread = dense.std(axis=1)
         else:
             dense, columns = np.zeros((0, n)), sp.csc_matrix(sp.vstack([sp.csr_matrix(part) for part in parts]))
             indptr, row = columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
             value = columns.data.astype(np.float64)
             spread = np.sqrt(np.asarray(columns.multiply(columns).mean(axis=0)).ravel())
-        self.arrays = dense, indptr, row, value
+        self.features = Features(dense, indptr, row, value)
         self.spread = np.append(np.where(spread > 0.0, spread, 1.0), 1.0)

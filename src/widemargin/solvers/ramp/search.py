@@ -38,18 +38,23 @@ class LadderOptions:
         Relative gap of the steps of each rung. More exact steps (1e-3) ended at higher errors on three tables of three.
     rhos : int
         So many penalties of the plan are tried at a rung; the larger ones are left to the tightening.
-    small : int
-        Rows times features up to which the descent without a ladder is made beside it in any case: on small tables the
-        local minima lie far apart, and it takes milliseconds.
+    small, few_features : int
+        Rows times features up to which, and features above which, the descent without a ladder is made beside it in any
+        case: on small tables the local minima lie far apart. Among few features moves along lines find them.
+    stricter : float
+        From the best model a step is made towards bounds that are stricter by so much. What meets them is often better
+        for those asked for: the training error fell by .0005 on average, on a9a by .0025. A second step gave little.
+    polished : int
+        Models that moves along lines are tried from at the end: of those that are best and were not moved yet.
     """
 
     factors: tuple[float, ...] = (30.0, 5.0, 1.0)
     tol: float = 1e-2
     rhos: int = 3
     small: int = 100_000
-    stricter: tuple[float, ...] = (0.015,)
-    polished: int = 4
     few_features: int = 15
+    stricter: float = 0.015
+    polished: int = 4
 
 
 OPTIONS = LadderOptions()
@@ -111,7 +116,9 @@ def _second_opinions(
 ) -> None:  # fmt: skip
     """Search from other starts where bounds are missed, and on small tables in any case."""
     give_back = pool.measures is hard
-    small = OPTIONS.few_features * problem.weight.shape[0] < problem.weight.shape[0] * problem.n_features <= OPTIONS.small
+    small = (
+        OPTIONS.few_features * problem.weight.shape[0] < problem.weight.shape[0] * problem.n_features <= OPTIONS.small
+    )
     # The descent without a ladder, from the constant start.
     if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
         enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
@@ -131,16 +138,13 @@ def _second_opinions(
 
 def _beyond(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
     """Look from the best model towards stricter bounds: what meets them may be better for the bounds asked for."""
-    for by in OPTIONS.stricter:
-        if budget.exhausted:
-            return
-        best = pool.best
-        solution = minimise_ramp(
-            problem.tightened(np.full(problem.n_constraints, by)), convex,
-            options.going_on(best.solution.rho, steps=1), start=(best.w, best.b), budget=budget,
-        )  # fmt: skip
-        pool.count(solution)
-        pool.add_between(best, pool.judge(solution))
+    if budget.exhausted:
+        return
+    best, stricter = pool.best, problem.tightened(np.full(problem.n_constraints, OPTIONS.stricter))
+    once = options.going_on(best.solution.rho, steps=1)
+    solution = minimise_ramp(stricter, convex, once, start=(best.w, best.b), budget=budget)
+    pool.count(solution)
+    pool.add_between(best, pool.judge(solution))
 
 
 def _ladder(
