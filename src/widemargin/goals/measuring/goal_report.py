@@ -15,7 +15,7 @@ from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.sources import SAID, plain_value
 from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
-from widemargin.goals.measuring.group_table import GroupRow, group_table
+from widemargin.goals.measuring.group_table import GroupRow, group_cells, group_table
 from widemargin.goals.measuring.intervals import (
     Interval,
     NewRows,
@@ -196,9 +196,9 @@ class GoalReport:
         return by_label[label]
 
     def __str__(self) -> str:
-        """The report as text; long labels stand in the legend below the table, and so does what all constraints say."""
-        headline, *header = _header(self)
-        lines = [line for part in (headline, *header) for line in wrapped(part)]
+        """Groups, then constraints; long labels stand in the legend below the table, and so does what all say."""
+        lines = [line for part in _header(self) for line in wrapped(part)]
+        lines += ["", *aligned(group_cells(self.groups))] if self.groups else []
         if self.constraints:
             shown, left_out = _tightest(self.constraints)
             _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(self).items()]
@@ -223,9 +223,10 @@ class GoalReport:
 
     def _repr_html_(self) -> str:
         """The report as a self-contained HTML fragment."""
-        headline, *header = _header(self)
+        (headline, *header), cells = _header(self), group_cells(self.groups)
         parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
         parts += [f"<p>{html.escape(line)}</p>" for line in header]
+        parts += [html_table(cells[0], cells[1:])] if cells else []
         if self.constraints:
             columns = {**_columns(self), "definition": [_definition(item) for item in self.constraints]}
             colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
