@@ -13,8 +13,9 @@ import numpy as np
 from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import SAID, plain_value
+from widemargin.goals.binding.labels import plain_value
 from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
+from widemargin.goals.measuring.constant_models import of_constants
 from widemargin.goals.measuring.group_table import GroupRow, group_table
 from widemargin.goals.measuring.intervals import (
     Interval,
@@ -106,7 +107,10 @@ class GoalReport:
 
     Attributes
     ----------
-    positive_class : str, int, float or bool
+    positive_class : str, int, float, bool or None
+        None where there are several.
+    classes : tuple of str, int, float or bool
+        All of them, where there are several.
     data_name : str
     n_rows : int
         Training or audited rows, those of weight zero among them.
@@ -137,7 +141,7 @@ class GoalReport:
         What rows of unknown group can make of it, where that was asked for.
     """
 
-    positive_class: PlainLabel
+    positive_class: PlainLabel | None
     data_name: str
     n_rows: int
     goal_text: str
@@ -155,6 +159,7 @@ class GoalReport:
     decide: Decide = "estimate"
     groups: tuple[GroupRow, ...] = ()
     missing_groups: MissingGroups | None = None
+    classes: tuple[PlainLabel, ...] = ()
 
     def all_met(self, decide: Decide | None = None) -> bool:
         """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met, and
@@ -240,7 +245,7 @@ class GoalReport:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
         plain = dataclasses.asdict(self)
         plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
+        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups", "classes"):
             plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
         plain["missing_groups"] = None if self.missing_groups is None else self.missing_groups.to_dict()
         return plain
@@ -266,6 +271,7 @@ class GoalReport:
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
             values["cautions"] = tuple(values.get("cautions", ()))
+            values["classes"] = tuple(values.get("classes", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
             values["missing_groups"] = MissingGroups.from_dict(values.get("missing_groups"))
             return cls(**values)
@@ -362,7 +368,7 @@ def make_report(
     left_out : bool, default=False
         Whether those are about what models would say that were trained without the row.
     """
-    rule, label = check_decide(decide), plain_value(positive_class)
+    rule = check_decide(decide)
     if rule == "confident" and confidence is None:
         raise DataError('decide="confident" needs a confidence, such as 0.95.')
     measured = tied.measure(tied.positive_mass(positive))
@@ -375,20 +381,21 @@ def make_report(
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]
     return GoalReport(
-        positive_class=label if isinstance(label, str | int | float | bool) else str(label),  # as JSON can hold it
+        positive_class=None if tied.several else _plain(positive_class),
+        classes=tuple(map(_plain, tied.classes)) if tied.several else (),
         data_name=data_name,
-        n_rows=tied.sources[0].n_rows,
+        n_rows=tied.given[0].n_rows,
         goal_text=str(tied.goal),
         objective_text=str(tied.goal.objective),
         objective=_finite(measured.objective),
         constraints=tuple(constraints),
-        external_rows=tuple((str(source.name), source.n_rows) for source in tied.sources[1:]),
+        external_rows=tuple((str(source.name), source.n_rows) for source in tied.given[1:]),
         ramp_objective=None if soft is None else _finite(soft.objective),
         status=status,
         certificate=certificate,
         dropped=tied.dropped,
         notes=tuple(notes),
-        cautions=(*_of_constants(tied, measured, label), *_of_new_rows(constraints)),
+        cautions=(*of_constants(tied, positive, measured, plain_value(positive_class)), *_of_new_rows(constraints)),
         confidence=confidence,
         decide=rule,
         groups=() if confidence is None else group_table(tied, measured.positive_mass, confidence),
@@ -425,29 +432,10 @@ def _constraint_report(
     )
 
 
-def _of_constants(tied: TiedGoal, measured: Measured, label: Label) -> list[str]:
-    """Whether the model decides the same for every row, or a model that does so would be as good."""
-    # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
-    start = tied.space.start[None]
-    main = slice(start, start + tied.space.parts[None].n_cells)
-    n_rows = tied.sources[0].n_rows
-    positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
-    if SAID in tied.space.parts[None].baselines:
-        some = positive > TOLERANCE * whole
-        return [] if some else [f"the model abstains on all of the {n_rows} rows."]
-    for word, share in (("none", 0.0), ("all", 1.0)):
-        if abs(positive - share * whole) <= TOLERANCE * whole:
-            return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]
-    if not tied.has_objective or not np.isfinite(measured.objective):
-        return []
-    for word, constant in (("no", np.zeros_like(tied.cell_weight)), ("every", tied.cell_weight)):
-        other = tied.measure(constant)
-        if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
-            missed = int(np.count_nonzero(~other.met))
-            bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
-            text = f"calling {word} row {label!r} has the objective {other.objective:.4f} (the model:"
-            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."]
-    return []
+def _plain(label: Label) -> PlainLabel:
+    """A label as JSON can hold it."""
+    value = plain_value(label)
+    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
@@ -480,8 +468,11 @@ def _header(report: GoalReport) -> list[str]:
     rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
     ramp = "" if report.ramp_objective is None else f" (ramp: {digits(report.ramp_objective)})"
     value = "not measured: no labels" if report.objective is None else f"{digits(report.objective)}{ramp}"
+    positive = f"Positive class: {report.positive_class!r}"
+    if report.classes:
+        positive = f"{len(report.classes)} classes: {listing(report.classes, 10)}"
     return [
-        f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows}).",
+        f"Goal report. {positive}. Measured on {report.data_name} ({rows}).",
         *([f"Status: {report.status}"] if report.status else []),
         *([report.certificate] if report.certificate else []),
         f"Objective {report.objective_text} = {value}",
