@@ -168,12 +168,32 @@ def test_the_scale_stays() -> None:
 def test_on_larger_tables_work_ends_with_the_entries_that_may_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, w, b = tight(1, 0.01, n=400, d=30, m=2, sparse=True)
     monkeypatch.setattr(line_moves, "OPTIONS", replace(line_moves.OPTIONS, small=0, chunk=1))
-    tried = []
-    loop = line_moves.try_lines
-    monkeypatch.setattr(line_moves, "try_lines", lambda *given: (loop(*given), tried.append(given[-1][2])))
+    tried, loop = list[int](), line_moves.try_lines
+
+    def counted(*given: Any) -> int:
+        lines = loop(*given)
+        tried.append(given[-1].tried[1])
+        return lines
+
+    monkeypatch.setattr(line_moves, "try_lines", counted)
     few = moved(problem, w, b)
     assert tried[-2] < 0.5 * problem.rows.n_stored <= tried[-1]
     assert standing(problem, problem.scores(few.w, few.b)) <= standing(problem, problem.scores(w, b))
+
+
+@pytest.mark.parametrize(("d", "sparse"), [(3, False), (3, True), (25, False), (25, True)])
+def test_a_line_says_what_its_direction_adds_to_each_score(d: int, sparse: bool) -> None:
+    problem, w, b = tight(4, n=60, d=d, m=1, sparse=sparse)
+    columns, rng = Columns(problem.rows, True), np.random.default_rng(0)
+    z = problem.scores(w, b)
+    lines = columns.lines(np.arange(40) % (d + 1), z, rng)
+    held = 0
+    for k, direction in enumerate(lines.direction):
+        place, x = slice(*lines.indptr[k : k + 2]), np.zeros(60)
+        x[lines.row[place]] = lines.entry[place]
+        np.testing.assert_allclose(x, problem.scores(direction[:d], float(direction[d])), atol=1e-12)
+        held += bool((np.abs(x) < 1e-12).sum() in range(1, d))
+    assert held > 5 or sparse  # rotations and directions that rows are held in
 
 
 def test_nothing_to_gain_nothing_moved() -> None:
@@ -199,15 +219,13 @@ def test_a_spent_budget_moves_nothing() -> None:
 
 
 @settings(max_examples=60)
-@given(seed=st.integers(0, 10**6), n=st.integers(0, 3000), most=st.integers(1, 200), ties=st.booleans())
+@given(seed=st.integers(0, 10**6), n=st.integers(0, 500), most=st.integers(1, 200), ties=st.booleans())
 def test_the_nearest_turns_come_first(seed: int, n: int, most: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)
     distance = rng.integers(0, 20, n).astype(float) if ties else np.exp(3.0 * rng.standard_normal(n))
     order = np.empty(n, np.int64)
-    count = line_loops.nearest_turns(distance, min(most, n), order)
-    first = order[: min(most, n)]
-    assert count >= first.shape[0]
-    assert np.unique(order[:count]).shape[0] == count
+    first = order[: line_loops.nearest(distance, n, min(most, n), order)]
+    assert np.unique(first).shape[0] == min(most, n)
     np.testing.assert_array_equal(distance[first], np.sort(distance)[: first.shape[0]])
 
 

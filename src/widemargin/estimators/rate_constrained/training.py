@@ -326,8 +326,9 @@ class Deterministic(_Rates):
 
     def _moved(self, candidate: Candidate, budget: Budget, *, walk: bool) -> Candidate | None:
         assert self._columns is not None
-        w, b, *values = improve(self._problem, self._columns, candidate.w, candidate.b, walk=walk, budget=budget)
-        other = candidate.moved_to(w, b, (values[0], values[1]), "the model was moved afterwards by the 0/1 rates")
+        moved = improve(self._problem, self._columns, candidate.w, candidate.b, walk=walk, budget=budget)
+        how, values = "the model was moved afterwards by the 0/1 rates", (moved.objective, moved.excess)
+        other = candidate.moved_to(moved.w, moved.b, values, how)
         return other if other.beats(candidate) else None
 
 

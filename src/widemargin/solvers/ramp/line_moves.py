@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.line_loops import Counted, Features, best_on_line, try_lines
+from widemargin.solvers.ramp.line_loops import TINY, Counted, Lines, State, best_on_line, try_lines, turns
 from widemargin.solvers.ramp.majorization import RampProblem
-from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
 
 __all__ = ["Columns", "MoveOptions", "Moved", "Step", "best_step", "improve"]
 
@@ -51,7 +51,9 @@ class MoveOptions:
     patience : int
         Lines without a better classifier after which it does.
     chunk : int
-        Lines between two looks at the budget.
+        Lines that are drawn at a time, about the rows that are near the boundary then.
+    numbers : int
+        Entries of all of them, at most: half a megabyte or a few.
     """
 
     lines: int = 150
@@ -65,7 +67,8 @@ class MoveOptions:
     reach_share: float = 0.01
     kicks: tuple[float, ...] = (0.3, 1.0)
     patience: int = 100
-    chunk: int = 100
+    chunk: int = 50
+    numbers: int = 500_000
 
 
 OPTIONS = MoveOptions()
@@ -127,12 +130,13 @@ def best_step(
         Violation is the sum of the excesses above rounding; t lies in the middle between two turns.
     """
     objective, excess = problem.values(problem.hard_mass(z))
-    row, x = row[x != 0.0], x[x != 0.0]
     n = row.shape[0]
-    found, order, ahead = np.array([_violation(excess), objective, 0.0]), np.empty(n, np.int64), np.empty(n, np.int64)
+    turn, distance, ahead = np.empty(n), np.empty(n), np.empty(n, np.int64)
+    turns(z, row, x, turn, distance)
+    found = np.array([_violation(excess), objective, 0.0])
     length = best_on_line(
-        z, row, x, n, limits[0], limits[1], _counted(problem), excess, objective, np.empty((2, n)), order, ahead,
-        np.empty_like(excess), found,
+        turn, distance, np.argsort(distance), n, limits[0], limits[1], row, z, _counted(problem), excess, objective,
+        ahead, np.empty_like(excess), found,
     )  # fmt: skip
     return Step(length, float(found[0]), float(found[1]))
 
@@ -160,32 +164,43 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     """
     n, d = problem.weight.shape[0], problem.n_features
     rng = np.random.default_rng(0)  # the same rows and start give the same model
-    at, best_w = np.append(w, b), np.append(w, b)
-    objective, excess = problem.values(problem.hard_mass(problem.scores(w, b)))
-    best, count = np.array([_violation(excess), objective]), np.zeros(3, np.int64)
-    constant = np.concatenate([np.atleast_1d(part) for part in problem.values(np.zeros_like(problem.cell_weight))])
-    near, reach = min(n, max(OPTIONS.near, 3 * d)), max(OPTIONS.reach, int(OPTIONS.reach_share * n))
+    at = _state(problem, np.append(w, b))
     lines, most = OPTIONS.walk if walk else OPTIONS.lines, OPTIONS.entries * columns.n_stored
-    order, done = rng.permutation(d + 1), 0
-    while done < lines and (columns.small or count[2] < most) and not budget.exhausted:
-        size = min(OPTIONS.chunk, lines - done)
-        feature = order[np.arange(done, done + size) % (d + 1)]
-        n_fixed = (rng.random(size) < 0.5 * columns.small).astype(np.int64)  # half are rotations
-        if columns.any_direction:
-            along = rng.random(size) < 0.5
-            feature[along], n_fixed[along] = (
-                -1,
-                rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), int(along.sum())),
-            )
-        try_lines(
-            columns.features, columns.bias, _counted(problem), constant, problem.lam, feature,
-            rng.standard_normal((size, d + 1)) / columns.spread, n_fixed,
-            rng.integers(0, 1 << 30, (size, OPTIONS.most_fixed)), np.array(OPTIONS.kicks),
-            OPTIONS.patience if walk else lines + 1, near, reach, float(w @ w), at, best_w, best, count,
+    order, done, reach = rng.permutation(d + 1), 0, max(OPTIONS.reach, int(OPTIONS.reach_share * n))
+    while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
+        if at.tried[0] >= OPTIONS.patience and walk:
+            kicked = _kicked(problem, columns, at.best_w, OPTIONS.kicks[int(rng.integers(len(OPTIONS.kicks)))], rng)
+            at = _state(problem, kicked)._replace(best_w=at.best_w, best=at.best)
+        size = min(max(min(OPTIONS.chunk, OPTIONS.numbers // n), 1), lines - done)
+        features = order[np.arange(done, done + size) % (d + 1)]
+        done += try_lines(
+            columns.lines(features, at.z, rng), _counted(problem), problem.lam, reach,
+            OPTIONS.patience if walk else lines + 1, float(w @ w), at,
         )  # fmt: skip
-        done += size
-    w, b = best_w[:d].copy(), float(best_w[d])
+    w, b = at.best_w[:d].copy(), float(at.best_w[d])
     return Moved(w, b, *problem.values(problem.hard_mass(problem.scores(w, b))))
+
+
+def _state(problem: RampProblem, w: Floats) -> State:
+    """A walk at (w, b), its best so far."""
+    z = problem.scores(w[:-1], float(w[-1]))
+    objective, excess = problem.values(problem.hard_mass(z))
+    best = np.array([_violation(excess), objective])
+    return State(w.copy(), z, excess, np.array([objective]), w.copy(), best, np.zeros(2, np.int64))
+
+
+def _kicked(problem: RampProblem, columns: "Columns", w: Floats, far: float, rng: np.random.Generator) -> Floats:
+    """A random classifier, so many norms of w from it, of its size and with its best bias."""
+    direction = rng.standard_normal(w.shape[0] - 1) / columns.spread[:-1]
+    kicked, size = w.copy(), float(np.linalg.norm(w[:-1]))
+    kicked[:-1] += far * size / np.linalg.norm(direction) * direction
+    kicked *= size / max(float(np.linalg.norm(kicked[:-1])), TINY)
+    if columns.bias != 0.0:
+        z = problem.scores(kicked[:-1], float(kicked[-1]))
+        kicked[-1] += best_threshold(
+            z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight
+        ).threshold
+    return kicked
 
 
 def _counted(problem: RampProblem) -> Counted:
@@ -198,7 +213,7 @@ def _violation(excess: Floats) -> float:
 
 
 class Columns:
-    """The features of all rows, column by column.
+    """The features of all rows, column by column, and lines along them.
 
     Attributes
     ----------
@@ -206,11 +221,10 @@ class Columns:
         Whether many lines may be tried, and in any direction.
     n_stored : int
         Entries.
-    features : Features
-    bias : float
-        What the bias adds to each score: -1, or 0 where it may not move.
     spread : ndarray of shape (d + 1,)
         Standard deviations of the features; 1 for constant ones and for the bias.
+    bias : float
+        What the bias adds to each score: -1, or 0 where it may not move.
     """
 
     def __init__(self, rows: RowBlocks, fit_intercept: bool) -> None:
@@ -219,16 +233,72 @@ class Columns:
         self.any_direction = self.small and d <= OPTIONS.any_direction
         self.n_stored, self.bias = rows.n_stored, -1.0 if fit_intercept else 0.0
         parts = [block.X if block.whole else block.X[block.row_of] for block in rows.blocks]
-        indptr, row, value = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        self._dense: Floats | None = None
+        self._sparse: sp.csc_matrix | None = None
         if self.any_direction or not any(sp.issparse(part) for part in parts):
-            dense = np.empty((d, n))
+            self._dense = np.full((d + 1, n), self.bias)
             for block, part in zip(rows.blocks, parts, strict=True):
-                dense[:, block.place] = part.T if isinstance(part, np.ndarray) else part.toarray().T
-            spread = dense.std(axis=1)
+                self._dense[:d, block.place] = part.T if isinstance(part, np.ndarray) else part.toarray().T
+            spread = self._dense[:d].std(axis=1)
         else:
-            dense, columns = np.zeros((0, n)), sp.csc_matrix(sp.vstack([sp.csr_matrix(part) for part in parts]))
-            indptr, row = columns.indptr.astype(np.int64), columns.indices.astype(np.int64)
-            value = columns.data.astype(np.float64)
-            spread = np.sqrt(np.asarray(columns.multiply(columns).mean(axis=0)).ravel())
-        self.features = Features(dense, indptr, row, value)
+            self._sparse = sp.csc_matrix(sp.vstack([sp.csr_matrix(part) for part in parts]), dtype=np.float64)
+            spread = np.sqrt(np.asarray(self._sparse.multiply(self._sparse).mean(axis=0)).ravel())
         self.spread = np.append(np.where(spread > 0.0, spread, 1.0), 1.0)
+
+    def lines(self, features: Ints, z: Floats, rng: np.random.Generator) -> Lines:
+        """Lines along these features, on small tables half of them as rotations, or half in any direction instead."""
+        size, d = features.shape[0], self.spread.shape[0] - 1
+        direction = np.zeros((size, d + 1))
+        direction[np.arange(size), features] = 1.0
+        if self.small:
+            near = min(z.shape[0], max(OPTIONS.near, 3 * d))
+            pivots = np.argpartition(np.abs(z), near - 1)[:near]
+            turned = np.flatnonzero((rng.random(size) < 0.5) & (features < d) & (self.bias != 0.0))
+            direction[turned, d] = self._entries(rng.choice(pivots, turned.shape[0]), features[turned])
+            if self.any_direction:
+                self._turn_anywhere(direction, pivots, rng)
+        if self._dense is not None:
+            x = direction @ self._dense if self.any_direction else self._along(features, direction[:, d])
+            n = z.shape[0]
+            return Lines(direction, np.arange(size + 1) * n, np.tile(np.arange(n), size), x.ravel())
+        return self._sparse_lines(features, direction, z.shape[0])
+
+    def _turn_anywhere(self, direction: Floats, pivots: Ints, rng: np.random.Generator) -> None:
+        """Replace half of the directions by random ones in which some rows keep their scores."""
+        assert self._dense is not None
+        some = np.flatnonzero(rng.random(direction.shape[0]) < 0.5)
+        d, size = direction.shape[1] - 1, some.shape[0]
+        n_fixed = rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), (size, 1))
+        v = rng.standard_normal((size, d + 1)) / self.spread
+        v[:, d] *= self.bias != 0.0
+        held = self._dense[:, rng.choice(pivots, (size, max(int(n_fixed.max(initial=0)), 1)))].transpose(1, 0, 2)
+        # The first columns of Q span the first rows that are held, so leaving out the others holds fewer.
+        Q = np.linalg.qr(held).Q * (np.arange(held.shape[2]) < n_fixed)[:, None]
+        direction[some] = v - (Q @ (v[:, None] @ Q).transpose(0, 2, 1))[:, :, 0]
+
+    def _along(self, features: Ints, turn: Floats) -> Floats:
+        """Entries of all rows along features and `turn` times the bias, shape (k, n)."""
+        assert self._dense is not None
+        return self._dense[features] + (self.bias * turn * (features < self.spread.shape[0] - 1))[:, None]
+
+    def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:
+        assert self._sparse is not None
+        rows, entries, d = list[Ints](), list[Floats](), direction.shape[1] - 1
+        for j, turn in zip(features.tolist(), direction[:, d].tolist(), strict=True):
+            place = slice(*self._sparse.indptr[j : j + 2]) if j < d else slice(0)
+            row, entry = self._sparse.indices[place], self._sparse.data[place]
+            if turn != 0.0:
+                whole = np.full(n, self.bias * turn)
+                whole[row] += entry
+                row, entry = np.arange(n), whole
+            rows.append(row)
+            entries.append(entry)
+        indptr = np.cumsum([0, *(row.shape[0] for row in rows)])
+        return Lines(direction, indptr, np.concatenate(rows).astype(np.int64), np.concatenate(entries))
+
+    def _entries(self, row: Ints, feature: Ints) -> Floats:
+        """Feature `feature[k]` of row `row[k]`, shape (k,)."""
+        if self._dense is not None:
+            return self._dense[feature, row]
+        assert self._sparse is not None
+        return np.asarray(self._sparse[row, feature], np.float64).ravel() if row.shape[0] else np.empty(0)
