@@ -202,9 +202,8 @@ def add(a: Floats, by: float, b: Floats) -> None:
 def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: int, start: float, at: State) -> int:
     """Try lines one after the other, each from where the last has led to; how many were tried.
 
-    Only the nearest `reach` turns of a line are tried. A move to a classifier that is as good is made as well, for it
-    leads off plateaus. It ends after `patience` lines without a better one. A move has to be worth what the squared
-    norm of w grows by over `start`, times lam / 2.
+    Only the nearest `reach` turns of a line are tried. It ends after `patience` lines without a better classifier than
+    `best_w`, and a better one has to be worth what the squared norm of w grows by over `start`, times lam / 2.
     """
     d, longest = at.w.shape[0] - 1, 0
     for k in range(lines.indptr.shape[0] - 1):
@@ -223,8 +222,7 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         if count < row.shape[0]:
             count -= 1
             end = distance[order[count]]
-        # As good counts as better.
-        found[0], found[1], found[2] = total(at.excess), at.objective[0], np.inf
+        found[0], found[1], found[2] = total(at.excess), at.objective[0], 0.0
         length = best_on_line(
             turn, distance, order, count, -end, end, row, at.z, counted, at.excess, at.objective[0], ahead, excess,
             found,
