@@ -13,7 +13,7 @@ from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.thresholds.offset_search import ClassCosts, best_offsets
 
 CERTAIN = 1e-6
-"""Probabilities nearer to 0 count as this near: trees say 0, whose logarithm is infinite."""
+"""Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""
 
 
 def class_scores(estimator: Any, X: Any) -> Floats:

@@ -110,6 +110,10 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """Whether there are more than two classes."""
         return len(self.classes_) > 2
 
+    def _direction(self) -> float:
+        """+1 where the positive class is `classes_[1]`, else -1; scores of several classes have no direction."""
+        return 1.0 if self._several() else super()._direction()
+
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, populations: Any, external: Mapping[str, Rows] | None
     ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:

@@ -29,6 +29,9 @@ from widemargin._typing import Floats, Ints
 FEASIBLE = 1e-9
 """Summed excess that is rounding."""
 
+HIGHEST = 1e3
+"""Objective per unit of a constraint, at which nothing but the constraint counts any more."""
+
 OVERHEAD = 2e4
 """Numbers that are read in the time that a zone takes by itself."""
 
@@ -362,47 +365,61 @@ def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int,
     return k, rival, np.sort(at)[most // 2]
 
 
-# Several groups: prices
+# Several groups, and several models: prices
+
+
+def at_prices(
+    costs: ClassCosts, prices: Floats, start: Floats, options: OffsetOptions = OPTIONS
+) -> tuple[Floats, list[Floats], float]:
+    """The best offsets where a unit of each constraint has a price and no bound.
+
+    Returns
+    -------
+    offsets : ndarray of shape (n_groups, K)
+    totals : list of ndarray of shape (1 + m,)
+        Of each group.
+    lower : float
+        Lower bound of the objective and what the constraints cost.
+    """
+    # At prices, what a row costs is one number, and groups do not hang together.
+    priced = costs.cost[:, :, :1] + (costs.cost[:, :, 1:] @ prices)[:, :, None]
+    options = replace(options, looks=options.looks * options.share)
+    offsets, totals, lower = start.copy(), list[Floats](), 0.0
+    for g in range(costs.n_groups):
+        rows = np.flatnonzero(costs.group == g)
+        own = ClassCosts(costs.scores[rows], priced[rows], costs.bound[:0], np.zeros(len(rows), np.int64), 1)
+        search = ZoneSearch(own, options, improved(own, start[g : g + 1], options))
+        search.run()
+        offsets[g], lower = search.best, lower + search.lower
+        totals.append(total_cost(costs.scores[rows] + search.best, costs.cost[rows]))
+    return offsets, totals, lower
 
 
 def _by_prices(costs: ClassCosts, offsets: Floats, options: OffsetOptions) -> ClassOffsets:
     """Offsets of several groups, by the groups' best ones at prices of the constraints."""
-    m, n_groups = len(costs.bound), costs.n_groups
     best, rank = offsets, costs.rank(costs.totals(offsets))
-    members = [np.flatnonzero(costs.group == g) for g in range(n_groups)]
-    parts = [replace(costs, scores=costs.scores[rows], cost=costs.cost[rows], bound=costs.bound[:0],
-                     group=np.zeros(len(rows), np.int64), n_groups=1) for rows in members]  # fmt: skip
-    share = replace(options, looks=options.looks * options.share)
-    columns: list[list[Floats]] = [[] for _ in members]
-    prices, lower, highest = np.zeros(m), -np.inf, 1e3
+    columns: list[list[Floats]] = [[] for _ in range(costs.n_groups)]
+    prices, lower = np.zeros(len(costs.bound)), -np.inf
     for _ in range(options.rounds):
-        bound, visited = -float(prices @ costs.bound), best.copy()
-        for g, part in enumerate(parts):
-            # At prices, what a row costs is one number, and there are no constraints.
-            priced = part.cost[:, :, :1] + (part.cost[:, :, 1:] @ prices)[:, :, None]
-            whole = replace(part, cost=priced)
-            search = ZoneSearch(whole, share, improved(whole, best[g : g + 1], options))
-            search.run()
-            bound += search.lower
-            visited[g] = search.best
-            columns[g].append(part.totals(search.best[None]))
-        lower = max(lower, bound)
+        visited, totals, least = at_prices(costs, prices, best, options)
+        lower = max(lower, least - float(prices @ costs.bound))
+        for visits, added in zip(columns, totals, strict=True):
+            visits.append(added)
         trial = improved(costs, visited, options)
         found = costs.rank(costs.totals(trial))
         best, rank = (trial, found) if found < rank else (best, rank)
-        following = _next_prices(columns, costs.bound, highest)
+        following = next_prices(columns, costs.bound, HIGHEST)
         if np.abs(following - prices).max(initial=0.0) <= 1e-9:
             break
         prices = following
     if rank[0] > 0.0:
-        most = float(
-            costs.cost[:, :, 0].max(axis=1).sum()
-        )  # of any decisions, so a larger bound says that none are left
+        # No decisions have a larger objective, so a larger bound says that none meet the constraints.
+        most = float(costs.cost[:, :, 0].max(axis=1).sum())
         return ClassOffsets(best, rank[1], rank[0], np.inf if lower > most + FEASIBLE else lower)
     return ClassOffsets(best, rank[1], rank[0], min(lower, rank[1]))
 
 
-def _next_prices(columns: Sequence[Sequence[Floats]], bound: Floats, highest: float) -> Floats:
+def next_prices(columns: Sequence[Sequence[Floats]], bound: Floats, highest: float) -> Floats:
     """Prices at which the bound is highest as far as the offsets visited tell, shape (m,).
 
     `max sum_g t_g - prices @ bound  s.t.  t_g <= objective + prices @ constraints` for every visit of group g.
@@ -419,3 +436,48 @@ def _next_prices(columns: Sequence[Sequence[Floats]], bound: Floats, highest: fl
     limits = [(0.0, highest)] * m + [(None, None)] * n_groups
     solved = linprog(goal, A_ub=np.array(rows), b_ub=right, bounds=limits, method="highs")
     return np.asarray(solved.x[:m], dtype=np.float64)
+
+
+@dataclass
+class PricedModels:
+    """Models of the same rows, each with all its offsets: the prices at which the next one is worth most.
+
+    As `ModelMixture` for one threshold: at given prices every model's best offsets are a column, and a linear programme
+    over the columns gives prices. At any prices the cheapest column, less what the bounds are worth, is a bound on
+    every lottery over these models.
+
+    Attributes
+    ----------
+    models : list of ClassCosts
+    rounds : int
+        Programmes for one answer.
+    lower : float
+        The best such bound; it falls as models are added.
+    """
+
+    models: list[ClassCosts] = field(default_factory=list)
+    rounds: int = 6
+    lower: float = -np.inf
+    _columns: list[Floats] = field(default_factory=list)
+
+    def add(self, costs: ClassCosts) -> None:
+        """Take in a model."""
+        self.models.append(_merged(costs))
+        self._columns.append(costs.totals(np.zeros((costs.n_groups, costs.scores.shape[1]))))
+
+    def solve(self, highest: float) -> Floats:
+        """Prices of at most `highest`, shape (m,)."""
+        bound, self.lower = self.models[0].bound, -np.inf
+        prices = next_prices([self._columns], bound, highest)
+        for _ in range(self.rounds):
+            least = np.inf
+            for model in self.models:
+                start = np.zeros((model.n_groups, model.scores.shape[1]))
+                _, totals, lower = at_prices(model, prices, start)
+                self._columns.append(np.sum(totals, axis=0))
+                least = min(least, lower)
+            self.lower = max(self.lower, least - float(prices @ bound))
+            before, prices = prices, next_prices([self._columns], bound, highest)
+            if np.abs(prices - before).max(initial=0.0) <= 1e-6:
+                break
+        return prices
