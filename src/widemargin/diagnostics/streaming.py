@@ -24,7 +24,8 @@ from widemargin.goals.binding.sources import SAID, make_source, with_predictions
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
-from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide
+from widemargin.goals.measuring.measured_report import make_report
 from widemargin.goals.measuring.missing_groups import missing_groups
 from widemargin.rows import Rows, is_asked
 

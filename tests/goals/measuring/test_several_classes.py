@@ -39,8 +39,8 @@ from widemargin.goals.binding.labels import encode_labels
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.measuring.exact_tests import evidence
-from widemargin.goals.measuring.goal_report import make_report
 from widemargin.goals.measuring.intervals import clopper_pearson, slack_intervals, slack_variances
+from widemargin.goals.measuring.measured_report import make_report
 
 CLASSES = ("bird", "cat", "dog", "eel")
 WOMEN = Population("women", where=col("sex") == "f")

@@ -39,7 +39,8 @@ from widemargin.goals.binding.sources import Source, external_data, make_sources
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.measured_report import make_report
 from widemargin.rows import Rows, length_of
 
 

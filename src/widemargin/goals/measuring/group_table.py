@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, printable
+from widemargin._text import printable
 from widemargin._typing import Bools, Floats
 from widemargin.goals.binding.sources import SAID, View
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -168,14 +168,13 @@ def rates_of(groups: Sequence[GroupRow]) -> list[str]:
     return [name for name in HEADS if getattr(groups[0], name) is not None]
 
 
-def group_lines(groups: Sequence[GroupRow]) -> list[str]:
-    """The table as text; nothing of no groups."""
+def group_cells(groups: Sequence[GroupRow]) -> list[list[str]]:
+    """The table as texts, its head first; nothing of no groups."""
     if not groups:
         return []
     rates = rates_of(groups)
-    rows = [["", "rows", *(HEADS[name] for name in rates)]]
-    rows += [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
-    return aligned(rows)
+    rows = [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
+    return [["", "rows", *(HEADS[name] for name in rates)], *rows]
 
 
 def _name(population: Population) -> str:
