@@ -102,3 +102,18 @@ def test_two_classes_need_no_positive_one_where_the_goal_names_it(folder, capsys
     content = json.loads(run(capsys, folder, "train", "--json").out)
     assert content["training"]["positive_class"] == "virginica"
     assert set(content["reports"]["test"]) == {"this model", "unconstrained SVM"}
+
+
+def test_init_names_no_positive_class_and_says_what_is_found_of_each(folder, capsys):
+    said = json.loads(run_init(capsys, folder).out)
+    assert said["positive"] is None
+    text = (folder / "first.toml").read_text()
+    assert "positive =" not in text
+    assert 'of "setosa": subject to recall(of="setosa") >= ...' in text
+    run(capsys, folder, "train", goals="first.toml")
+
+
+def run_init(capsys, folder):
+    table, out = str(folder / "iris.csv"), str(folder / "first.toml")
+    assert main(["init", table, "--target", "species", "--out", out, "--json"]) == 0
+    return capsys.readouterr()
