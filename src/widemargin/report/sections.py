@@ -6,6 +6,7 @@ What is known, what only the owner can say, and what it was all made from.
 from collections.abc import Iterable, Mapping
 
 from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
 from widemargin.report.content import Content
 from widemargin.report.drawings import interval_bar, margin_histogram, rates_by_group
@@ -34,7 +35,7 @@ def headline(content: Content) -> Html:
         text += " 1 rule is undecided: these rows are too few to be sure."
     measured = (
         f"{capital(content.model_name)}, measured on {report.data_name} ({plain_number(report.n_rows)} rows). "
-        f"Positive class: “{report.positive_class}”."
+        f"{_classes(report)}."
     )
     return element(
         "header",
@@ -44,6 +45,13 @@ def headline(content: Content) -> Html:
         element("p", measured),
         *(element("p", element("strong", "Caution: "), capital(text), class_="note") for text in report.cautions),
     )
+
+
+def _classes(report: GoalReport) -> str:
+    """Which classes there are, or which of two is the positive one."""
+    if not report.classes:
+        return f"Positive class: “{report.positive_class}”"
+    return f"{len(report.classes)} classes: {', '.join(f'“{label}”' for label in report.classes)}"
 
 
 def goal_in_words(content: Content, words: Words) -> Html:
@@ -158,8 +166,10 @@ def groups(content: Content) -> Html | None:
         [item.name, plain_number(item.n_rows), *(_with_ends(getattr(item, name)) for name in rates)]
         for item in shown_groups
     ]
+    of_several = "the class that stands before the group" if content.report.classes else ""
+    called = of_several or f"“{content.report.positive_class}”"
     intro = (
-        f"Positive rate: of a group's rows, the share that the model calls “{content.report.positive_class}”. Recall: "
+        f"Positive rate: of a group's rows, the share that the model calls {called}. Recall: "
         "of the rows that truly are, the share that the model finds. Precision: of the rows that the model calls so, "
         "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
         f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
@@ -270,8 +280,8 @@ def model_card(content: Content) -> Html:
     """What is known about the model, and what is not."""
     report = content.report
     facts = [
-        f"The model is {content.model_name}; it answers with one of two classes.",
-        f"Rates count “{report.positive_class}” as positive.",
+        f"The model is {content.model_name}; it answers with one of {len(report.classes) or 'two'} classes.",
+        f"{_classes(report)}." if report.classes else f"Rates count “{report.positive_class}” as positive.",
         f"It was measured on {report.data_name}: {plain_number(report.n_rows)} rows.",
     ]
     facts += [f"The external data set “{name}” has {plain_number(rows)} rows." for name, rows in report.external_rows]

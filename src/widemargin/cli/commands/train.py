@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
+from widemargin.cli.commands.several_classes import PLAIN_OF_SEVERAL, plain_learner, reduction_options
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
@@ -29,6 +31,7 @@ from widemargin.cli.tables.training_data import (
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
+from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.persistence import save_model
 
@@ -82,7 +85,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "features": data.features,
         "protected_as_features": list(goals.data.protected_as_features),
         "status": classifier.status_,
-        "C": classifier.C,
+        "C": getattr(classifier, "C", goals.model.C),
         "guarantee": classifier.guarantee_,
         "met": result.verdicts,
         "cautions": result.cautions,
@@ -101,13 +104,17 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     train, confidence = data.rows["train"], goals.validation.confidence
     if "test" in data.rows:  # what is wrong there is said before the time for training is spent, and no file is left
         labels: dict[str | None, Any] = {None: data.rows["test"].y}
-        labels |= {name: [goals.data.positive] * rows.n_rows for name, rows in data.external.items()}
+        some = np.asarray(train.y)[0] if goals.data.positive is None else goals.data.positive
+        labels |= {name: [some] * rows.n_rows for name, rows in data.external.items()}
         _report(goals, "test", data, labels)
     progress.step("training")
     started = time.perf_counter()
     options = estimator_options(goals, progress)
-    estimator: type[RateConstrainedClassifier | RateConstrainedClassifierCV] = RateConstrainedClassifier
-    if goals.validation.folds is not None:
+    several = len(np.unique(np.asarray(train.y))) > 2
+    estimator: Any = RateConstrainedClassifier
+    if several:
+        estimator, options = GoalReduction, reduction_options(goals, options["callbacks"])
+    elif goals.validation.folds is not None:
         estimator, options["cv"] = RateConstrainedClassifierCV, goals.validation.folds
     else:
         options["C"] = goals.model.C
@@ -122,7 +129,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         return text.replace(', or keep this model with on_infeasible="warn"', ". This model is kept")
 
     with warnings_reworded(reworded):
-        fitted = estimator(goals.goal, **options).fit(
+        fitted = estimator(goal=goals.goal, **options).fit(
             train.X, train.y, sample_weight=train.sample_weight, populations=train.populations,
             external=as_external(data.external),
         )  # fmt: skip
@@ -142,9 +149,14 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
             save()
             interrupted = True
     try:
-        plain = None if interrupted else _plain_svm(goals, data, spent, progress)
+        plain: Any = None
+        if several and not interrupted:
+            plain = plain_learner(goals).fit(train.X, train.y, sample_weight=train.sample_weight)
+        elif not interrupted:
+            plain = _plain_svm(goals, data, spent, progress)
         progress.step("measuring the goal")
-        reports = {part: _measured(goals, part, data, {MODEL: classifier, PLAIN: plain}) for part in data.rows}
+        beside = PLAIN_OF_SEVERAL if several else PLAIN
+        reports = {part: _measured(goals, part, data, {MODEL: classifier, beside: plain}) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if path is None else [f"the trained model is saved as {path}"])) from None
     verdicts = {part: of_part[MODEL].passed for part, of_part in reports.items()}
@@ -182,7 +194,10 @@ def _plain_svm(
         warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
         return None
     options = estimator_options(goals, progress, on_interrupt="raise", time_budget=left)
-    svm, train = RateConstrainedClassifier(None, C=goals.model.C, **options), data.rows["train"]
+    train = data.rows["train"]
+    if goals.data.positive is None:  # without a goal it does not matter which
+        options["pos_label"] = np.unique(np.asarray(train.y))[-1]
+    svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
     with warnings_reworded(f"the {PLAIN} to compare with: {{}}".format):
         svm.fit(train.X, train.y, sample_weight=train.sample_weight)
     return svm

@@ -257,7 +257,8 @@ class DataSection:
     missing: tuple[str, ...] = _key(TEXTS, "texts of CSV files that stand for no value, such as \"n/a!\", beside empty "
                                     "fields and the usual spellings (NA, NaN, null, ...)", default=())  # fmt: skip
     target: str = _key(TEXT, "column to predict")
-    positive: Label = _key(LABEL, "its value that rates call positive")
+    positive: Label | None = _key(LABEL, "its value that rates call positive; not for a target of several classes, "
+                                  "whose goal names them: recall(of=\"cat\")", default=None)  # fmt: skip
     features: tuple[str, ...] | None = _key(TEXTS, "columns to learn from; by default all that have no other role",
                                             default=None)  # fmt: skip
     protected: tuple[str, ...] = _key(TEXTS, "columns that populations may use and the model never sees", default=())
