@@ -348,3 +348,32 @@ def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
     pytest.importorskip("onnx")
     with pytest.raises(CapabilityError, match="column 'since' holds dates"):
         to_onnx(model, tmp_path / "m.onnx")
+
+
+def test_files_without_names_or_with_another_separator_are_refused(tmp_path, capsys):
+    rows = "\n".join(f"{20 + row % 40},{'MF'[row % 2]},{row % 3},{'yes' if row % 3 else 'no'}" for row in range(200))
+    for text, said in (
+        (rows, "the first line seems to be a row, not the names of the columns: '20', 'M', '0' are values"),
+        (rows.replace(",", " "), "the table has one column, '20 M 0 no'"),
+    ):
+        (tmp_path / "t.csv").write_text(text + "\n")
+        assert main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "goals.toml")]) == 2
+        assert said in capsys.readouterr().err
+        assert not (tmp_path / "goals.toml").exists()
+
+
+def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1000)
+    known = np.where(rng.random(1000) < 0.02, 1 - y, y)
+    case = [f"case {row}" if row % 3 == 0 else None for row in range(1000)]
+    columns = {
+        "score": rng.normal(size=1000).round(3).tolist(),
+        "after": known.tolist(),
+        "case": case,
+        "paid": y.tolist(),
+    }
+    write_csv(tmp_path / "t.csv", columns)
+    content = init(tmp_path, "t.csv", capsys)
+    assert "alone after tells 97%" in content["cautions"][-1]
+    assert content["ignore"]["case"].startswith("names the rows")
