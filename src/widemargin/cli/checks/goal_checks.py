@@ -16,7 +16,8 @@ from widemargin.estimators.thresholds.guarantee import Judged
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import make_sources, positive_class
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.exact_tests import Possible, best_evidence

@@ -99,7 +99,10 @@ class GoalReport:
 
     Attributes
     ----------
-    positive_class : str, int, float or bool
+    positive_class : str, int, float, bool or None
+        None where there are several.
+    classes : tuple of str, int, float or bool
+        All of them, where there are several.
     data_name : str
     n_rows : int
         Training or audited rows, those of weight zero among them.
@@ -130,7 +133,7 @@ class GoalReport:
         What rows of unknown group can make of it, where that was asked for.
     """
 
-    positive_class: PlainLabel
+    positive_class: PlainLabel | None
     data_name: str
     n_rows: int
     goal_text: str
@@ -148,6 +151,7 @@ class GoalReport:
     decide: Decide = "estimate"
     groups: tuple[GroupRow, ...] = ()
     missing_groups: MissingGroups | None = None
+    classes: tuple[PlainLabel, ...] = ()
 
     def all_met(self, decide: Decide | None = None) -> bool:
         """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met, and
@@ -202,7 +206,7 @@ class GoalReport:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
         plain = dataclasses.asdict(self)
         plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
+        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups", "classes"):
             plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
         plain["missing_groups"] = None if self.missing_groups is None else self.missing_groups.to_dict()
         return plain
@@ -228,6 +232,7 @@ class GoalReport:
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
             values["cautions"] = tuple(values.get("cautions", ()))
+            values["classes"] = tuple(values.get("classes", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
             values["missing_groups"] = MissingGroups.from_dict(values.get("missing_groups"))
             return cls(**values)
@@ -321,8 +326,11 @@ def _header(report: GoalReport) -> list[str]:
     rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
     ramp = "" if report.ramp_objective is None else f" (ramp: {digits(report.ramp_objective)})"
     value = "not measured: no labels" if report.objective is None else f"{digits(report.objective)}{ramp}"
+    positive = f"Positive class: {report.positive_class!r}"
+    if report.classes:
+        positive = f"{len(report.classes)} classes: {listing(report.classes, 10)}"
     return [
-        f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows}).",
+        f"Goal report. {positive}. Measured on {report.data_name} ({rows}).",
         *([f"Status: {report.status}"] if report.status else []),
         *([report.certificate] if report.certificate else []),
         f"Objective {report.objective_text} = {value}",

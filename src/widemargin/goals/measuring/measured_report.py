@@ -6,9 +6,10 @@ import numpy as np
 
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import SAID, plain_value
+from widemargin.goals.binding.labels import plain_value
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, Verdict, check_decide
+from widemargin.goals.measuring.constant_models import of_constants
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
 from widemargin.goals.measuring.group_table import group_table
 from widemargin.goals.measuring.intervals import (
     Interval,
@@ -87,7 +88,7 @@ def make_report(
     left_out : bool, default=False
         Whether those are about what models would say that were trained without the row.
     """
-    rule, label = check_decide(decide), plain_value(positive_class)
+    rule = check_decide(decide)
     if rule == "confident" and confidence is None:
         raise DataError('decide="confident" needs a confidence, such as 0.95.')
     measured = tied.measure(tied.positive_mass(positive))
@@ -100,20 +101,25 @@ def make_report(
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]
     return GoalReport(
-        positive_class=label if isinstance(label, str | int | float | bool) else str(label),  # as JSON can hold it
+        positive_class=None if tied.several else _plain(positive_class),
+        classes=tuple(map(_plain, tied.classes)) if tied.several else (),
         data_name=data_name,
-        n_rows=tied.sources[0].n_rows,
+        n_rows=tied.given[0].n_rows,
         goal_text=str(tied.goal),
         objective_text=str(tied.goal.objective),
         objective=_finite(measured.objective),
         constraints=tuple(constraints),
-        external_rows=tuple((str(source.name), source.n_rows) for source in tied.sources[1:]),
+        external_rows=tuple((str(source.name), source.n_rows) for source in tied.given[1:]),
         ramp_objective=None if soft is None else _finite(soft.objective),
         status=status,
         certificate=certificate,
         dropped=tied.dropped,
         notes=tuple(notes),
-        cautions=(*_of_constants(tied, measured, label), *_of_new_rows(constraints), *_of_few_rows(constraints)),
+        cautions=(
+            *of_constants(tied, positive, measured, plain_value(positive_class)),
+            *_of_new_rows(constraints),
+            *_of_few_rows(constraints),
+        ),
         confidence=confidence,
         decide=rule,
         groups=() if confidence is None else group_table(tied, measured.positive_mass, confidence),
@@ -150,29 +156,10 @@ def _constraint_report(
     )
 
 
-def _of_constants(tied: TiedGoal, measured: Measured, label: Label) -> list[str]:
-    """Whether the model decides the same for every row, or a model that does so would be as good."""
-    # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
-    start = tied.space.start[None]
-    main = slice(start, start + tied.space.parts[None].n_cells)
-    n_rows = tied.sources[0].n_rows
-    positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
-    if SAID in tied.space.parts[None].baselines:
-        some = positive > TOLERANCE * whole
-        return [] if some else [f"the model abstains on all of the {n_rows} rows."]
-    for word, share in (("none", 0.0), ("all", 1.0)):
-        if abs(positive - share * whole) <= TOLERANCE * whole:
-            return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]
-    if not tied.has_objective or not np.isfinite(measured.objective):
-        return []
-    for word, constant in (("no", np.zeros_like(tied.cell_weight)), ("every", tied.cell_weight)):
-        other = tied.measure(constant)
-        if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
-            missed = int(np.count_nonzero(~other.met))
-            bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
-            text = f"calling {word} row {label!r} has the objective {other.objective:.4f} (the model:"
-            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."]
-    return []
+def _plain(label: Label) -> PlainLabel:
+    """A label as JSON can hold it."""
+    value = plain_value(label)
+    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
