@@ -337,13 +337,16 @@ def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
     assert "name it in data.dates" in content["ignore"]["since"]
     assert "such as 31.01.2024: write them as 2024-01-31" in content["ignore"]["until"]
     text = (tmp_path / "goals.toml").read_text()
-    text = text.replace('"since", ', "", 1).replace("ignore = [", 'dates = ["since"]\nignore = [')
+    text = text.replace('"since", ', "", 1).replace(
+        "ignore = [", 'dates = ["since"]\ndate_parts = ["weekday"]\nignore = ['
+    )
     (tmp_path / "goals.toml").write_text(text)
     assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
     assert main(["train", str(tmp_path / "goals.toml")]) in (0, 1)
     model = load_model(tmp_path / "goals.skops")
     kinds = {column.name: column.kind for column in model[0].schema_.columns}
     assert (kinds["since"], kinds["rate"], kinds["income_before"]) == ("date", "number", "number")
+    assert "since weekday = Monday" in model[0].get_feature_names_out()
     assert main(["predict", str(tmp_path / "goals.toml"), "--data", str(tmp_path / "t.csv")]) == 0
     pytest.importorskip("onnx")
     with pytest.raises(CapabilityError, match="column 'since' holds dates"):
