@@ -121,6 +121,9 @@ def test_a_wheel_keeps_the_statements_and_the_docstrings_of_public_names() -> No
     assert statements(short) == statements(MODULE)
     assert short.count('"""') == 10 and "Of several" not in short and "Nobody" not in short
     assert "a comment" not in short and '"# no comment"' in short
+    assert hatch_build.is_public(Path("widemargin/goals/__init__.py"), ())
+    inner = Path("widemargin/solvers/convex/newton.py")
+    assert not hatch_build.is_public(inner, ()) and hatch_build.is_public(inner, ["widemargin.solvers.convex.newton"])
     exports_nothing = hatch_build.shortened(MODULE.replace("__all__", "names"), {"Model"})
     assert '"""A module."""' not in exports_nothing and '"""Fit it."""' not in exports_nothing
 
