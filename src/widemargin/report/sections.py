@@ -13,7 +13,7 @@ from widemargin.report.drawings import interval_bar, margin_histogram, rates_by_
 from widemargin.report.markup import Child, Html, element, joined, section, table
 from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
-from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of_form
+from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
 def headline(content: Content) -> Html:
@@ -186,6 +186,36 @@ def groups(content: Content) -> Html | None:
     return section(
         "groups", "Groups", element("p", intro), content_table, element("div", *figures, class_="figures"),
     )  # fmt: skip
+
+
+def missing_groups(content: Content) -> Html | None:
+    """What rows of unknown group can make of rates and rules, where that was asked for."""
+    report, found = content.report, content.report.missing_groups
+    if found is None:
+        return None
+    entries = [content.entry_of(item) for item in report.constraints]
+    units = [Unit.NUMBER if entry is None else unit_of(entry) for entry in entries]
+    of_rates = Unit.NUMBER if Unit.NUMBER in units else Unit.SHARE
+    rates: list[list[Child]] = [
+        [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
+        for item in found.rates
+    ]
+    says = {"yes": ("met", "met whatever they are"), "no": ("not met", "never met"), "open": ("undecided", "open")}
+    rules: list[list[Child]] = []
+    for item, unit in zip(found.constraints, units, strict=True):
+        ends = {end: shown(end, unit, points=True, sign=True) for end in (item.least, item.largest)}
+        mark, text = says[item.holds]
+        verdict = element("span", _mark(mark), f" {text}", class_=_class(mark))
+        rules.append([item.label, " to ".join(ends.values()) + ("" if item.is_exact else ", at the widest"), verdict])
+    certain = sum(item.holds == "yes" for item in found.constraints)
+    intro = (
+        f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
+        f"all ways to fill it in. {certain} of {len(rules)} constraints are met whatever these groups are. “Open” says "
+        "that these rows can turn the verdict."
+    )
+    parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []
+    parts += [table("Constraints", ["constraint", "distance to its bound can be", "verdict"], rules)] if rules else []
+    return section("missing-groups", "Rows of unknown group", element("p", intro), *parts)
 
 
 def _with_ends(rate: GroupRate) -> str:

@@ -138,6 +138,10 @@ SEPARATOR = _kind(
 )
 TABLE = Kind(_table, {"anyOf": [_SOME_TEXT, {"type": "array", "items": _SOME_TEXT, "minItems": 1}]}, is_path=True)
 TEXTS = Kind(_texts, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})  # an index has the name ""
+PARTS = Kind(
+    lambda value: tuple(map(one_of("month", "weekday").check, _texts(value))),
+    {"type": "array", "items": {"enum": ["month", "weekday"]}, "uniqueItems": True},
+)
 LABEL = _kind(
     "one value of the column", lambda value: isinstance(value, Label), {"type": ["string", "number", "boolean"]}
 )
@@ -268,6 +272,9 @@ class DataSection:
     words: tuple[str, ...] = _key(TEXTS, "columns to treat as words although they hold numbers (codes)", default=())
     dates: tuple[str, ...] = _key(TEXTS, "columns of days (2024-01-31) or times to learn from, as numbers of days",
                                   default=())  # fmt: skip
+    date_parts: tuple[Literal["month", "weekday"], ...] = _key(
+        PARTS, "what else becomes of data.dates: a feature a month, or weekday", default=()
+    )
     weight: str | None = _key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it",
                               default=None)  # fmt: skip
     split: Split | None = _inner(Inner(Split, absent="none"), default=None)
