@@ -39,6 +39,8 @@ SCRIPTS = (
     "kernel_ablations",
     "margin_speed",
     "margin_robustness",
+    "risk_choice",
+    "label_suspects",
     "structured_yeast",
     "structured_rcv1",
     "structured_hierarchies",
