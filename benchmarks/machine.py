@@ -24,6 +24,7 @@ _USED: Mapping[str, tuple[str, ...]] = {
     "kernel_svm": ("scikit-learn-intelex",),
     "label_suspects": ("cleanlab",),
     "recall_churn": ("fairlearn", "cooper-optim", "torch"),
+    "risk_speed": ("dro",),
     "structured_hierarchies": ("hiclass",),
     "thermometer_adult": ("fairlearn",),
 }

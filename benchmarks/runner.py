@@ -40,6 +40,7 @@ SCRIPTS = (
     "margin_speed",
     "margin_robustness",
     "risk_choice",
+    "risk_speed",
     "label_suspects",
     "structured_yeast",
     "structured_rcv1",
