@@ -1,13 +1,13 @@
 """Wrong labels found: `label_suspects` beside cleanlab's rankings, by the labels that were planted.
 
-Six data sets of two to 26 classes, 3000 rows drawn for every seed, columns standardised; a tenth of the labels (`--share`)
-is replaced by another class at random. None of them was used to choose anything of `label_suspects`. A ranking's score is
-its average precision: how well it puts the planted rows before the others. The data sets have wrong labels of their own, so no
-ranking can reach 1.
+Six data sets of two to 26 classes, 3000 rows drawn for every seed, columns standardised; a tenth of the labels
+(`--share`) is replaced by another class at random. None of them was used to choose anything of `label_suspects`. A
+ranking's score is its average precision: how well it puts the planted rows before the others. The data sets have
+wrong labels of their own, so no ranking can reach 1.
 
-The classifier is logistic regression. cleanlab ranks by the probabilities of the models that `label_suspects` judges its
-first round by: the same folds, three times five, averaged. Ours without a second round sees exactly these scores. Run as
-`python -m benchmarks.label_suspects`; see README.md here.
+The classifier is logistic regression. cleanlab ranks by the probabilities of the models that `label_suspects` judges
+its first round by: the same folds, three times five, averaged. Ours without a second round sees exactly these scores.
+Run as `python -m benchmarks.label_suspects`; see README.md here.
 """
 
 import sys
@@ -57,8 +57,12 @@ Table = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 def tables(options: Any) -> dict[str, Callable[[int], Table]]:
     """Rows and labels, by seed."""
     if options.quick:
-        drawn = make_classification(400, 8, n_informative=5, n_classes=3, random_state=0)
-        return {"drawn": lambda seed: some(*drawn, seed)}
+        return {
+            f"drawn, {k} classes": lambda seed, k=k: some(
+                *make_classification(400, 8, n_informative=5, n_classes=k, random_state=0), seed
+            )
+            for k in (2, 3, 4)
+        }
     folder = data_folder(options.data) or ROOT.parent / "shared" / "data"
     adult, ijcnn, cover, mnist = load_adult(options), load_ijcnn1(folder), load_spruce(folder), load_mnist(folder)
     letters = svmlight(folder, "multiclass/letter.libsvm.gz")
@@ -112,7 +116,9 @@ def measure(make: Callable[[int], Table], share: float, seeds: int, cleanlab: An
         y, planted = plant(right, share, seed)
         estimator = LogisticRegression(C=0.1, max_iter=500)
 
-        def note(name: str, suspicion: npt.NDArray[Any], began: float, planted: npt.NDArray[np.bool_] = planted) -> None:
+        def note(
+            name: str, suspicion: npt.NDArray[Any], began: float, planted: npt.NDArray[np.bool_] = planted
+        ) -> None:
             of = found.setdefault(name, {"average_precision": [], "processor_s": []})
             of["processor_s"].append(round(time.process_time() - began, 3))
             of["average_precision"].append(round(float(average_precision_score(planted, suspicion)), 5))

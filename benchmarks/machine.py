@@ -15,7 +15,17 @@ from benchmarks.history import code_version
 __all__ = ["PEERS", "describe", "lacking", "machine"]
 
 THREADS = 1
-PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel", "cleanlab", "dro")
+PEERS = (
+    "scikit-learn",
+    "scikit-learn-intelex",
+    "fairlearn",
+    "cooper-optim",
+    "torch",
+    "hiclass",
+    "clarabel",
+    "cleanlab",
+    "dro",
+)
 _LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
 _USED: Mapping[str, tuple[str, ...]] = {
     "convex_step": ("clarabel",),

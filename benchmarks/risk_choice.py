@@ -1,13 +1,14 @@
 """Which risk when: test errors of every risk of `RiskClassifier` on clean and on spoilt training rows.
 
-The tasks are those of `benchmarks.risk_tasks`, by default the half that nothing was chosen on; `--half tuning` is the one
-that the candidates and the rule of `risk="auto"` were chosen on. A share of the training rows gets the other label
-("labels"), or the other label and all features times 3 ("times 3"); the test rows are clean. C = 1, levels by default.
-LinearSVC is fitted to clean rows only.
+The tasks are those of `benchmarks.risk_tasks`, by default the half that nothing was chosen on; `--half tuning` is the
+one that the candidates and the rule of `risk="auto"` were chosen on. A share of the training rows gets the other
+label ("labels"), or the other label and all features times 3 ("times 3"); the test rows are clean. C = 1, levels by
+default. LinearSVC is fitted to clean rows only.
 
-Two targets for "auto", by task: on clean rows at most .2 points above the better of LogisticRegression and LinearSVC; on
-spoilt ones at most 1 point above its own error on clean rows. Differences are paired by draw, with standard errors over the draws; over
-all tasks, with standard errors over the tasks. Run as `python -m benchmarks.risk_choice`; see README.md here.
+Two targets for "auto", by task: on clean rows at most .2 points above the better of LogisticRegression and LinearSVC;
+on spoilt ones at most 1 point above its own error on clean rows. Differences are paired by draw, with standard errors
+over the draws; over all tasks, with standard errors over the tasks. Run as `python -m benchmarks.risk_choice`; see
+README.md here.
 """
 
 import argparse
@@ -121,7 +122,11 @@ def overview(errors: Errors, seconds: Mapping[str, float]) -> str:
     """All methods, over all tasks."""
     cases = [case_name(*case) for case in CASES]
     rows = [
-        [name, *("{:+.2f} ± {:.2f}".format(*found[case]) if case in found else "" for case in cases), f"{seconds[name]:.2f}"]
+        [
+            name,
+            *("{:+.2f} ± {:.2f}".format(*found[case]) if case in found else "" for case in cases),
+            f"{seconds[name]:.2f}",
+        ]
         for name, found in summary(errors, seconds).items()
     ]
     columns = ["method", *cases, "cpu s"]

@@ -1,10 +1,10 @@
 """What each risk of `RiskClassifier` costs on a9a, and whether its optimum is that of the package `dro`.
 
 a9a, C = 1, default tolerances, one thread: median processor seconds of a whole fit; the target is one second. Beside
-LogisticRegression, which minimises the same objective as the mean: fits to within 1e-6 of its least value, each at the
-loosest of seven tolerances that gets there; the target is half its time. `dro` states chi-square, CVaR and Wasserstein
-problems for a conic solver; on 60 rows its optimal values are compared with ours. It has no ridge, so ours is next to none.
-Run as `python -m benchmarks.risk_speed`; see README.md here.
+LogisticRegression, which minimises the same objective as the mean: fits to within 1e-6 of its least value, each at
+the loosest of seven tolerances that gets there; the target is half its time. `dro` states chi-square, CVaR and
+Wasserstein problems for a conic solver; on 60 rows its optimal values are compared with ours. It has no ridge, so
+ours is next to none. Run as `python -m benchmarks.risk_speed`; see README.md here.
 """
 
 import sys
@@ -76,9 +76,7 @@ def beside_dro(dro: Any) -> list[dict[str, Any]]:
     """The least values of `dro` and ours, on 60 rows drawn twice."""
     found = []
     for seed in (0, 1):
-        X, y = make_classification(
-            60, 4, n_informative=3, n_redundant=0, flip_y=0.1, class_sep=1.5, random_state=seed
-        )
+        X, y = make_classification(60, 4, n_informative=3, n_redundant=0, flip_y=0.1, class_sep=1.5, random_state=seed)
         side = 2.0 * y - 1.0
         for risk, level, name, settings in (
             ("chi-square", 0.02, "Chi2DRO", {"eps": 0.04}),  # its ball has no half: eps is twice our radius
@@ -94,7 +92,14 @@ def beside_dro(dro: Any) -> list[dict[str, Any]]:
             clf = wm.RiskClassifier(risk, level=level, C=NO_RIDGE, tol=1e-9).fit(X, y)
             ours, theirs = float(clf.objective_[0]), float(peer.robust_obj)
             found.append(
-                {"risk": risk, "level": level, "seed": seed, "ours": ours, "dro": theirs, "apart": abs(ours / theirs - 1.0)}
+                {
+                    "risk": risk,
+                    "level": level,
+                    "seed": seed,
+                    "ours": ours,
+                    "dro": theirs,
+                    "apart": abs(ours / theirs - 1.0),
+                }
             )
     return found
 
@@ -118,7 +123,9 @@ def tables(results: dict[str, Any]) -> list[str]:
     for name, row in fits.items():
         ratio = row["processor_s"] / fits[PEER]["processor_s"]
         said = verdict(ratio <= MOST_OF_PEER) if name == OURS else ""
-        rows.append([name, f"{row['tol']:g}", f"{row['excess']:.1e}", f"{row['processor_s']:.3f}", f"{ratio:.2f}", said])
+        rows.append(
+            [name, f"{row['tol']:g}", f"{row['excess']:.1e}", f"{row['processor_s']:.3f}", f"{ratio:.2f}", said]
+        )
     columns = ["estimator", "tol", "excess", "s", "ratio", f"at most {MOST_OF_PEER:g}"]
     made.append(show(f"The same objective to within {TARGET:g}", columns, rows))
     if results["dro"]:

@@ -51,8 +51,8 @@ class LabelSuspects:
     ranking : ndarray of int64, shape (n,)
         All rows, the most suspicious first.
     margin : ndarray of shape (n,)
-        Of each row by models that did not see it, a mean over the repeats and rounds: the log odds of its label where the
-        classifier gives probabilities, else its margin.
+        Of each row by models that did not see it, a mean over the repeats and rounds: the log odds of its label where
+        the classifier gives probabilities, else its margin.
     suspects : tuple of Suspect
         The rows whose margin is negative in all repeats of the last round, in the order of the ranking.
     left_out : int

@@ -254,7 +254,7 @@ class CatoniMean(_Forgiving):
 
 @dataclass(frozen=True)
 class LabelNoise(_Forgiving):
-    """Minus the mean log-likelihood of labels of which a share is wrong at random (Natarajan et al. 2013, for one rate).
+    """Minus the mean log-likelihood of labels a share of which is wrong at random (Natarajan et al. 2013, one rate).
 
         -sum_i p_i log(share_wrong + (1 - 2 share_wrong) exp(-l_i))
 
@@ -269,7 +269,7 @@ class LabelNoise(_Forgiving):
     share_wrong: float
 
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
-        """Concave in the losses, as the trimmed mean. The slopes are the shares times the chance of a right label."""
+        """Concave in the losses, as the trimmed mean; the slopes are shares times the chance of a right label."""
         right = (1.0 - 2.0 * self.share_wrong) * np.exp(-losses)
         chance = self.share_wrong + right
         return _flat(-float(share @ np.log(chance)), share * right / chance)

@@ -108,7 +108,10 @@ class RiskCoverageDisplay:
         self.figure_ = self.ax_.figure
         self.lines_: dict[str, Any] = {}
         for number, (name, (covered, errors)) in enumerate(self.curves.items()):
-            style = {"color": list(COLOURS.values())[number % len(COLOURS)], "linestyle": ("-", "--", "-.", ":")[number % 4]}
+            style: dict[str, Any] = {
+                "color": list(COLOURS.values())[number % len(COLOURS)],
+                "linestyle": ("-", "--", "-.", ":")[number % 4],
+            }
             # The error of the few surest rows is 0 or large by chance.
             shown = covered >= min(0.02, covered[-1])
             (self.lines_[name],) = self.ax_.plot(

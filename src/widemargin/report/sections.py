@@ -250,8 +250,8 @@ def margins(content: Content) -> Html:
         rows.append([name, n_rows, middle, *map(decimals, (item.mean, low, high)), below])
     intro = (
         f"The margin of a row is the score of its true class ({report.unit}): the further right of 0, the surer the "
-        "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse. Intervals in "
-        "brackets."
+        "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse. Intervals "
+        "in brackets."
     )
     head: list[Child] = ["population", "rows", "median", "mean", "5 %", "95 %", "wrong side"]
     more = f"{margins.left_out} smaller populations are not shown."
@@ -273,9 +273,9 @@ def _abstention(content: Content, margins: Margins) -> list[Child]:
     (first, curve), *_ = curves.items()
     decided = next((row.decision_rate.value for row in content.report.groups if row.decision_rate is not None), None)
     intro = (
-        f"If only the surest rows were decided, fewer of the decisions would be wrong. The curve is that of {first}: at "
-        f"the right end every row is decided. Its mean, the area below it, is {shown(curve.area, Unit.SHARE)}; with every wrong "
-        f"row among the least sure it would be {shown(curve.best_area, Unit.SHARE)}."
+        f"If only the surest rows were decided, fewer of the decisions would be wrong. The curve is that of {first}: "
+        f"at the right end every row is decided. Its mean, the area below it, is {shown(curve.area, Unit.SHARE)}; with "
+        f"every wrong row among the least sure it would be {shown(curve.best_area, Unit.SHARE)}."
     )
     if decided is not None:
         intro += f" The line stands where this model decides: {shown(decided, Unit.SHARE)} of the rows."
@@ -308,8 +308,9 @@ def model_card(content: Content) -> Html:
     """What is known about the model, and what is not."""
     report = content.report
     abstains = any(row.decision_rate is not None for row in report.groups)
+    answers = "one of two classes, or that it does not know" if abstains else "one of two classes"
     facts = [
-        f"The model is {content.model_name}; it answers with one of two classes{', or that it does not know' * abstains}.",
+        f"The model is {content.model_name}; it answers with {answers}.",
         f"Rates count “{report.positive_class}” as positive.",
         f"It was measured on {report.data_name}: {plain_number(report.n_rows)} rows.",
     ]

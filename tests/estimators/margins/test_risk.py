@@ -24,8 +24,13 @@ CONVEX = {
     "chi-square": [0.01, 0.5, 20.0],
     "wasserstein": [0.01, 0.2],
 }
-FORGIVING = {"trimmed": [0.1, 0.4], "catoni": [0.5, 3.0], "m-location": [1.2, 4.0], "label-noise": [0.05, 0.3],
-             "tilted": [-2.0]}
+FORGIVING = {
+    "trimmed": [0.1, 0.4],
+    "catoni": [0.5, 3.0],
+    "m-location": [1.2, 4.0],
+    "label-noise": [0.05, 0.3],
+    "tilted": [-2.0],
+}
 EACH_CONVEX = [(name, level) for name, levels in CONVEX.items() for level in levels]
 EACH_FORGIVING = [(name, level) for name, levels in FORGIVING.items() for level in levels]
 

@@ -56,7 +56,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
         # A path trains models that decide every row; what they cost is no price of a bound on decisions.
-        paths = stored + ([] if options.no_tradeoff or goals.abstain is not None else _short_paths(prepared, stored, progress, clock))
+        paths = stored + (
+            [] if options.no_tradeoff or goals.abstain is not None else _short_paths(prepared, stored, progress, clock)
+        )
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
         fresh = request.part == "test" or digest != prepared.digest

@@ -131,8 +131,8 @@ def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[fl
     goal = goals.goal
     if goals.abstain is not None:
         raise DataError(
-            "a path trains models that decide every row, and the goals file makes one that abstains. Change the bound and "
-            "train again, or look at the error of the surest rows in the page of widemargin report"
+            "a path trains models that decide every row, and the goals file makes one that abstains. Change the bound "
+            "and train again, or look at the error of the surest rows in the page of widemargin report"
         )
     entry = goal.constraints[goal.place_of(options.constraint)]
     label = entry.label or entry.text

@@ -167,9 +167,12 @@ def _estimator(goals: GoalsFile, options: dict[str, Any]) -> Any:
     return RateConstrainedClassifier(goals.goal, C=goals.model.C, **options, **proof)
 
 
-def _svm(classifier: Any) -> RateConstrainedClassifier:
+def _svm(classifier: RateConstrainedClassifier | GoalThresholdClassifier) -> RateConstrainedClassifier:
     """The SVM behind the thresholds of a model that abstains; any other model itself."""
-    return classifier.estimator_ if isinstance(classifier, GoalThresholdClassifier) else classifier
+    if isinstance(classifier, RateConstrainedClassifier):
+        return classifier
+    svm: RateConstrainedClassifier = classifier.estimator_
+    return svm
 
 
 def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> None:

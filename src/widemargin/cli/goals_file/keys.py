@@ -342,8 +342,8 @@ class ModelSection:
     cache_size: float | None = _key(POSITIVE, "megabytes for the kernel matrix of exact training", default=None)
     time_budget: float | None = _key(POSITIVE, "seconds after which the best model so far is kept", default=None)
     abstain: str | None = _key(
-        TEXT, "what the model answers where it decides nothing: the goal is then met by two thresholds around the SVM's "
-        'own; where the goal is about decisions, such as selective_error(), it is "undecided" by default', default=None,
+        TEXT, "what the model answers where it decides nothing, by two thresholds around the SVM's own that meet the "
+        'goal; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
     )  # fmt: skip
     on_infeasible: Literal["raise", "warn"] = _key(
         one_of("raise", "warn"), "where no model meets the goal: none, or the nearest", default="raise"

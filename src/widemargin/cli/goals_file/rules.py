@@ -46,12 +46,12 @@ def contradictions(
         (kernel != "linear" and not mapped and "n_components" in model, "model.n_components",
          'is for a feature_map. Add feature_map = "nystroem" or drop it'),
     ]  # fmt: skip
-    abstains = goals.abstain is not None
+    abstains = not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
         (abstains and goals.model.enforce == "randomized", "model.enforce",
          'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),
         (abstains and folds, "validation.folds",
-         "choose C for models that decide every row, and this one abstains. Drop folds, or ask nothing about decisions"),
+         "are for models that decide every row, and this one abstains. Drop folds, or ask nothing about decisions"),
         *((folds and getattr(held, key) is not None, f"validation.{key}",
            f"cannot stand beside validation.folds, which promise nothing for new rows. Drop {key} or folds")
           for key in ("fraction", "confidence")),

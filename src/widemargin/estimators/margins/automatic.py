@@ -1,13 +1,13 @@
 """`risk="auto"`: which risk, by rows kept aside, judged in a way that neither wrong labels nor extreme rows can rule.
 
 Extreme rows are tempered: a row that is k times as far from the mean as the median row, in units of the columns'
-spreads, counts as `k^-power` of a row. With the power 1 that bounds what its features can do to a linear model, with 3
-they do less the further out it is. Candidates are the plain mean loss, and the likelihood of labels of which some are
-wrong, on tempered rows, at the user's C and at a tenth of it, because wrong labels raise the variance of a model.
+spreads, counts as `k^-power` of a row. With the power 1 that bounds what its features can do to a linear model, with
+3 they do less the further out it is. Candidates are the plain mean loss, and the likelihood of labels of which some
+are wrong, on tempered rows, at the user's C and at a tenth of it, because wrong labels raise the variance of a model.
 
-They are judged by the scores of rows kept aside in folds: by the likelihood of their labels, where some are wrong and the
-scores have a scale of their own. It tells two candidates apart by far fewer rows than their errors would, a row's part
-in it is bounded, and labels that are wrong at random change it for all candidates alike.
+They are judged by the scores of rows kept aside in folds: by the likelihood of their labels, where some are wrong and
+the scores have a scale of their own. It tells two candidates apart by far fewer rows than their errors would, a row's
+part in it is bounded, and labels that are wrong at random change it for all candidates alike.
 """
 
 from dataclasses import dataclass, replace
@@ -54,9 +54,7 @@ CANDIDATES = (
 nothing on the tuning half of `benchmarks/risk_tasks.py`, where these were chosen."""
 
 
-def choose(
-    problem: RiskProblem, budget: Budget, max_iter: int, seed: int
-) -> tuple[Candidate, dict[Candidate, float]]:
+def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tuple[Candidate, dict[Candidate, float]]:
     """The candidate for a problem, and the losses in folds of all of them.
 
     Parameters

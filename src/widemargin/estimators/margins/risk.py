@@ -60,13 +60,13 @@ class RiskClassifier(MarginModel):
         - "trimmed": the mean of all losses but the worst. Level: the share left out, .1.
         - "catoni": Catoni's robust mean of the losses (2012). Level: its scale, 1; a row whose loss is 1.41 scales off
           the robust mean counts no more.
-        - "label-noise": the likelihood of labels of which a share is wrong at random (Natarajan et al. 2013). Level: that
-          share, .2.
+        - "label-noise": the likelihood of labels of which a share is wrong at random (Natarajan et al. 2013). Level:
+          that share, .2.
         - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
 
-        And "auto": the mean, or "label-noise" at .2 on tempered rows, with C or a tenth of it, as the labels of rows kept
-        aside in five folds are likelier. Tempered: a row k times as far from the mean as the median row counts as 1/k,
-        or 1/k^3, of a row. It has no level, and `loss` is not used. For data of which some may be wrong.
+        And "auto": the mean, or "label-noise" at .2 on tempered rows, with C or a tenth of it, as the labels of rows
+        kept aside in five folds are likelier. Tempered: a row k times as far from the mean as the median row counts as
+        1/k, or 1/k^3, of a row. It has no level, and `loss` is not used. For data of which some may be wrong.
     level : float or sequence of pairs, default=None
         The number of the risk; None is the one named above.
     loss : {"logistic", "squared-hinge"}, default="logistic"
