@@ -11,11 +11,12 @@ author = "The widemargin developers"
 version = release = version_of("widemargin")
 
 extensions = [
-    "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_parser",
+    "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "numpydoc", "myst_nb",
     "sphinx_gallery.gen_gallery", "sphinx_copybutton", "mathml",
 ]  # fmt: skip
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # what is copied runs: no prompts, no output
 copybutton_prompt_is_regexp = True
+nb_execution_mode = "off"  # notebooks are shown as they are stored: `make notebooks` runs them
 html_math_renderer = "mathml"
 myst_update_mathjax = False
 sphinx_gallery_conf = {

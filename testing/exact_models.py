@@ -47,6 +47,7 @@ FORMULAS: dict[str, tuple[str, str, str]] = {
     "wins": ("+ said -", "- said +", ""),
     "losses": ("- said -", "+ said +", ""),
     "changes": ("said -", "said +", ""),
+    "confusion": ("+", "", "+"),
     "decision_rate": ("all", "all", "all"),
     "decisions": ("all", "all", ""),
     "margin_below": ("said +", "said +", "all"),

@@ -8,7 +8,7 @@ import numpy as np
 from widemargin.goals.language.linear import METRICS, Linear, Rate
 from widemargin.goals.language.populations import Population
 
-__all__ = ["FACTS", "FORMULAS", "linear_value", "random_world", "rate_of", "text_of"]
+__all__ = ["CLASSES", "FACTS", "FORMULAS", "linear_value", "random_world", "rate_of", "text_of"]
 
 World = Mapping[str, Any]
 """Labels `y` in {+1, -1}, probabilities `p` of a positive prediction, weights `s`, baselines `h` by name."""
@@ -68,6 +68,7 @@ FORMULAS: dict[str, Callable[[World, Any], float]] = {
     "wins": lambda w, h: _against(w, h, "wins"),
     "losses": lambda w, h: _against(w, h, "losses"),
     "changes": lambda w, h: _against(w, h, "changes"),
+    "confusion": lambda w, h: _share(w, w["p"], w["y"] == 1),
     "decision_rate": lambda w, h: 1.0,
     "decisions": lambda w, h: _total(w),
     "margin_below": lambda w, h: float(np.sum(w["s"][h == 1])) / _total(w),
@@ -78,14 +79,22 @@ FACTS = {"margin_below": "margin_below(0.5)", "certified_rate": "certified_rate(
 """Rates of facts about scores, and what stands in the place of a baseline."""
 
 
-def rate_of(metric: str, population: Population, baseline: str) -> Rate:
-    """A rate, with a baseline or a fact where it needs one."""
+CLASSES: Mapping[str, dict[str, Any]] = {"confusion": {"of": 1, "actual": 1}}
+"""Rates that cannot do without classes, and the positive one for each of them."""
+
+
+def rate_of(metric: str, population: Population, baseline: str, **classes: Any) -> Rate:
+    """A rate, with a baseline, a fact or classes where it needs them."""
     needed = METRICS[metric].needs_baseline
-    return Rate(metric, population, FACTS.get(metric, baseline) if needed else None)
+    return Rate(
+        metric, population, FACTS.get(metric, baseline) if needed else None, **CLASSES.get(metric, {}) | classes
+    )
 
 
 def text_of(metric: str, baseline: str) -> str:
-    """A rate as goals write it, with a baseline or a fact where it needs one."""
+    """A rate as goals write it, with a baseline, a fact or classes where it needs them."""
+    if metric in CLASSES:
+        return "confusion(1, 1)"
     return FACTS.get(metric) or (f'{metric}("{baseline}")' if METRICS[metric].needs_baseline else f"{metric}()")
 
 

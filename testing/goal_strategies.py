@@ -76,8 +76,8 @@ _leaves: st.SearchStrategy[Predicate] = st.one_of(
     st.builds(IsIn, columns, st.lists(literals, min_size=1, max_size=4).map(tuple)),
     st.builds(IsNull, columns),
     st.builds(IsTrue, columns),
-    st.builds(LabelIs, st.booleans()),
-    st.builds(BaselineSays, baselines, st.booleans()),
+    st.builds(LabelIs, st.booleans(), st.none() | literals),
+    st.builds(BaselineSays, baselines, st.booleans(), st.none() | literals),
 )
 
 
@@ -109,7 +109,12 @@ def rates(pool: list[Population], *, counts: bool | None = None) -> st.SearchStr
     """A rate or a count (one of the two if `counts` says so) on a population of the pool."""
     chosen = [name for name, metric in METRICS.items() if counts is None or metric.is_count == counts]
 
-    return st.builds(rate_of, st.sampled_from(chosen), st.sampled_from(pool), baselines)
+    plain = st.builds(rate_of, st.sampled_from(chosen), st.sampled_from(pool), baselines)
+    of_class = [name for name in chosen if METRICS[name].names_class and name != "confusion"]
+    named = st.builds(rate_of, st.sampled_from(of_class), st.sampled_from(pool), baselines, of=literals)
+    pairs = st.just("confusion"), st.sampled_from(pool), baselines
+    confused = st.nothing() if counts else st.builds(rate_of, *pairs, of=literals, actual=literals)
+    return plain | named | confused
 
 
 def expressions(pool: list[Population], *, constant: bool = True) -> st.SearchStrategy[Expression]:
@@ -125,6 +130,7 @@ def ratios(draw: st.DrawFn, pool: list[Population]) -> Expression:
     on, baseline = draw(st.sampled_from(pool)), draw(baselines)
     named: list[Callable[[], Expression]] = [
         lambda: precision(on),
+        lambda: precision(on, of=draw(literals)),
         lambda: f_beta(draw(st.floats(0.01, 100.0)), on),
         lambda: win_loss_ratio(baseline, on),
         lambda: win_change_ratio(baseline, on),
@@ -179,6 +185,7 @@ def bundles(draw: st.DrawFn, pool: list[Population]) -> Bundle:
         reference=reference,
         values=None if values is None else tuple(values),
         population=draw(st.none() | st.sampled_from(pool)),
+        of=draw(st.none() | literals),
     )
     return _with_options(draw, made)
 

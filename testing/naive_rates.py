@@ -27,13 +27,26 @@ __all__ = ["NaiveSource", "naive_constraint", "naive_form", "naive_holds", "naiv
 
 @dataclass
 class NaiveSource:
-    """Rows of one source; labels and baselines hold +1 and -1, None where a label is missing."""
+    """Rows of one source; labels and baselines hold +1 and -1, None where a label is missing.
+
+    With more than two `classes` they hold the classes themselves.
+    """
 
     columns: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     labels: Sequence[int | None] | None = None
     weight: Sequence[float] | None = None
     baselines: Mapping[str, Sequence[int]] = field(default_factory=dict)
     n_rows: int = 0
+    classes: Sequence[Any] = ()
+
+    @property
+    def several(self) -> bool:
+        """Whether labels are classes and not signs."""
+        return len(self.classes) > 2
+
+    def is_class(self, label: Any, of: Any) -> bool:
+        """Whether a label, or what a baseline says, is a class; None: the positive one of two."""
+        return bool(label == of if self.several else label == (1 if of is None or of == self.classes[1] else -1))
 
     def weight_of(self, row: int) -> float:
         """Weight of a row."""
@@ -55,9 +68,9 @@ def naive_holds(predicate: Predicate | None, source: NaiveSource, row: int) -> b
         return True if True in answers else (None if None in answers else False)
     if isinstance(predicate, LabelIs):
         label = None if source.labels is None else source.labels[row]
-        return None if label is None else (label == 1) == predicate.positive
+        return None if label is None else source.is_class(label, predicate.of) == predicate.positive
     if isinstance(predicate, BaselineSays):
-        return (source.baselines[predicate.name][row] == 1) == predicate.positive
+        return source.is_class(source.baselines[predicate.name][row], predicate.of) == predicate.positive
     assert isinstance(predicate, Compare | IsIn | IsNull | IsTrue)
     value = source.columns[predicate.column][row]
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -79,8 +92,29 @@ def naive_holds(predicate: Predicate | None, source: NaiveSource, row: int) -> b
     return bool(compare[predicate.op](value, predicate.value))
 
 
+def _as_two(rate: Rate, source: NaiveSource, row: int, predicted: Any) -> tuple[int | None, float, int | None]:
+    """Label (+1 or -1), decision and the baseline's of a row, where what the rate looks for is the positive class."""
+    said = None if rate.baseline is None else source.baselines[rate.baseline][row]
+    label = None if source.labels is None else source.labels[row]
+    actual = rate.of if rate.actual is None else rate.actual
+    if not source.several:
+        if label is not None and not source.is_class(1, actual):
+            label = -label
+        return label, float(predicted) if source.is_class(1, rate.of) else 1.0 - float(predicted), said
+    if rate.of is not None:
+        of_label = None if label is None else 1 if label == actual else -1
+        return of_label, float(predicted == rate.of), None
+    if rate.metric in ("churn", "changes"):
+        return (None if label is None else 1), float(predicted == said), 1
+    right = None if said is None else 1 if said == label else -1
+    return (None if label is None else 1), float(predicted == label), right
+
+
 def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping[str | None, Sequence[float]]) -> float:
-    """Value of a rate when row i of a source is predicted positive with probability p[i]; NaN for 0/0."""
+    """Value of a rate when row i of a source is predicted positive with probability p[i]; NaN for 0/0.
+
+    Of several classes p[i] is the class that the row is predicted as.
+    """
     source = sources[rate.population.source]
     total: dict[str, float] = dict.fromkeys(
         ("all", "plus", "minus", "pos", "neg", "tp", "fp", "tn", "fn", "wins", "losses", "changes", "true"), 0.0
@@ -89,9 +123,7 @@ def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping
     for row in range(source.n_rows):
         if naive_holds(rate.population.where, source, row) is not True:
             continue
-        s, positive = source.weight_of(row), float(p[rate.population.source][row])
-        said = None if rate.baseline is None else source.baselines[rate.baseline][row]
-        label = None if source.labels is None else source.labels[row]
+        s, (label, positive, said) = source.weight_of(row), _as_two(rate, source, row, p[rate.population.source][row])
         if label is None and rate.labelled:  # beside a count that needs labels in the same ratio
             continue
         total["all"] += s
@@ -138,6 +170,7 @@ def naive_rate(rate: Rate, sources: Mapping[str | None, NaiveSource], p: Mapping
         "wins": (total["wins"], 1.0),
         "losses": (total["losses"], 1.0),
         "changes": (total["changes"], 1.0),
+        "confusion": (total["tp"], total["pos"]),
         "decision_rate": (total["all"], total["all"]),
         "decisions": (total["all"], 1.0),
         "margin_below": (total["true"], total["all"]),

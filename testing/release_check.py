@@ -3,11 +3,13 @@
     python -m testing.release_check dist            # `make release-check`
 
 The versions agree, `twine check --strict` passes (metadata, and a long description that renders), the wheel is small
-and holds the package alone, with its licence, types and pages; and the README's demo runs from the wheel in a fresh
-environment, away from the checkout. Size, libraries and import time are printed.
+and holds the package alone, with its licence, types and pages; its modules are those of `src`, statement by statement
+and line by line; and the README's demo runs from the wheel in a fresh environment, away from the checkout. Size,
+libraries and import time are printed.
 """
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -20,11 +22,11 @@ import venv
 import zipfile
 from pathlib import Path
 
-__all__ = ["demo", "faults_of_versions", "faults_of_wheel", "main"]
+__all__ = ["demo", "faults_of_code", "faults_of_versions", "faults_of_wheel", "main", "statements"]
 
 ROOT = Path(__file__).resolve().parents[1]
-LARGEST = 1 << 20
-"""Bytes of the wheel: a mebibyte, which is what a user waits for beside the libraries."""
+LARGEST = 1_000_000
+"""Bytes of the wheel, which is what a user waits for beside the libraries."""
 
 NEEDED = ("widemargin/py.typed", "widemargin/report/page.css", "widemargin/report/page.js")
 """What the package is not whole without, besides its modules."""
@@ -57,6 +59,27 @@ def faults_of_wheel(wheel: Path) -> list[str]:
     found += ["no licence"] * (not any(f"{about}licenses/LICENSE" in name for name in names))
     size = wheel.stat().st_size
     return found + [f"{size:,} bytes, more than {LARGEST:,}"] * (size > LARGEST)
+
+
+def faults_of_code(wheel: Path, sources: Path = ROOT / "src") -> list[str]:
+    """Modules of the wheel that are not those of the sources, apart from comments and docstrings."""
+    with zipfile.ZipFile(wheel) as archive:
+        built = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith(".py")}
+    written = {path.relative_to(sources).as_posix(): path.read_text() for path in sources.glob("widemargin/**/*.py")}
+    return [
+        f"{name} is not the module of {sources.name}"
+        for name in sorted(built.keys() | written.keys())
+        if statements(built.get(name, "")) != statements(written.get(name, ""))
+    ]
+
+
+def statements(text: str) -> str:
+    """The statements of a module with the lines and columns where they stand, without docstrings."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
+            del node.body[0]
+    return ast.dump(tree, include_attributes=True)
 
 
 def demo(wheel: Path, examples: Path, folder: Path) -> str:
@@ -101,14 +124,15 @@ def main(arguments: list[str] | None = None) -> int:
     if len(wheels) != 2 or len(built) != 4:
         print(f"{dist} holds {[path.name for path in built]}, not two wheels and two source archives: run make dist")
         return 1
+    library = next(wheel for wheel in wheels if re.match(r"widemargin-\d", wheel.name))
     faults = faults_of_versions() + [f"{wheel.name}: {fault}" for wheel in wheels for fault in faults_of_wheel(wheel)]
+    faults += [f"{library.name}: {fault}" for fault in faults_of_code(library)]
     checked = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *built], check=False)
     faults += ["twine check fails"] * (checked.returncode != 0)
     for fault in faults:
         print(f"not fit to be published: {fault}")
     if faults:
         return 1
-    library = next(wheel for wheel in wheels if re.match(r"widemargin-\d", wheel.name))
     with tempfile.TemporaryDirectory() as folder:
         print(demo(library.resolve(), ROOT / "examples", Path(folder)))
     print("fit to be published")

@@ -15,7 +15,7 @@ from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import METRICS, Rate, Ratio
 from widemargin.goals.language.rates import f_beta, precision, win_change_ratio, win_loss_ratio
 
-__all__ = ["POOL", "assert_same_tied", "make_data", "predictions", "rates", "ratios"]
+__all__ = ["POOL", "assert_same_tied", "make_data", "predictions", "rate", "rates", "ratios"]
 
 A = Population("a", where=col("g") == "a")
 B = Population("b", where=col("g") == "b")
@@ -54,13 +54,14 @@ def make_data(
         weight = rng.integers(0, 4, rows).astype(np.float64) if weighted else None
         table = PopulationTable.build(pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in columns.items()}))
         given = labels if name is None or external_labels else None
-        sources.append(Source(name, given, weight, table, {"h": said}, rows))
+        sources.append(Source(name, given, weight, table, {"h": said}, rows, classes=(0, 1)))
         naive[name] = NaiveSource(
             columns,
             None if given is None else [None if label == 0 else int(label) for label in given],
             None if weight is None else weight.tolist(),
             {"h": said.tolist()},
             rows,
+            (0, 1),
         )
     return (sources[0], sources[1]), naive
 
@@ -71,16 +72,23 @@ def predictions(seed: int, sources: Sequence[Source], *, soft: bool) -> list[np.
     return [rng.random(s.n_rows) if soft else rng.integers(0, 2, s.n_rows).astype(np.float64) for s in sources]
 
 
-def _rate(metric: str, population: Population) -> Rate:
-    return Rate(metric, population, "h" if METRICS[metric].needs_baseline else None)
+def rate(metric: str, population: Population, of: int | None = None, actual: int = 1) -> Rate:
+    """A rate with a baseline or classes where it needs them."""
+    named = {"of": of} if METRICS[metric].names_class else {}
+    if metric == "confusion":
+        named = {"of": of or 0, "actual": actual}
+    return Rate(metric, population, "h" if METRICS[metric].needs_baseline else None, **named)
 
 
 # Facts about scores are baselines to a tied goal.
-rates: st.SearchStrategy[Rate] = st.builds(_rate, st.sampled_from(sorted(METRICS)), st.sampled_from(POOL))
+rates: st.SearchStrategy[Rate] = st.builds(
+    rate, st.sampled_from(sorted(METRICS)), st.sampled_from(POOL), st.sampled_from([None, 0, 1]), st.integers(0, 1)
+)
 """Any rate or count on any population of the pool."""
 
 ratios: st.SearchStrategy[Ratio] = st.one_of(
     st.sampled_from(POOL).map(precision),
+    st.sampled_from(POOL).map(lambda on: precision(on, of=0)),
     st.sampled_from(POOL).map(lambda on: f_beta(2.0, on)),
     st.sampled_from(POOL).map(lambda on: win_loss_ratio("h", on)),
     st.sampled_from(POOL).map(lambda on: win_change_ratio("h", on)),

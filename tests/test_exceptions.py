@@ -8,7 +8,8 @@ from sklearn.model_selection import cross_val_score
 from widemargin.exceptions import GoalWarning, warn
 from widemargin.goals import Goal, precision
 from widemargin.goals.binding.bind import bind
-from widemargin.goals.binding.sources import make_source, positive_class
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import make_source
 from widemargin.rows import Rows
 
 

@@ -4,9 +4,10 @@ import re
 import zipfile
 from pathlib import Path
 
+import hatch_build
 import pytest
 import yaml
-from testing.release_check import LARGEST, NEEDED, ROOT, faults_of_versions, faults_of_wheel
+from testing.release_check import LARGEST, NEEDED, ROOT, faults_of_code, faults_of_versions, faults_of_wheel, statements
 
 
 def test_versions_agree() -> None:
@@ -54,7 +55,63 @@ def test_a_wheel_that_is_too_large_is_named(tmp_path: Path) -> None:
         for name in WHOLE:
             archive.writestr(name, b"x" * (LARGEST // len(WHOLE) + 1))
     (said,) = faults_of_wheel(wheel)
-    assert said.endswith("bytes, more than 1,048,576")
+    assert said.endswith("bytes, more than 1,000,000")
+
+
+MODULE = '''"""A module."""
+
+__all__ = ["Model"]
+
+
+class Ground:
+    """What models share."""
+
+    def fit(self):
+        """Fit it."""  # a comment
+        return self
+
+
+class Model(Ground):
+    """A model."""
+
+    def predict(self):
+        """Say it."""
+        return _inner("# no comment")  # a comment
+
+    def _hidden(self):
+        """Of several
+        lines.
+        """
+        return 1
+
+
+def _inner(text):
+    # a comment
+    """Nobody sees it."""
+    return text
+'''
+
+
+def test_a_wheel_keeps_the_statements_and_the_docstrings_of_public_names() -> None:
+    short = hatch_build.shortened(MODULE, {"Ground", "Model"})
+    assert statements(short) == statements(MODULE)
+    assert short.count('"""') == 10 and "Of several" not in short and "Nobody" not in short
+    assert "a comment" not in short and '"# no comment"' in short
+    exports_nothing = hatch_build.shortened(MODULE.replace("__all__", "names"), {"Model"})
+    assert '"""A module."""' not in exports_nothing and '"""Fit it."""' not in exports_nothing
+
+
+def test_a_module_that_a_wheel_changes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "widemargin").mkdir()
+    (tmp_path / "widemargin/model.py").write_text(MODULE)
+    wheel = tmp_path / "widemargin-1-py3-none-any.whl"
+    for text, is_same in (
+        (hatch_build.shortened(MODULE, set()), True),
+        (MODULE.replace("return 1", "return 2"), False),
+    ):
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr("widemargin/model.py", text)
+        assert (faults_of_code(wheel, tmp_path) == []) is is_same
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)

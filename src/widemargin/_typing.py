@@ -35,8 +35,8 @@ __all__ = [
 # Checked data.
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
-Signs: TypeAlias = npt.NDArray[np.int8]
-"""Labels or predictions as +1 and -1; 0 where a label is missing."""
+Signs: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+"""Labels or predictions as +1 and -1, 0 where a label is missing; of several classes their numbers, from 1 on."""
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Singles: TypeAlias = npt.NDArray[np.float32]
 Reals: TypeAlias = npt.NDArray[np.floating[Any]]

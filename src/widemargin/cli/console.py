@@ -148,13 +148,6 @@ def say(*lines: str) -> None:
         put("\n".join(printable(part) for part in line.split("\n")))
 
 
-def groups_and_report(report: "GoalReport") -> str:
-    """A report below the table of its groups, where it has some."""
-    from widemargin.goals.measuring.group_table import group_lines  # usage and help do not wait for it
-
-    return "\n".join([*group_lines(report.groups), *([""] if report.groups else []), str(report)])
-
-
 def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
     """Table of several classifiers measured on one goal and the same rows.
 

@@ -16,6 +16,7 @@ from widemargin._files import replace_file
 from widemargin._text import printable
 from widemargin.diagnostics import GoalReport
 from widemargin.exceptions import DataError
+from widemargin.goals.measuring.goal_report import what_decides
 
 FORMAT = 1
 PREDICATE = "urn:widemargin:goal-audit:1"
@@ -153,7 +154,7 @@ def audit_suite(report: GoalReport, *, suite: str, part: str = "", ramp: bool = 
                 low, high = item.interval.lower, item.interval.upper
                 ends = f"{'-inf' if low is None else f'{low:+.6g}'}, {'+inf' if high is None else f'{high:+.6g}'}"
                 why += f"; {100 * item.interval.confidence:g}% of slack: [{ends}]"
-            why += f" (decided by {report.decide})"
+            why += f"; {what_decides(report)}"
         cases.append(Case(item.label, None if passes else (kind, why, item.text)))
     cases += [Case(dropped.label, skipped=dropped.reason) for dropped in report.dropped]
     return Suite(suite, cases, str(report), part)

@@ -28,7 +28,8 @@ from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
-from widemargin.goals.binding.sources import External, external_data, find_classes, plain_value, positive_class
+from widemargin.goals.binding.labels import find_classes, ordered_classes, plain_value
+from widemargin.goals.binding.sources import External, external_data
 from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import ScoreFact
@@ -79,7 +80,8 @@ def audit(
         Looked up after the columns of `populations`. A model is also asked about the external data sets.
     sample_weight : array-like of shape (n,), default=None
     pos_label : label, default=None
-        None: the classifier's own `pos_label`, else the second of the two classes.
+        None: the classifier's own `pos_label`, else the second of two classes. Of more classes none is the positive
+        one, and a goal names them: `recall(of="cat")`; nor does it matter where a goal names every class.
     abstain : label, default=None
         The prediction that stands for no decision; None: the classifier's own `abstain`, else every row is decided.
         Rates count decisions: see `widemargin.goals.decision_rate`.
@@ -116,7 +118,7 @@ def audit(
     GoalError
         If the goal does not fit the data (see `bind`), or the text is no goal.
     DataError
-        If the data are malformed, have more than two classes, or a prediction is no label; if a constraint needs labels
+        If the data are malformed, or a prediction is no label; if a constraint needs labels
         and there are none; if a class or a function stands in place of a fitted classifier.
 
     Examples
@@ -172,17 +174,19 @@ def audit(
     # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
     for rows in sets:
         rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
-    pair = positive_class(_own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label), positive)
+    classes = _own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label)
+    ordered = ordered_classes(classes, positive, goal)
+    positive = ordered[1] if len(ordered) == 2 else None
     if missing_groups:  # rows that the goal cannot tell apart are filled in together, so they are counted
-        counts = AuditCounts(goal, classes=pair, pos_label=pair[1], abstain=abstain)
+        counts = AuditCounts(goal, classes=ordered, pos_label=positive, abstain=abstain)
         for rows in sets:
-            counts.add(rows.block(rows.parts, pair[1]))
+            counts.add(rows.block(rows.parts, positive))
         return counts.report(
             confidence=confidence, decide=decide, random_state=random_state, data_name=data_name, missing_groups=True
         )
-    blocks = [encode_block(rows.block(rows.parts, pair[1]), used[rows.source], pair, abstain) for rows in sets]
+    blocks = [encode_block(rows.block(rows.parts, positive), used[rows.source], ordered, abstain) for rows in sets]
     return report_of(
-        goal, blocks, pair[1], confidence=confidence, decide=decide, random_state=random_state,
+        goal, blocks, positive, confidence=confidence, decide=decide, random_state=random_state,
         data_name=data_name,
     )  # fmt: skip
 
@@ -228,7 +232,9 @@ class _RowSet:
 
     def block(self, parts: Mapping[str, Any], positive: Label, features: Features | None = None) -> AuditBlock:
         """The rows as `AuditCounts` takes them; the model gets `features`, by default X."""
-        answer = self.answer("randomized_proba", parts if features is None else {**parts, "X": features})
+        answer = None
+        if positive is not None:  # only of two classes is one number a row enough
+            answer = self.answer("randomized_proba", parts if features is None else {**parts, "X": features})
         ramp = None if answer is None else np.asarray(answer, dtype=np.float64)
         if ramp is not None and ramp.ndim == 2:
             ramp = ramp[:, (_own_classes(self.model) or []).index(positive)]

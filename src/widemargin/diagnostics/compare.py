@@ -14,16 +14,9 @@ from widemargin.diagnostics.comparison_report import ComparisonReport, Populatio
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.diagnostics.streaming import GoalCounts
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.labels import ClassPair, encode_labels, find_classes
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import (
-    ClassPair,
-    External,
-    Source,
-    encode_labels,
-    find_classes,
-    make_source,
-    rows_of_source,
-)
+from widemargin.goals.binding.sources import External, Source, make_source, rows_of_source
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal, checked_goal

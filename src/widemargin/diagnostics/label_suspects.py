@@ -13,7 +13,7 @@ from widemargin._text import aligned, html_table, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import plain_value
+from widemargin.goals.binding.labels import plain_value
 from widemargin.rows import length_of, take
 
 MOST_LEFT_OUT = 0.2

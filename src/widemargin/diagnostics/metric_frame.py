@@ -12,7 +12,8 @@ from widemargin._text import aligned, listing, pandas_for_frames, printable
 from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.binding.sources import Source, encode_labels, find_classes, positive_class
+from widemargin.goals.binding.labels import encode_labels, find_classes, positive_class
+from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.goal import Goal

@@ -17,13 +17,15 @@ from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
 from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import as_frame, part_recipes
 from widemargin.distributed.workers import block_map
-from widemargin.exceptions import DataError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import SAID, ClassPair, make_source, with_predictions
+from widemargin.goals.binding.labels import ClassPair
+from widemargin.goals.binding.sources import SAID, make_source, with_predictions
 from widemargin.goals.binding.tables import PopulationTable
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.measuring.counting import Counted, CountedRows, columns_used
-from widemargin.goals.measuring.goal_report import GoalReport, check_decide, make_report
+from widemargin.goals.measuring.goal_report import GoalReport, check_decide
+from widemargin.goals.measuring.measured_report import make_report
 from widemargin.goals.measuring.missing_groups import missing_groups
 from widemargin.rows import Rows, is_asked
 
@@ -86,7 +88,7 @@ class GoalCounts:
 
     @property
     def positive(self) -> Label:
-        """The positive class."""
+        """The positive class; None where there are several."""
         return self._pair.positive
 
     @property
@@ -116,8 +118,8 @@ class AuditCounts(GoalCounts):
     Parameters
     ----------
     goal : Goal or str
-    classes : sequence of two labels, default=None
-        None: the negative class is learned from the rows.
+    classes : sequence of labels, default=None
+        None: there are two, and the negative one is learned from the rows.
     pos_label : label, default=None
         The positive class; None: the second of `classes`.
     abstain : label, default=None
@@ -161,7 +163,7 @@ class AuditCounts(GoalCounts):
     ) -> None:
         self.goal = checked_goal(goal)
         self._abstain = abstain
-        self._pair = ClassPair(classes, pos_label)
+        self._pair = ClassPair(classes, pos_label, self.goal)
         self._uses = baselines_used(self.goal)
         columns = columns_used(self.goal)
         more = () if abstain is None else (SAID,)
@@ -205,7 +207,7 @@ class AuditCounts(GoalCounts):
             )
         if not block.n_rows:
             return
-        pair = self.negative, self.positive
+        pair = self._pair.known
         if self.negative is None:  # it is learned from the first vector that shows it
             vectors: dict[str, Column] = {}
             if self._abstain is None:
@@ -237,14 +239,15 @@ class AuditCounts(GoalCounts):
         for name in names:
             if not self._parts[name].n_rows:
                 raise DataError(f"{'the data have' if name is None else f'external {name!r} has'} no rows. Give some.")
+        parts = [self._parts[name].counted(self._pair.known) for name in names]
         return report_of(
-            self.goal, [self._parts[name].counted() for name in names], self.positive, confidence=confidence,
+            self.goal, parts, self.positive, confidence=confidence,
             decide=decide, random_state=random_state, data_name=data_name, with_missing_groups=missing_groups,
         )  # fmt: skip
 
 
 def encode_block(
-    block: AuditBlock, baselines: Collection[str], classes: tuple[Label, Label], abstain: Label = None
+    block: AuditBlock, baselines: Collection[str], classes: tuple[Label, ...], abstain: Label = None
 ) -> Counted:
     """The rows of a block checked and encoded, each of them an entry of its own; nothing is counted.
 
@@ -252,7 +255,7 @@ def encode_block(
     ----------
     block : AuditBlock
     baselines : names of those that the goal uses
-    classes : (negative, positive)
+    classes : (negative, positive), or all of several
     abstain : label, default=None
         The prediction of rows that are not decided, where there are any.
 
@@ -292,6 +295,11 @@ def report_of(
     )  # fmt: skip
     if not with_missing_groups:
         return report
+    if tied.several:
+        raise CapabilityError(
+            f"missing_groups is for two classes, and there are {len(tied.classes)}. Leave it out, or audit one class "
+            "against all others."
+        )
     spans = missing_groups(tied, [part.source for part in parts], [part.positive for part in parts])
     return replace(report, missing_groups=spans)
 
@@ -315,7 +323,7 @@ def audit_stream(
     blocks : iterable of AuditBlock
         Looked at once, one after the other.
     goal : Goal or str
-    classes : sequence of two labels, default=None
+    classes : sequence of labels, default=None
     pos_label : label, default=None
         One of the two must be given, see `AuditCounts`.
     abstain : label, default=None

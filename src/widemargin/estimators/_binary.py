@@ -14,7 +14,8 @@ from sklearn.utils.validation import validate_data
 from widemargin._typing import Column, Features, Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
-from widemargin.goals.binding.sources import external_data, positive_class
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import external_data
 from widemargin.goals.language.goal import checked_goal
 from widemargin.rows import Rows, as_csr, check_sparse
 

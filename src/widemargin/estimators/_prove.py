@@ -13,8 +13,10 @@ from widemargin.estimators.thresholds.guarantee import Judged, fixed_sequence, g
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import external_data, make_sources, positive_class, with_predictions
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import external_data, make_sources, with_predictions
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.measured_report import make_report
 from widemargin.rows import Rows
 
 

@@ -11,8 +11,9 @@ from widemargin.diagnostics import MarginReport, audit, margin_report
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, churn, error_rate, loss_rate, win_rate
+from widemargin.goals.binding.labels import positive_class
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source, make_source, positive_class
+from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.linear import ScoreFact

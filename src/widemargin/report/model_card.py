@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from widemargin.diagnostics.standards.local_law_144 import LEGEND, BiasAudit
-from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport, tally, what_decides
 from widemargin.goals.measuring.group_table import HEADS, rates_of
 
 
@@ -38,9 +38,9 @@ def goal_card(report: GoalReport, *, model_name: str) -> str:
     metrics += [(rate, f"{HEADS[rate]}, {group.name}", getattr(group, rate).value)
                 for group in report.groups for rate in rates]  # fmt: skip
     lines = _head(model_name, report.data_name, metrics)
-    found = f"{sum(item.met for item in report.constraints)} of {len(report.constraints)} constraints met"
-    verdict = f"{'Passed' if report.passed else 'Not passed'}: {found} on {report.data_name} ({report.n_rows} rows), "
-    lines += ["## Audit of a goal", "", _escaped(f"{verdict}decided by {report.decide}."), ""]
+    found = f"{tally(report.constraints, lambda item: item.met)} met on {report.data_name} ({report.n_rows} rows)"
+    verdict = f"{'Passed' if report.passed else 'Not passed'}: {found}; {what_decides(report)}."
+    lines += ["## Audit of a goal", "", _escaped(verdict), ""]
     rows = [["constraint", "rate", "bound", "by the rate", "with confidence"]]
     for item in report.constraints:
         rate, bound = ("-" if value is None else f"{value:.4f}" for value in (item.rate, item.bound))

@@ -136,6 +136,28 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     check(project, capsys, "--data", "--strict", code=2)
 
 
+@pytest.mark.parametrize("options", [(), ("--strict",)])
+@pytest.mark.parametrize("kind", ["clean", "warning", "problem"])
+def test_the_exit_code_is_what_the_last_line_says(project, capsys, kind, options):
+    if kind == "warning":
+        write_csv(project / "people.csv", people() | {"constant": [7] * 600})
+    elif kind == "problem":
+        write_csv(project / "people.csv", people() | {"age": ["inf"] * 600})
+    code = main(["check", str(project / "goals.toml"), "--data", *options])
+    printed = capsys.readouterr()
+    assert printed.err == "" and code == (2 if kind == "problem" or (kind == "warning" and options) else 0)
+    assert ("no problems" in printed.out) is (code == 0)
+    assert ("--strict" in printed.out.splitlines()[-1]) is (kind == "warning" and code == 2)
+
+
+def test_a_table_of_held_out_rows_alone_can_be_checked(project, capsys):
+    write_csv(project / "held_out.csv", people(100) | {"split": ["test"] * 100})
+    content = check(project, capsys, "--data", str(project / "held_out.csv"))
+    assert content["problems"] == [] and content["rows"] == {"test": 100}
+    write_csv(project / "held_out.csv", people(100) | {"split": ["tset"] * 100})
+    check(project, capsys, "--data", str(project / "held_out.csv"), code=2)
+
+
 def test_features_that_do_not_fit_the_rows_held_out(project, capsys):
     columns = people()
     columns["work"] = ["new" if row % 30 == 0 else word for row, word in enumerate(columns["work"])]

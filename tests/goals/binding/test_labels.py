@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from widemargin.exceptions import DataError, GoalWarning
-from widemargin.goals.binding.sources import encode_labels, find_classes, positive_class
+from widemargin.goals import Goal, recall
+from widemargin.goals.binding.labels import encode_labels, find_classes, ordered_classes, positive_class
 
 
 @pytest.mark.parametrize(
@@ -78,16 +79,30 @@ def test_find_classes():
     assert find_classes({"y": [1, 1], "predictions": [0, 1]}) == (0, 1)
     assert find_classes({"y": np.array(["b", "a"])}) == ("a", "b")
     assert find_classes({"y": [1, 1]}, pos_label=2) == (1, 2)
-    with pytest.raises(
-        DataError, match=r"^Only binary classification is supported. The type of the target is multiclass"
-    ):
-        find_classes({"y": [0, 1, 2]})
+    assert find_classes({"y": [2, 0, 1]}) == (0, 1, 2)
     with pytest.raises(DataError, match=r"hold only the class 1; give y with both classes"):
         find_classes({"y": [1, 1]})
     with pytest.raises(DataError, match="mix strings and numbers as labels: 0, '1'"):
         find_classes({"y": [0], "predictions": ["1"]})
     with pytest.raises(DataError, match=r"Unknown label type: continuous. predictions holds 0.25, 0.5"):
         find_classes({"predictions": [0.25, 0.5]})
+
+
+def test_several_classes_are_numbered_and_none_is_the_positive_one():
+    assert ordered_classes(np.array(["a", "b", "c"])) == ("a", "b", "c")
+    codes = encode_labels(["b", None, "c"], ("a", "b", "c"), allow_missing=True)
+    assert codes.tolist() == [2, 0, 3]
+    with pytest.raises(DataError, match="y has 1 values that are none of the classes 'a', 'b', 'c': 'd'"):
+        encode_labels(["a", "d"], ("a", "b", "c"))
+    with pytest.raises(DataError, match=r"pos_label='a' is for two classes, and there are 3.*recall\(of='a'\)"):
+        ordered_classes(["a", "b", "c"], "a")
+
+
+def test_a_goal_that_names_its_classes_asks_for_no_positive_one():
+    named = Goal(subject_to=recall(of="default") >= 0.5)
+    assert ordered_classes(["default", "repaid"], goal=named) == ("default", "repaid")
+    with pytest.warns(GoalWarning, match="'repaid' is taken as the positive class"):
+        ordered_classes(["default", "repaid"], goal=Goal(subject_to=recall() >= 0.5))
 
 
 def test_positive_class():

@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-from testing.goal_reference import FACTS, FORMULAS
+from testing.goal_reference import CLASSES, FACTS, FORMULAS
 
 from widemargin import goals
 from widemargin.exceptions import GoalError
@@ -13,6 +13,7 @@ from widemargin.goals import (
     abstention_rate,
     certified_rate,
     col,
+    confusion,
     coverage,
     decision_rate,
     f_beta,
@@ -20,6 +21,7 @@ from widemargin.goals import (
     margin_quantile,
     positive_rate,
     precision,
+    prediction_rate,
     recall,
     selective_error,
     true_positive_rate,
@@ -33,14 +35,14 @@ RATIOS = {"precision", "selective_error", "f_beta", "win_loss_ratio", "win_chang
 
 
 def test_every_metric_has_a_function_of_its_name():
-    others = {"coverage", "true_positive_rate", "abstention_rate", "margin_quantile"}
+    others = {"coverage", "prediction_rate", "true_positive_rate", "abstention_rate", "margin_quantile"}
     assert set(RATES) == set(METRICS) | RATIOS | others
     for name, function in RATES.items():
         assert getattr(goals, name) is function
         assert name in goals.__all__
 
 
-@pytest.mark.parametrize("name", sorted({*METRICS} - {*FACTS}))
+@pytest.mark.parametrize("name", sorted({*METRICS} - {*FACTS, *CLASSES}))
 def test_linear_rates(name):
     arguments = ("old",) if METRICS[name].needs_baseline else ()
     for on in (None, EVERYONE, WOMEN):
@@ -56,7 +58,7 @@ def test_documented(name):
     doc = inspect.getdoc(function)
     assert doc
     assert "In [0, 1]" in doc or "In [0, inf)" in doc or name == "margin_quantile"
-    known = {"on", "baseline", "beta", "abstain", "level", "q", "radius", "norm"}
+    known = {"on", "baseline", "beta", "abstain", "level", "q", "radius", "norm", "of", "actual", "predicted"}
     assert set(inspect.signature(function).parameters) <= known
 
 
@@ -79,8 +81,31 @@ def test_a_baseline_is_a_name(name, wrong):
 def test_a_population_is_a_population(name):
     parameters = inspect.signature(RATES[name]).parameters
     arguments = ("old",) if "baseline" in parameters else (0.5,) if {*parameters} & {"level", "q", "radius"} else ()
+    named = dict.fromkeys({*parameters} & {"of", "actual", "predicted"}, "cat")
     with pytest.raises(GoalError, match="on must be a Population, got 'women'"):
-        RATES[name](*arguments, on="women")
+        RATES[name](*arguments, on="women", **named)
+
+
+def test_rates_name_the_class_that_they_speak_of():
+    assert str(recall(WOMEN, of="cat") - precision(of=3)) == 'recall(women, of="cat") - precision(of=3)'
+    assert str(confusion("cat", "dog", on=WOMEN)) == 'confusion("cat", "dog", on=women)'
+    assert str(prediction_rate(of=True) >= 0.1) == "prediction_rate(of=True) >= 0.1"
+    goal = Goal(subject_to=[recall(of="cat") >= 0.5, confusion("cat", 2, WOMEN) <= 0.1, f_beta(2, of="dog") >= 0.3])
+    assert Goal.parse(str(goal)) == goal
+    assert not goal.needs_positive_class
+    for other in (recall(), positive_rate(WOMEN), recall(WOMEN.positives(), of="cat")):
+        assert Goal(subject_to=other >= 0.5).needs_positive_class
+    assert (recall(of="cat") - recall(of="dog")).range == (-1, 1)
+    with pytest.raises(GoalError, match="churn is about all classes"):
+        Rate("churn", EVERYONE, "old", of="cat")
+    with pytest.raises(GoalError, match="prediction_rate needs the class"):
+        prediction_rate(of=None)
+    for classes in ({"of": "cat"}, {"actual": "cat"}, {}):
+        with pytest.raises(GoalError, match="two classes make a confusion"):
+            Rate("confusion", EVERYONE, **classes)
+    with pytest.raises(GoalError, match="two classes make a confusion"):
+        Rate("recall", EVERYONE, of="cat", actual="dog")
+    assert positive_rate(WOMEN, of="cat").form == prediction_rate(WOMEN, of="cat").form
 
 
 def test_precision_and_f_beta_by_their_formulas():

@@ -7,7 +7,7 @@ import pytest
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import bind
 from widemargin.goals.binding.sources import make_source
-from widemargin.goals.measuring.intervals import BOOTSTRAP, slack_replicates, tally
+from widemargin.goals.measuring.bootstrap import BOOTSTRAP, slack_replicates, tally
 from widemargin.rows import Rows
 
 A = Population("a", where=col("g") == "a")
@@ -36,9 +36,9 @@ def test_the_tally_counts_every_row_once(n, weights):
     counted = tally(tied, [said])
     assert counted.count.sum() == n
     each = np.ones(n) if weight is None else weight
-    total = np.bincount(counted.cell, counted.count * counted.weight, len(tied.cell_weight))
+    total = np.bincount(counted.cell[:, 0], counted.count * counted.weight, len(tied.cell_weight))
     np.testing.assert_allclose(total, tied.cell_weight)
-    said_weight = np.bincount(counted.cell[counted.positive], (counted.count * counted.weight)[counted.positive])
+    said_weight = counted.count * counted.weight * (counted.said > 0)
     assert said_weight.sum() == pytest.approx((each * said).sum())
     if weights == "few":
         assert set(np.round(counted.weight, 12)) <= {0.5, 1.5, 2.5}

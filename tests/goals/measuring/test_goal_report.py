@@ -1,5 +1,6 @@
 """Reports: verdicts, text within 100 columns, round trip through JSON, escaping of hostile names."""
 
+import dataclasses
 import html
 import json
 import re
@@ -17,8 +18,9 @@ from widemargin.goals import External, Goal, Population, churn, col, error_rate,
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import Dropped
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, make_report, verdict_of
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
 from widemargin.goals.measuring.intervals import Interval
+from widemargin.goals.measuring.measured_report import make_report, verdict_of
 from widemargin.rows import Rows
 
 HOSTILE = ["<script>alert(1)</script>", "a & b", "\"quoted\" 'name'", "x" * 180, "größe 数 😀", "|", "<b>", "&lt;"]
@@ -100,7 +102,7 @@ def test_the_text_explains_itself():
 
 
 def test_the_table_is_aligned_and_narrow():
-    lines = str(full_report()).splitlines()
+    lines = str(dataclasses.replace(full_report(), groups=())).splitlines()
     assert max(map(len, lines)) <= 100
     start = next(i for i, line in enumerate(lines) if line.startswith("constraint"))
     rows = lines[start : start + 4]
@@ -248,7 +250,9 @@ def test_any_name_keeps_the_text_in_shape_and_round_trips(name, verdict):
 
 
 def test_a_full_html_table():
-    page = full_report()._repr_html_()
+    report = full_report()
+    assert report._repr_html_().count("<tr") == 4 + 1 + len(report.groups)
+    page = dataclasses.replace(report, groups=())._repr_html_()
     assert page.count("<tr") == 4
     assert page.count("<th>") == page.count("<td>") / 3
     assert "Positive class: &#x27;&gt;50K&#x27;" in page
@@ -313,7 +317,16 @@ def test_two_groups_both_ways_are_one_row_that_names_the_worse(asked):
     text = " ".join(str(report).split())
     assert worse.text in text and better.text not in text
     assert f"1 more pair holds with more slack ({better.slack:+.4f} or more)" in text
-    assert "2 of 2 constraints met" in text and len(report.to_frame()) == 2
+    assert "2 of 2 constraints (1 of 1 rules) met" in text and len(report.to_frame()) == 2
+
+
+def test_few_rows_are_said_with_what_to_do():
+    y, sex = np.tile([0, 1], 100), np.repeat(["f", "m"], [20, 180])
+    goal = 'subject to recall(population(sex == "{}")) >= 0.1'
+    few = audit(y, goal.format("f"), y=y, populations=pd.DataFrame({"sex": sex}))
+    assert few.cautions[-1].startswith("1 constraint is measured on fewer than 30 rows, '#1' on 10:")
+    assert "min_rows = 30" in str(few)
+    assert audit(y, goal.format("m"), y=y, populations=pd.DataFrame({"sex": sex})).cautions == ()
 
 
 def test_large_bundles_show_the_tightest_pairs_in_text():

@@ -8,7 +8,7 @@ import pytest
 
 from widemargin import audit
 from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.goals.measuring.group_table import HEADS, group_lines, rates_of
+from widemargin.goals.measuring.group_table import HEADS, group_cells, rates_of
 from widemargin.goals.measuring.intervals import clopper_pearson
 
 GOAL = """
@@ -47,7 +47,7 @@ def test_every_number_is_that_of_plain_loops(weighted):
             ends = (None, None) if weighted else clopper_pearson((over & of).sum(), over.sum(), 0.9)
             assert (rate.lower, rate.upper) == ends
     assert GoalReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
-    head, *lines = group_lines(report.groups)
+    head, *lines = group_cells(report.groups)
     assert all(HEADS[name] in head for name in rates_of(report.groups)) and len(lines) == 4
 
 
@@ -56,7 +56,7 @@ def test_without_labels_or_groups_there_is_less():
     report = audit(predicted, 'subject to positive_rate(population(sex == "f")) >= 0.1', populations=table)
     assert [item.name for item in report.groups] == ["all rows", 'sex == "f"']
     assert all(item.recall is None for item in report.groups)
-    assert "recall" not in group_lines(report.groups)[0]
-    assert audit(predicted, "subject to recall() >= 0.1", y=y).groups == () and group_lines(()) == []
+    assert "recall" not in group_cells(report.groups)[0]
+    assert audit(predicted, "subject to recall() >= 0.1", y=y).groups == () and group_cells(()) == []
     nobody = audit(np.zeros(300, int), GOAL, y=y, populations=table).groups
-    assert nobody[1].precision.value is None and "-" in group_lines(nobody)[2]
+    assert nobody[1].precision.value is None and "-" in group_cells(nobody)[2]

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from naive_rates import naive_constraint, naive_form, naive_rate
-from tied_goals import POOL, make_data, predictions, rates, ratios
+from tied_goals import POOL, make_data, predictions, rate, rates, ratios
 from widemargin.exceptions import GoalError
 from widemargin.goals import Goal, Population, error_rate, f_beta, precision, true_positives
 from widemargin.goals.binding.bind import bind
@@ -55,7 +55,7 @@ def test_rates_equal_their_definitions(wanted, seed, weighted, soft):
 @pytest.mark.parametrize("metric", sorted(METRICS))
 def test_rates_lie_between_0_and_1_and_counts_below_their_total(metric, seed, weighted):
     sources, _ = make_data(seed, weighted=weighted)
-    wanted = [Rate(metric, on, "h" if METRICS[metric].needs_baseline else None) for on in POOL]
+    wanted = [rate(metric, on, of) for on in POOL for of in (None, 0)]
     table, space = table_of(wanted, sources)
     values = table.values(mass_of(space, sources, predictions(seed, sources, soft=True)))
     top = np.where(table.is_count, table.total, 1.0)

@@ -492,8 +492,11 @@ def test_every_rate_is_known_in_texts():
     for name, function in RATES.items():
         parameters = set(inspect.signature(function).parameters)
         given = ["old"] if "baseline" in parameters else [0.5] if parameters & {"level", "q", "radius"} else []
-        arguments = ", ".join('"old"' if value == "old" else str(value) for value in given)
-        expression = function(*given)
+        given = ["cat", "dog"] if name == "confusion" else given
+        named = {"of": "cat"} if name == "prediction_rate" else {}
+        arguments = ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in given)
+        arguments += 'of="cat"' if named else ""
+        expression = function(*given, **named)
         low, high = getattr(expression, "range", (0, 1))
         bound = 0.5 if high == 1 else 2
         assert low == 0

@@ -26,8 +26,9 @@ from widemargin.extending import (
     warn,
 )
 from widemargin.goals import Population
+from widemargin.goals.binding.labels import positive_class
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source, make_sources, positive_class
+from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.rows import Rows

@@ -18,7 +18,7 @@ from widemargin.cli.checks.goal_checks import check_goals
 from widemargin.cli.goals_file.keys import GoalsFile, Label, table_text
 from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.cli.tables.column_roles import is_it, labels_of, named_columns, split_rows, weights_of
-from widemargin.cli.tables.table_files import Block, read_table
+from widemargin.cli.tables.table_files import Block, read_table, rows_equal
 from widemargin.cli.tables.training_data import TableRows, external_set, one_class, with_baselines
 from widemargin.exceptions import DataError, WidemarginError
 
@@ -55,11 +55,14 @@ def examine(
             findings.problem(tuple(key.split(".")), f"column {column!r} is not in the table.{near}")
     # All rows are for training where the parts cannot be told.
     parts, counts = {"train": Block.whole(table, where)}, dict[str, int]()
-    if goals.data.split is None or goals.data.split.column in names:
+    split = goals.data.split
+    if path is not None and split is not None and split.column in names and _is_all(table[split.column], split.test):
+        counts = {"test": table.num_rows}  # a table of held-out rows, to be audited
+    elif split is None or split.column in names:
         try:
-            parts = split_rows(table, goals.data.split, where, fraction=goals.validation.test_fraction)
+            parts = split_rows(table, split, where, fraction=goals.validation.test_fraction)
         except DataError as error:
-            findings.problem(("validation", "fraction") if goals.data.split is None else ("data", "split"), str(error))
+            findings.problem(("validation", "fraction") if split is None else ("data", "split"), str(error))
         else:
             counts = {part: block.table.num_rows for part, block in parts.items()}
     rows = {part: _rows(findings, block, part) for part, block in parts.items()}
@@ -89,6 +92,11 @@ def examine(
             looks.append(check_goals(findings.copy_for(1), made_up[0], made_up[1], ()))
     findings.add_shared(looks)
     return findings, counts
+
+
+def _is_all(column: pa.ChunkedArray, value: Label) -> bool:
+    """Whether a column holds one value in all rows."""
+    return bool(len(column)) and bool(rows_equal(column, value).all())
 
 
 def _rows(findings: Findings, block: Block, part: str) -> TableRows:

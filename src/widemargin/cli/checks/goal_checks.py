@@ -16,7 +16,8 @@ from widemargin.estimators.thresholds.guarantee import Judged
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import make_sources, positive_class
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.exact_tests import Possible, best_evidence
@@ -74,7 +75,7 @@ def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple
             text = (
                 f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95 % interval around a rate "
                 f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
-                "more rows, or widen the population"
+                'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
             )
             findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
 

@@ -126,9 +126,14 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
             if kept and error <= dearest:
                 proposals.append(proposal)
                 break
-            what = "the model trained to it" + ("" if kept else " does not keep it on unseen rows, and")
-            found = f"{what} has the error {error:.2f} there, {plain.error:.2f} without it"
-            left_out.append(f"{column}, {proposal.name}: {'no model was found' if math.isinf(error) else found}")
+            errors = f"{error:.3f} on unseen rows, {plain.error:.3f} without the rule"
+            if math.isinf(error):
+                why = "no model was found that keeps it"
+            elif kept:
+                why = f"it costs more than half of what learning gains: error {errors}"
+            else:
+                why = f"a model trained to it does not keep it; error {errors}"
+            left_out.append(f"{column}, {proposal.name}: {why}")
     return plain, proposals, left_out
 
 
@@ -232,14 +237,16 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
 
 def _four_fifths(column: str, pairs: Pairs, values: list[Any], ratio: float) -> Rules:
     if values:
-        return [demographic_parity(column, ratio=ratio, values=values)]
-    return [positive_rate(a) >= ratio * positive_rate(b) for pair in pairs for a, b in (pair, pair[::-1])]
+        return [demographic_parity(column, ratio=ratio, values=values).named(f"four_fifths_{_name(column)}")]
+    both_ways = (ends for pair in pairs for ends in (pair, pair[::-1]))
+    return [(positive_rate(a) >= ratio * positive_rate(b)).named(f"four_fifths_{a.name}") for a, b in both_ways]
 
 
 def _opportunity(column: str, pairs: Pairs, values: list[Any], most: float) -> Rules:
     if values:
-        return [equal_opportunity(column, difference=most, values=values)]
-    return [recall(a) >= recall(b) - most for pair in pairs for a, b in (pair, pair[::-1])]
+        return [equal_opportunity(column, difference=most, values=values).named(f"equal_opportunity_{_name(column)}")]
+    both_ways = (ends for pair in pairs for ends in (pair, pair[::-1]))
+    return [(recall(a) >= recall(b) - most).named(f"equal_opportunity_{a.name}") for a, b in both_ways]
 
 
 def _groups(rows: pa.Table, column: str, kind: str) -> tuple[Pairs, list[Any]]:

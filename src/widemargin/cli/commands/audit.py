@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from widemargin.cli.candidates import TableModel
-from widemargin.cli.console import Deadline, Progress, groups_and_report, say
+from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import TablePath, table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if options.junit is not None:
         write_text(junit_xml([audit_suite(report, suite=str(options.goals))]), options.junit)
     if not options.json:
-        say(f"Model: {candidate.title}", "", groups_and_report(report))
+        say(f"Model: {candidate.title}", "", str(report))
         if getattr(candidate.last, "enforce", None) == "randomized":
             say(
                 '\nThe model was trained with enforce = "randomized", which holds the bounds for predict_randomized on '

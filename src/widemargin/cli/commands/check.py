@@ -50,10 +50,13 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             say(f"{path}: {len(noted)} {word}{'s' * (len(noted) > 1)}")
             ordered = sorted(noted, key=lambda problem: problem.line(lines) or 0)
             say(*("  " + problem.told(lines).replace("\n", "\n  ") for problem in ordered))
-    if not findings.problems and not options.json:
+    refused = bool(findings.problems or (options.strict and findings.warnings))
+    if refused and not findings.problems and not options.json:
+        say(f"{path}: refused, as --strict takes warnings for problems")
+    elif not refused and not options.json:
         rows = ", ".join(f"{count} {part} rows" for part, count in counts.items())
         say(f"{path}: no problems{f' ({rows})' if rows else ''}")
-    return 2 if findings.problems or (options.strict and findings.warnings) else 0, {
+    return 2 if refused else 0, {
         "goals_file": str(options.goals),
         "problems": records(findings.problems, lines),
         "warnings": records(findings.warnings, lines),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
-from widemargin.cli.console import Progress, comparison, groups_and_report, say, warnings_reworded
+from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.tables.training_data import (
@@ -295,7 +295,7 @@ def _show(result: _Result) -> None:
     if validation.confidence is not None:
         say(classifier.guarantee_ or "Nothing is proved about new rows.", "")
     if "test" in rows:
-        say(groups_and_report(result.reports["test"][MODEL]), "")
+        say(str(result.reports["test"][MODEL]), "")
     else:
         proof = "" if validation.confidence is None else " beyond the proof above"
         say(f"No rows were held out (no data.split), so nothing is known about unseen rows{proof}.", "")

@@ -30,7 +30,8 @@ from widemargin.estimators.rate_constrained.ramp_model import RampModel
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import External, Source, make_sources, positive_class
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import External, Source, make_sources
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg.equal_rows import canonical_rows

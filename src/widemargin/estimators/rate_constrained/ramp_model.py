@@ -31,7 +31,8 @@ from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.exceptions import DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning, warn
 from widemargin.goals import Goal
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.measured_report import make_report
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.losses.ramp import ramp
 from widemargin.solvers.base import Budget, Status

@@ -16,7 +16,8 @@ from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import External, make_sources, positive_class, with_predictions
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import External, make_sources, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.rows import Rows

@@ -26,10 +26,12 @@ from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, 
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.disjoint import disjoint
-from widemargin.goals.binding.sources import Source, external_data, make_sources, positive_class
+from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.sources import Source, external_data, make_sources
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
-from widemargin.goals.measuring.goal_report import GoalReport, make_report
+from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.measured_report import make_report
 from widemargin.rows import Rows, length_of
 
 

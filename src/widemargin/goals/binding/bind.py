@@ -12,8 +12,9 @@ from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import SAID, Source
+from widemargin.goals.binding.sources import SAID, Sought, Source, View
 from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
+from widemargin.goals.binding.views import seen, view_of
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
@@ -80,13 +81,15 @@ def bind(
                 users[rate] = constraint
     _check_sources(users, by_name)
     rates = list(users)
+    sources = [part for source in sources for part in _as_two_classes(source, rates)]
     # On the path of a bound every goal asks for the same memberships, so the cells of the goal before serve again.
-    if like is not None and like.space.names == tuple(by_name) and like.space.covers(rates):
+    keys = tuple(source.key for source in sources)
+    if like is not None and like.space.names == keys and like.space.covers(rates):
         space = like.space
     else:
         parts = []
         for source in sources:
-            here = [rate for rate in rates if rate.population.source == source.name]
+            here = [rate for rate in rates if source.key in (rate.population.source, view_of(rate))]
             names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
             names += [SAID] if SAID in source.baselines else []
             use_label = any(rate.needs_label for rate in here)
@@ -113,6 +116,15 @@ def bind(
     if warn_trivial:
         _warn_trivial(tied)
     return tied
+
+
+def _as_two_classes(source: Source, rates: Sequence[Rate]) -> list[Source]:
+    """The source; of one of several classes, a view for everything that rates look for in it."""
+    if not source.several:
+        return [source]
+    right: Sought = ("label", None)
+    views = [view_of(rate) for rate in rates if rate.population.source == source.name]
+    return [seen(source, view) for view in dict.fromkeys(views or [View(source.name, right, right)])]
 
 
 def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
@@ -175,6 +187,8 @@ def _check_sources(users: Mapping[Rate, Constraint | None], by_name: Mapping[str
             absent = [
                 name for name in (*rate.population.baselines, rate.baseline) if name not in (None, *source.baselines)
             ]
+            if rate.of is None and rate.definition.names_class:
+                source.signs(np.zeros(0, np.int16), None, rate)  # which says that a class has to be named
             if absent:
                 there = listing(sorted(source.baselines))
                 fault = f": baseline {absent[0]!r} is unknown on {source.title}; known are {there}."
@@ -197,9 +211,12 @@ def _too_few_rows(rate: Rate, table: RateTable, least: int) -> tuple[str, str] |
         return None
     name = "everyone" if population == EVERYONE else population.reference
     short_name = "everyone" if population == EVERYONE else population.name or name
-    cells = table.space.parts[population.source]
-    where = cells.title
-    part = {1: " with a positive label", -1: " with a negative label", None: ""}[(rate.definition.over or When()).label]
+    cells = table.space.parts[table.space.key_of(rate)]
+    where, named = cells.title, rate.of if rate.actual is None else rate.actual
+    label = (rate.definition.over or When()).label
+    part = {1: " with a positive label", -1: " with a negative label", None: ""}[label]
+    if label is not None and named is not None:
+        part = f" with {'the' if label > 0 else 'another'} label{' than' if label < 0 else ''} {named!r}"
     if in_population == 0:
         unknown = cells.unknown[population.rows]
         missing = f", and for {unknown} of them a missing value leaves it open" if unknown else ""
@@ -236,7 +253,7 @@ def _sift(
             smallest = rows[int(np.argmin(table.rows[rows]))]
             populations, n_missing = set(), 0
             for rate in constraint.rates:
-                source, rows_of = rate.population.source, rate.population.rows
+                source, rows_of = table.space.key_of(rate), rate.population.rows
                 populations.add((rows_of, rate.definition.over or When()))
                 n_missing = max(n_missing, table.space.parts[source].unknown[rows_of])
             n_rows, weight = int(table.rows[smallest]), float(table.total[smallest])
@@ -278,13 +295,13 @@ def _warn_trivial(tied: TiedGoal) -> None:
     """Warn when predicting one class everywhere passes only because a ratio is undefined for it."""
     if all(item.cleared.ratio is None for item in tied.constraints):
         return
-    for word, mass in (("nothing", np.zeros_like(tied.cell_weight)), ("everything", tied.cell_weight)):
+    for word, mass in tied.constants():
         _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
         undefined = tied.measure(mass).undefined
         if undefined.any() and (totals <= tied.bound + 1e-9 * tied.scale).all():
             names = listing([str(tied.constraints[j].cleared.ratio) for j in np.flatnonzero(undefined)], 3)
             warn(
-                f"a classifier that predicts {word} positive passes every constraint, because {names} is 0/0 for it "
+                f"a classifier that predicts {word} passes every constraint, because {names} is 0/0 for it "
                 "and its cleared form holds. Add a constraint that it fails, such as a floor on recall().",
                 GoalWarning,
             )

@@ -6,7 +6,7 @@ full: time grows with the number of populations, memory does not.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from widemargin._typing import Bools, Cells, Floats, Ints, Signs
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.views import view_of
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Predicate
@@ -70,10 +71,11 @@ class SourceCells:
 
 
 class CellSpace:
-    """The cells of all sources, numbered on through them."""
+    """The cells of all sources, numbered on through them; of a source of several classes those of its views."""
 
     def __init__(self, sources: Sequence[Source], parts: Sequence[SourceCells]) -> None:
-        self.names = tuple(source.name for source in sources)
+        self.sources = {source.key: source for source in sources}
+        self.names = tuple(self.sources)
         self.parts = dict(zip(self.names, parts, strict=True))
         starts = np.cumsum([0, *(part.n_cells for part in parts)])
         self.start = dict(zip(self.names, starts[:-1].tolist(), strict=True))
@@ -85,10 +87,23 @@ class CellSpace:
             self.weight = np.concatenate([part.weight for part in parts])
             self.weighty = np.concatenate([part.weighty for part in parts])
 
+    def key_of(self, rate: Rate) -> Hashable:
+        """Under which the cells of a rate stand: the name of its source, or a view of it."""
+        name = rate.population.source
+        return name if name in self.sources else view_of(rate)
+
+    def turned(self, rate: Rate) -> tuple[int, int]:
+        """-1 where the negative one of two classes is what a rate speaks of, else 1: in labels, and in predictions."""
+        source = self.sources.get(rate.population.source)
+        if source is None or rate.of is None:  # a view has made it the positive one
+            return 1, 1
+        labels = rate.of if rate.actual is None else rate.actual
+        return 2 * source.number_of(labels) - 3, 2 * source.number_of(rate.of) - 3
+
     def covers(self, rates: Iterable[Rate]) -> bool:
         """Whether these cells tell apart all that the rates look at, so that they need not be found anew."""
         for rate in rates:
-            part, rows = self.parts.get(rate.population.source), rate.population.rows
+            part, rows = self.parts.get(self.key_of(rate)), rate.population.rows
             if part is None or (rows[1] is not None and rows not in part._place):
                 return False
             if rate.baseline not in (None, *part.baselines) or (rate.needs_label and not part.label.any()):

@@ -86,9 +86,11 @@ def evaluate(predicate: predicates.Predicate, source: Source) -> Truth:
             may = true if all_known else join(may, other.may)
         return Truth(true, may)
     if isinstance(predicate, predicates.LabelIs | predicates.BaselineSays):
-        signs = source.labels if isinstance(predicate, predicates.LabelIs) else source.baselines[predicate.name]
-        if signs is None:
+        rows = source.whole or source
+        numbers = rows.labels if isinstance(predicate, predicates.LabelIs) else rows.baselines[predicate.name]
+        if numbers is None:
             raise GoalError(f"{predicate} needs labels, and {source.title} has no y.")
+        signs = rows.signs(numbers, predicate.of, predicate)
         true, unknown = signs == (1 if predicate.positive else -1), signs == 0
         return Truth(true, true | unknown if unknown.any() else true)
     if not isinstance(predicate, predicates.Compare | predicates.IsIn | predicates.IsNull | predicates.IsTrue):

@@ -1,43 +1,31 @@
-"""Where the rows come from: the training or audited data and the external data sets, with their labels as +1 and -1.
-
-Targets, baseline predictions, labels of external data sets and prediction arrays all pass through `encode_labels`. A
-value that is no label is refused, never rounded.
-"""
+"""Where the rows come from: the training or audited data and the external data sets, with their labels as +1 and -1."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import narwhals as nw
 import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label, Signs, Table
-from widemargin.exceptions import DataError, GoalWarning, warn
-from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
+from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, warn
+from widemargin.goals.binding.labels import encode_labels
+from widemargin.goals.binding.tables import PopulationTable, is_frame
 from widemargin.goals.language.linear import ScoreFact
+from widemargin.goals.language.values import Literal
 from widemargin.rows import Rows, is_asked
 
 __all__ = [
-    "SAID", "ClassPair", "External", "Repeats", "Source", "encode_labels", "external_data", "find_classes",
-    "make_source", "make_sources", "plain_value", "positive_class", "rows_of_source", "with_predictions",
+    "SAID", "External", "Repeats", "Sought", "Source", "View", "external_data", "make_source", "make_sources",
+    "rows_of_source", "with_predictions",
 ]  # fmt: skip
-
-# (negative, positive) pairs whose alphabetical order is also the order of their meaning
-ORDERED_PAIRS = {
-    ("no", "yes"), ("n", "y"), ("false", "true"), ("f", "t"), ("neg", "pos"), ("negative", "positive"), ("-", "+"),
-    ("bad", "good"), ("absent", "present"), ("off", "on"),
-}  # fmt: skip
 
 SAID = "(the label it would give)"
 """Among the baselines of a source whose classifier abstains: what each row is called if it is decided.
 
 Whatever else is called a prediction of such a source is then whether the row is decided.
 """
-
-_DECIDE_FIRST = (
-    "These look like scores or probabilities: decide them first, such as np.where(p >= 0.5, positive, negative)."
-)
 
 
 class External(Rows):
@@ -102,6 +90,27 @@ class Repeats:
     binned: bool = False
 
 
+Sought: TypeAlias = tuple[str, Literal | None]
+"""A class for each row: the same one ("class", "cat"), its own ("label", None), or a baseline's ("baseline", "old")."""
+
+
+class View(NamedTuple):
+    """What a rate looks for in rows of several classes (see `goals/binding/views.py`).
+
+    Attributes
+    ----------
+    source : str or None
+    decision : (str, label)
+        What a decision must be to count as positive.
+    label : (str, label)
+        The same for labels; another one in `confusion` only.
+    """
+
+    source: str | None
+    decision: Sought
+    label: Sought
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Source:
     """Rows of one origin, ready to be tied to a goal.
@@ -110,17 +119,23 @@ class Source:
     ----------
     name : str or None
         None for the training (or audited) rows, else the name of the external data set.
-    labels : ndarray of int8, shape (n_rows,), or None
-        +1, -1, or 0 where the label is missing.
+    labels : ndarray of int8 or int16, shape (n_rows,), or None
+        +1, -1, or 0 where the label is missing; of several classes their numbers, from 1 on.
     weight : ndarray of float64, shape (n_rows,), or None
         Weights >= 0; None means all ones.
     table : PopulationTable or None
     baselines : mapping of str to ndarray of int8, shape (n_rows,)
-        Predictions +1 and -1 of the baseline models.
+        Predictions of the baseline models, as the labels are written.
     n_rows : int
         Entries: rows, or with `repeats` groups of alike ones.
     repeats : Repeats or None
         None: an entry is a row.
+    classes : tuple of labels
+        (negative, positive), or all of several; empty where a goal that names none of them is tied.
+    view : View or None
+        What is looked for, where these are rows of several classes as rows of two.
+    whole : Source or None
+        Of a view: the rows with all their classes.
     title : str
         How messages call it.
     has_labels : bool
@@ -139,6 +154,9 @@ class Source:
     baselines: Mapping[str, Signs]
     n_rows: int
     repeats: Repeats | None = None
+    classes: tuple[Label, ...] = ()
+    view: View | None = None
+    whole: "Source | None" = None
     title: str = dataclasses.field(init=False)
     has_labels: bool = dataclasses.field(init=False)
 
@@ -159,13 +177,58 @@ class Source:
         if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
 
+    @property
+    def key(self) -> Hashable:
+        """Under which the cells of these rows stand."""
+        return self.name if self.view is None else self.view
+
+    @property
+    def several(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.classes) > 2
+
+    def number_of(self, of: Literal) -> int:
+        """The number of a class, from 1 on in the order of `classes`.
+
+        Raises
+        ------
+        GoalError
+            If it is none of them.
+        """
+        same = [isinstance(label, bool) == isinstance(of, bool) and label == of for label in self.classes]
+        if not any(same):
+            raise GoalError(
+                f"the goal speaks of the class {of!r}, and the classes of {self.title} are {listing(self.classes)}."
+            )
+        return same.index(True) + 1
+
+    def signs(self, numbers: Signs, of: Literal | None, what: object) -> Signs:
+        """Labels or predictions of these rows as +1 where they are the class `of` and -1 elsewhere; 0 stays 0.
+
+        Raises
+        ------
+        GoalError
+            If no class is named and there are several; `what` asks for it.
+        """
+        if of is None and not self.several:
+            return numbers
+        if of is None:
+            raise GoalError(
+                f"{what} does not say which of the {len(self.classes)} classes {listing(self.classes)} it speaks of; "
+                f"write it with of={self.classes[0]!r}, say."
+            )
+        number = self.number_of(of)
+        if not self.several:
+            return numbers if number == 2 else -numbers
+        return np.where(numbers == 0, 0, np.where(numbers == number, 1, -1)).astype(np.int8)
+
     def that_says(self, said: Signs) -> "Source":
         """The same rows of a classifier that abstains, with what it would call each, +1 or -1."""
         return dataclasses.replace(self, baselines={**self.baselines, SAID: said})
 
 
 def make_source(
-    rows: Rows, baseline_names: Collection[str] = (), *, classes: tuple[Label, Label], n_rows: int | None = None
+    rows: Rows, baseline_names: Collection[str] = (), *, classes: tuple[Label, ...], n_rows: int | None = None
 ) -> Source:
     """Check and encode the rows of one origin.
 
@@ -176,8 +239,8 @@ def make_source(
         in y's label space, classifiers are asked about its X. Labels may be missing in external data sets only.
     baseline_names : collection of str
         Baselines the goal uses here; only these are read.
-    classes : (negative, positive)
-        As `positive_class` gives them.
+    classes : (negative, positive), or all of several
+        As `ordered_classes` gives them.
     n_rows : int or None
         Number of rows where `rows` need not hold any, because they are known by their predictions alone.
 
@@ -207,11 +270,11 @@ def make_source(
     for name in sorted(baseline_names):
         predictions = _predictions_of_baseline(name, rows, table, title)
         signs[name] = encode_labels(predictions, classes, what=f"baseline {name!r}{title}")
-    return Source(rows.source, labels, weight, table, signs, n_rows)
+    return Source(rows.source, labels, weight, table, signs, n_rows, classes=classes)
 
 
 def make_sources(
-    uses: Mapping[str | None, Collection[str]], rows: Rows, *, classes: tuple[Label, Label]
+    uses: Mapping[str | None, Collection[str]], rows: Rows, *, classes: tuple[Label, ...]
 ) -> tuple[Source, ...]:
     """The main rows and every external data set that a goal uses, the main rows first.
 
@@ -315,69 +378,19 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
     return answers
 
 
-def encode_labels(y: Column, classes: tuple[Label, Label], *, what: str = "y", allow_missing: bool = False) -> Signs:
-    """Labels as +1 (the positive class) and -1.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Values that occur in `classes`.
-    classes : (negative, positive)
-        As `positive_class` gives them.
-    what : str
-        What the vector is called in messages.
-    allow_missing : bool, default=False
-        Encode None and NaN as 0.
-
-    Returns
-    -------
-    ndarray of int8, shape (n,)
-
-    Raises
-    ------
-    DataError
-        If a value is neither class; the message names the strange values.
-    """
-    negative, positive = classes
-    column = column_of(what, y)
-    codes = np.zeros(len(column.values), np.int8)
-    if column.kind == "string":
-        signs = [int(level == positive) - int(level == negative) for level in column.categories]
-        codes = np.array([*signs, 0], np.int8)[column.values]  # the last one is met by the code -1 of a missing value
-    elif column.kind != "empty":
-        for value, sign in ((negative, -1), (positive, 1)):
-            if not isinstance(value, str):
-                codes[column.values == value] = sign
-    if column.missing is not None:
-        codes[column.missing] = 0
-        if not allow_missing:
-            raise DataError(
-                f"{what} has {column.n_missing} missing values of {len(codes)}; leave those rows out or fill them in."
-            )
-    strange = codes == 0 if column.missing is None else (codes == 0) & ~column.missing
-    if strange.any():
-        values = column.distinct(strange)
-        cure = "Use the labels of y."
-        if column.kind == "number" and column.values.dtype.kind == "f" and all(0 <= float(v) <= 1 for v in values):
-            cure = _DECIDE_FIRST
-        raise DataError(
-            f"{what} has {np.count_nonzero(strange)} values that are neither class ({negative!r}, {positive!r}): "
-            f"{listing(values)}. {cure}"
-        )
-    return codes
-
-
 def with_predictions(
-    source: Source, predictions: Column, classes: tuple[Label, Label], *, abstain: Label = None
-) -> tuple[Source, Bools]:
+    source: Source, predictions: Column, classes: tuple[Label, ...], *, abstain: Label = None
+) -> tuple[Source, Bools | Signs]:
     """A source, and which of its rows are predicted positive; of a classifier that abstains, which are decided.
+
+    Of several classes, in place of that, the number of the class that each row is predicted as.
 
     Parameters
     ----------
     source : Source
     predictions : array-like of shape (n_rows,)
-    classes : (negative, positive)
-        As `positive_class` gives them.
+    classes : (negative, positive), or all of several
+        As `ordered_classes` gives them.
     abstain : label, default=None
         What stands for no decision; None: every row is decided. Else the source also says what each row is called.
 
@@ -390,10 +403,17 @@ def with_predictions(
     ------
     DataError
         If a value is neither class nor `abstain`, or that is one of the classes.
+    CapabilityError
+        If `abstain` is given, and there are several classes.
     """
     what = "predictions" if source.name is None else f"predictions for external {source.name!r}"
     if abstain is None:
-        return source, encode_labels(predictions, classes, what=what) > 0
+        codes = encode_labels(predictions, classes, what=what)
+        return source, codes > 0 if len(classes) == 2 else codes
+    if len(classes) > 2:
+        raise CapabilityError(
+            f"abstain={abstain!r} is for two classes, and there are {len(classes)}. Audit the rows that are decided."
+        )
     if abstain in classes:
         raise DataError(f"abstain={abstain!r} is one of the classes {classes}; give a label that is none of them.")
     values = np.array(predictions, dtype=object)  # of a text beside numbers NumPy would make texts of all
@@ -407,145 +427,3 @@ def with_predictions(
     if values.ndim == 1:
         values[~decided] = classes[0]
     return source.that_says(encode_labels(values, classes, what=what)), decided
-
-
-def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tuple[Label, Label]:
-    """The two classes that occur in some vectors of labels, sorted.
-
-    Raises
-    ------
-    DataError
-        If there are more than two, or only one and `pos_label` does not name another.
-    """
-    classes: set[Any] = set()
-    for what, values in vectors.items():
-        distinct = column_of(what, values).distinct()
-        if any(isinstance(value, float) and not value.is_integer() for value in distinct):
-            raise DataError(f"Unknown label type: continuous. {what} holds {listing(distinct, 5)}. {_DECIDE_FIRST}")
-        classes.update(distinct)
-    if len(classes) == 1 and pos_label is not None:
-        classes.add(plain_value(pos_label))
-    if len({isinstance(value, str) for value in classes}) > 1:
-        raise DataError(
-            f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(classes, key=str))}."
-        )
-    if len(classes) > 2:
-        raise DataError(
-            "Only binary classification is supported. The type of the target is multiclass. "
-            f"Found {len(classes)} classes in {', '.join(vectors)}: {listing(sorted(classes))}."
-        )
-    if len(classes) < 2:
-        raise DataError(
-            f"{' and '.join(vectors)} hold only the class {listing(sorted(classes))}; "
-            "give y with both classes, or a model with classes_, so that the positive class is known."
-        )
-    low, high = sorted(classes)
-    return low, high
-
-
-def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[Label, Label]:
-    """The pair (negative, positive) of two classes.
-
-    Warns where `pos_label` is None and the classes are strings whose order says nothing about their meaning.
-
-    Raises
-    ------
-    DataError
-        If there are not two classes, or `pos_label` is none of them.
-    """
-    pair = list(map(plain_value, classes))
-    if len(pair) > 2:
-        raise DataError(
-            "Only binary classification is supported. The type of the target is multiclass. "
-            f"Found {len(pair)} classes: {listing(pair)}."
-        )
-    if len(pair) < 2:
-        raise DataError(f"two classes are needed and there is {len(pair)}: {listing(pair)}.")
-    if pos_label is None:
-        if isinstance(pair[0], str) and not _has_order(pair[0], str(pair[1])):
-            warn(
-                f"{pair[1]!r} is taken as the positive class, because it comes last in {listing(pair)}; "
-                "set pos_label to choose.",
-                GoalWarning,
-            )
-        return pair[0], pair[1]
-    wanted = plain_value(pos_label)
-    if wanted not in pair:
-        raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.")
-    positive = pair[pair.index(wanted)]
-    return pair[1 - pair.index(wanted)], positive
-
-
-def _has_order(negative: str, positive: str) -> bool:
-    """Whether two strings say by themselves which is the positive one: known words, numbers, or < against >."""
-    low, high = negative.strip().casefold(), positive.strip().casefold()
-    if (low, high) in ORDERED_PAIRS or (low.startswith("<") and high.startswith(">")):
-        return True
-    try:
-        return float(low) < float(high)
-    except ValueError:
-        return low in {f"not {high}", f"non-{high}", f"no {high}"}
-
-
-def plain_value(label: Label) -> Label:
-    """A NumPy scalar as Python's own."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
-class ClassPair:
-    """The two classes of rows that come in blocks: the positive one is known, the negative one shows itself.
-
-    Parameters
-    ----------
-    classes : sequence of two labels or None
-    pos_label : label or None
-        None: the second of `classes`.
-
-    Attributes
-    ----------
-    positive : label
-    negative : label or None
-
-    Raises
-    ------
-    DataError
-        If neither is given, or they do not fit together.
-    """
-
-    def __init__(self, classes: Sequence[Label] | None, pos_label: Label) -> None:
-        self.positive: Label = plain_value(pos_label)
-        self.negative: Label = None
-        if classes is not None:
-            self.negative, self.positive = positive_class(classes, pos_label)
-        elif pos_label is None:
-            raise DataError("the positive class is unknown; give classes=(negative, positive) or pos_label=.")
-
-    def learn(self, vectors: Mapping[str, Column]) -> tuple[Label, Label]:
-        """The pair (negative, positive), after a look at vectors of labels where the negative class is unknown.
-
-        As long as every row is positive, something that is no label of theirs stands for the negative class.
-        """
-        if self.negative is None:
-            shown = {value for values in vectors.values() for value in column_of("labels", values).distinct()}
-            if shown - {self.positive}:
-                low, high = find_classes({**vectors, "pos_label": [self.positive]})
-                self.negative = low if high == self.positive else high
-        if self.negative is not None:
-            return self.negative, self.positive
-        return (f"not {self.positive}" if isinstance(self.positive, str) else not self.positive), self.positive
-
-    def join(self, other: "ClassPair") -> None:
-        """Take in what another pair has learned from other rows.
-
-        Raises
-        ------
-        DataError
-            If they are different pairs.
-        """
-        same = type(other.positive) is type(self.positive) and other.positive == self.positive
-        if not same or (None not in (self.negative, other.negative) and self.negative != other.negative):
-            raise DataError(
-                f"counts of the classes {self.negative!r}, {self.positive!r} and {other.negative!r}, "
-                f"{other.positive!r} cannot be merged. Give both the same classes."
-            )
-        self.negative = other.negative if self.negative is None else self.negative

@@ -1,17 +1,18 @@
 """What tying a goal to data gives: coefficients, bounds, scales (spec 1, section 2), and measures of predictions."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._typing import Cells, Floats, Integers
+from widemargin._typing import Cells, Floats, Integers, Label
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace
-from widemargin.goals.binding.sources import Repeats, Source
+from widemargin.goals.binding.sources import Repeats, Source, View
+from widemargin.goals.binding.views import sought
 from widemargin.goals.language.constraints import ClearedConstraint, Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear
@@ -27,7 +28,8 @@ from widemargin.linalg.cells import CellCoefficients
 __all__ = ["Dropped", "Predictions", "TiedConstraint", "TiedGoal", "assemble", "dropped_texts"]
 
 Predictions: TypeAlias = Sequence[npt.NDArray[Any]]
-"""For each source, 1 or True where a row is predicted positive, or the probability of it."""
+"""For each source that was given, 1 or True where a row is predicted positive, or the probability of it; of several
+classes the number of the predicted one, from 1 on."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +101,7 @@ def dropped_texts(dropped: Sequence[Dropped]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TiedSource:
-    """The entries of one source of a tied goal: its rows, or groups of alike ones.
+    """The entries of one source of a tied goal, or of a view of it: its rows, or groups of alike ones.
 
     Attributes
     ----------
@@ -112,6 +114,12 @@ class TiedSource:
     n_rows : int
     repeats : Repeats or None
         Where the entries are counted rows: how many each stands for.
+    given : int
+        Number of the source among those that were given.
+    view : View or None
+        What is looked for, where there are several classes.
+    target : ndarray of int16, shape (n_s,), or None
+        Of several classes: the number of the one that the view looks for in each row.
     """
 
     name: str | None
@@ -119,6 +127,14 @@ class TiedSource:
     weight: Floats | None
     n_rows: int
     repeats: Repeats | None = None
+    given: int = 0
+    view: View | None = None
+    target: Integers | None = None
+
+    @property
+    def key(self) -> Hashable:
+        """Under which its cells stand."""
+        return self.name if self.view is None else self.view
 
     @property
     def weights(self) -> Floats:
@@ -177,7 +193,9 @@ class TiedGoal:
         Bundles expanded, tiny populations dropped.
     dropped : tuple of Dropped
     sources : tuple of TiedSource
-        The training or audited rows first.
+        The training or audited rows first; of several classes each view of them.
+    classes : tuple of labels
+        As those of the sources; empty where nobody named them.
     cell_weight, cell_count : ndarray of shape (k,)
     coefficients : CellCoefficients
     bound : ndarray of shape (m,)
@@ -209,6 +227,18 @@ class TiedGoal:
     space: CellSpace
     has_objective: bool
     defined: "DefinedRatios"
+    classes: tuple[Label, ...] = ()
+
+    @property
+    def given(self) -> tuple[TiedSource, ...]:
+        """The sources that were given, each by its only or its first view."""
+        first = {source.given: source for source in reversed(self.sources)}
+        return tuple(first[number] for number in sorted(first))
+
+    @property
+    def several(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.classes) > 2
 
     @property
     def n_constraints(self) -> int:
@@ -218,12 +248,36 @@ class TiedGoal:
     @property
     def n_rows(self) -> int:
         """Rows of all sources."""
-        return sum(source.n_rows for source in self.sources)
+        return sum(source.n_rows for source in self.given)
 
     @property
     def weighted(self) -> bool:
         """Whether rows have weights that differ from 1."""
         return any(source.weight is not None for source in self.sources)
+
+    def seen(self, predicted: Predictions) -> Predictions:
+        """For each of `sources` which rows are predicted positive, or the probability of it.
+
+        Raises
+        ------
+        DataError
+            If an array is missing.
+        """
+        if len(predicted) != len(self.given):
+            names = tuple(source.name for source in self.given)
+            raise DataError(f"{len(predicted)} arrays of predictions for the {len(names)} sources {names}.")
+        return [
+            predicted[part.given] if part.target is None else predicted[part.given] == part.target
+            for part in self.sources
+        ]
+
+    def constants(self) -> list[tuple[str, Floats]]:
+        """What classifiers predict that decide the same for every row, in words, and the weight predicted positive."""
+        if not self.several:
+            return [("nothing positive", np.zeros_like(self.cell_weight)), ("everything positive", self.cell_weight)]
+        numbers = enumerate(self.classes, start=1)
+        rows = [np.ones(len(part.cell), np.int16) for part in self.given]
+        return [(f"{label!r} everywhere", self.positive_mass([k * one for one in rows])) for k, label in numbers]
 
     def positive_mass(self, positive: Predictions) -> Floats:
         """Weight predicted positive in each cell.
@@ -231,7 +285,8 @@ class TiedGoal:
         Parameters
         ----------
         positive : sequence of ndarray of shape (n_s,)
-            For each source, 1 or True where a row is predicted positive, or the probability of it.
+            For each source that was given, 1 or True where a row is predicted positive, or the probability of it; of
+            several classes the number of the predicted one.
 
         Returns
         -------
@@ -242,13 +297,10 @@ class TiedGoal:
         DataError
             If an array is missing or has another length.
         """
-        if len(positive) != len(self.sources):
-            names = tuple(source.name for source in self.sources)
-            raise DataError(f"{len(positive)} arrays of predictions for the {len(names)} sources {names}.")
         mass = np.zeros(len(self.cell_weight))
-        for source, share in zip(self.sources, positive, strict=True):
+        for source, share in zip(self.sources, self.seen(positive), strict=True):
             if share.shape != source.cell.shape:
-                title = self.space.parts[source.name].title
+                title = self.space.parts[source.key].title
                 raise DataError(f"{title}: {len(source.cell)} rows and predictions of shape {share.shape}.")
             positive_weight = share if source.weight is None else source.weight * share
             if source.repeats is not None:
@@ -319,17 +371,24 @@ def assemble(
         elif any(rate.definition.is_count for rate in item.form.rates):
             scale[j] = spread[j] or 1.0
     tied_sources = []
+    given = list(dict.fromkeys(source.name for source in sources))
     for source in sources:
-        cell, start = space.parts[source.name].cell, space.start[source.name]
+        cell, start = space.parts[source.key].cell, space.start[source.key]
         n_rows = source.n_rows if source.repeats is None else int(source.repeats.count.sum())
         # Cells are numbered on through all sources; those of the first are taken as they are, for they may be many.
         numbered = cell + np.int32(start) if start else cell
-        tied_sources.append(TiedSource(source.name, numbered, source.weight, n_rows, source.repeats))
+        target = None
+        if source.whole is not None and source.view is not None:
+            target = sought(source.whole, source.view.decision)
+        number, repeats = given.index(source.name), source.repeats
+        tied_sources.append(
+            TiedSource(source.name, numbered, source.weight, n_rows, repeats, number, source.view, target)
+        )
     return TiedGoal(
         goal, constraints, dropped, tuple(tied_sources), space.weight, space.count,
         coefficients, sign * np.array([item.bound for item in cleared]) - shared, constant,
         scale, table, space, bool(objective.terms),
-        _defined(cleared if for_training else (), coefficients, table, tied_sources),
+        _defined(cleared if for_training else (), coefficients, table, tied_sources), sources[0].classes,
     )  # fmt: skip
 
 

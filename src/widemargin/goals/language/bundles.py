@@ -71,6 +71,8 @@ class Bundle(Ruled):
         Rows among which the rates are measured; None: everyone.
     overall : bool
         Compare every value with all rows of the population together, instead of with each other.
+    of : label or None
+        The class whose rates are compared; None: the positive one of two.
     min_rows, small, label
         As in `Constraint`.
     """
@@ -86,6 +88,7 @@ class Bundle(Ruled):
     small: str | None = None
     label: str | None = None
     overall: bool = False
+    of: Literal | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in BUNDLE_KINDS:
@@ -98,6 +101,7 @@ class Bundle(Ruled):
             "ratio": lambda value: checked_number(value, "ratio"),
             "difference": lambda value: checked_number(value, "difference"),
             "reference": checked_literal,
+            "of": checked_literal,
             "values": lambda values: checked_literals(values, "values"),
             "population": lambda value: as_population(value, "population"),
             "min_rows": checked_min_rows,
@@ -126,14 +130,15 @@ class Bundle(Ruled):
     @property
     def head(self) -> str:
         """What the labels of its constraints begin with, before a comma or a colon."""
-        return _short(self.label or f"{self.kind}({column_text(self.column)})", 60)
+        of = "" if self.of is None else f", of={literal_text(self.of)}"
+        return _short(self.label or f"{self.kind}({column_text(self.column)}{of})", 60)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         values = tuple(map(typed, self.values or ()))
         what = (self.kind, self.column, self.ratio, self.difference, typed(self.reference), values, self.population)
-        return (*what, self.min_rows, self.on_small, self.label, self.overall)
+        return (*what, self.min_rows, self.on_small, self.label, self.overall, typed(self.of))
 
     @property
     def rates(self) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ class Bundle(Ruled):
             pairs = [pair for name in others for pair in ((name, hub), (hub, name))]
         constraints = []
         for rate, (a, b) in itertools.product(self.rates, pairs):
-            of_a, of_b = (Linear(((1.0, Rate(rate, groups[name])),)) for name in (a, b))
+            of_a, of_b = (Linear(((1.0, Rate(rate, groups[name], of=self.of)),)) for name in (a, b))
             if self.ratio is not None:
                 lhs, sense, rhs, level = of_a, ">=", of_b.times(self.ratio), f">= {number_text(self.ratio)} *"
             else:
@@ -237,6 +242,7 @@ class Bundle(Ruled):
             "ratio": number_text,
             "difference": number_text,
             "reference": literal_text,
+            "of": literal_text,
             "values": list_text,
             "population": str,
         }
@@ -268,9 +274,10 @@ def _bundle(
     min_rows: int | None = None,
     on_small: str | None = None,
     overall: bool = False,
+    of: Literal | None = None,
 ) -> Bundle:
     # A bundle brings them to their stored form.
-    return Bundle(kind, column, ratio, difference, reference, values, population, min_rows, on_small, None, overall)  # type: ignore[arg-type]
+    return Bundle(kind, column, ratio, difference, reference, values, population, min_rows, on_small, None, overall, of)  # type: ignore[arg-type]
 
 
 def _makes_bundle(
@@ -313,6 +320,8 @@ def demographic_parity() -> None:
     overall : bool, default=False
         Compare each value with all these rows together, in both directions: two constraints a value where all pairs of
         many would be too many. Two values may then differ by twice the difference.
+    of : label, optional
+        The class that is meant, for targets of several classes; default: the positive one of two.
 
     Examples
     --------

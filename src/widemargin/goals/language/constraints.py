@@ -351,7 +351,8 @@ class Constraint(Ruled):
         (_, above), (_, below) = (side.terms[0] for side in sides)
         if not isinstance(above, Rate) or not isinstance(below, Rate):
             return None
-        if (above.metric, above.baseline) != (below.metric, below.baseline) or above.definition.beta:
+        kinds = [(rate.metric, rate.baseline, rate.of, rate.actual) for rate in (above, below)]
+        if kinds[0] != kinds[1] or above.definition.beta:
             return None
         return Linear(((1.0, above if self.rhs.terms[0][0] == 1.0 != self.lhs.terms[0][0] else below),))
 

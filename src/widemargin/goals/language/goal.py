@@ -9,6 +9,7 @@ from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.linear import Linear, Rate, ScoreFact
 from widemargin.goals.language.populations import Population
+from widemargin.goals.language.predicates import BaselineSays, LabelIs
 from widemargin.goals.language.rates import error_rate
 from widemargin.goals.language.values import (
     ColumnName,
@@ -165,6 +166,16 @@ class Goal(Keyed):
         plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]
         measured: list[Linear | Constraint] = [self.objective, *plain]
         return [rate for item in measured for rate in item.rates]
+
+    @property
+    def needs_positive_class(self) -> bool:
+        """Whether it speaks of the positive class without a name, so that somebody must say which of two it is."""
+        rates = [rate.of is None and rate.definition.names_class for rate in self._rates]
+        bundles = [entry.of is None for entry in self.constraints if isinstance(entry, Bundle)]
+        leaves = [leaf for population in self._populations for leaf in population.leaves]
+        return any(
+            [*rates, *bundles, *(leaf.of is None for leaf in leaves if isinstance(leaf, LabelIs | BaselineSays))]
+        )
 
     @property
     def columns(self) -> tuple[ColumnName, ...]:

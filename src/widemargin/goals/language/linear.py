@@ -23,9 +23,12 @@ from widemargin.exceptions import GoalError
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.language.values import (
     LIMITS,
+    Literal,
+    checked_literal,
     checked_name,
     checked_number,
     interval_text,
+    literal_text,
     number_text,
     quoted,
     shown,
@@ -108,6 +111,13 @@ class Metric:
         """Whether every decision counts, so that only a row without one, of a classifier that abstains, does not."""
         return When() in self.alpha and When() in self.beta
 
+    @cached_property
+    def names_class(self) -> bool:
+        """Whether it says which class is meant: it is another number where the two classes change their roles."""
+        values = self.row_values
+        swapped = values[::-1, ::-1]  # a baseline's answer changes too, but where a fact stands in its place
+        return not any(np.array_equal(values, other) for other in (swapped, swapped[..., ::-1]))
+
     @property
     def range(self) -> Range:
         """Attainable values: [0, 1] for a rate, [0, inf) for a count."""
@@ -147,6 +157,7 @@ _ENTRIES = (
     Metric("wins", (When(1, -1),), (When(-1, 1),), None, "|D[+,h-]| s_p(D[+,h-]) + |D[-,h+]| s_n(D[-,h+])"),
     Metric("losses", (When(-1, -1),), (When(1, 1),), None, "|D[+,h+]| s_n(D[+,h+]) + |D[-,h-]| s_p(D[-,h-])"),
     Metric("changes", (_SAID_NEG,), (_SAID_POS,), None, "|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])"),
+    Metric("confusion", (_POS,), (), _POS, "the share of a class that is predicted as another"),
     Metric("decision_rate", (_ANY,), (_ANY,), _ANY, "the share that is decided, one way or the other"),
     Metric("decisions", (_ANY,), (_ANY,), None, "the number of rows that are decided"),
     Metric("margin_below", (_SAID_POS,), (_SAID_POS,), _ANY, "the share whose margin is below a number"),
@@ -237,10 +248,12 @@ def _factor_text(form: "Linear") -> str:
     return str(form) if one_rate or (not form.terms and form.constant >= 0.0) else f"({form})"
 
 
-def _call_text(name: str, first: str | None, population: Population | None) -> str:
+def _call_text(name: str, first: str | None, population: Population | None, of: Literal | None = None) -> str:
     arguments = [] if first is None else [first]
     if population is not None and population != EVERYONE:
         arguments.append(f"on={population.reference}" if arguments else population.reference)
+    if of is not None:
+        arguments.append(f"of={literal_text(of)}")
     return f"{name}({', '.join(arguments)})"
 
 
@@ -258,6 +271,10 @@ class Rate:
     labelled : bool
         Whether only rows whose label is known count, though the metric could do without. A `Ratio` sets it, so that its
         two sides are over the same rows; texts do not show it.
+    of : label or None
+        The class that counts as positive, in labels and predictions; None: that of the data, or none is needed.
+    actual : label or None
+        Of `confusion`: the class that counts as positive in labels, where that of predictions is `of`.
     definition : Metric
         Its entry in the registry.
     needs_label : bool
@@ -268,6 +285,8 @@ class Rate:
     population: Population
     baseline: str | None = None
     labelled: bool = False
+    of: Literal | None = None
+    actual: Literal | None = None
     definition: Metric = field(init=False, compare=False)
     needs_label: bool = field(init=False, compare=False)
 
@@ -281,8 +300,20 @@ class Rate:
             object.__setattr__(self, "baseline", checked_name(self.baseline, f"the baseline of {self.metric}"))
         elif self.baseline is not None:
             raise GoalError(f"{self.metric} compares with no baseline, got {shown(self.baseline)}.")
+        for name in ("of", "actual"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, checked_literal(getattr(self, name)))
+        if (self.metric == "confusion") != (self.actual is not None) or (self.actual is not None and self.of is None):
+            raise GoalError('two classes make a confusion: confusion("cat", "dog").')
+        if self.of is not None and not definition.names_class:
+            raise GoalError(f"{self.metric} is about all classes; leave out of={shown(self.of)}.")
         object.__setattr__(self, "definition", definition)
         object.__setattr__(self, "needs_label", self.labelled or definition.needs_label)
+
+    @property
+    def rows(self) -> object:
+        """What two rates share whose values hang together row by row: the rows, and what counts as positive there."""
+        return self.population.rows, self.of, self.actual
 
     @property
     def fact(self) -> "ScoreFact | None":
@@ -293,7 +324,10 @@ class Rate:
         first = None if self.baseline is None else quoted(self.baseline)
         if self.baseline is not None and self.fact is not None:
             first = self.baseline.partition("(")[2].removesuffix(")")
-        return _call_text(self.metric, first, self.population)
+        if self.actual is not None:
+            return _call_text(self.metric, f"{literal_text(self.actual)}, {literal_text(self.of)}", self.population)
+        name = "prediction_rate" if self.metric == "positive_rate" and self.of is not None else self.metric
+        return _call_text(name, first, self.population, self.of)
 
     __repr__ = __str__
 
@@ -343,7 +377,7 @@ class Ratio:
         The denominator's range must be >= 0 and not only 0.
     name : str or None
         "precision", "f_beta", "win_loss_ratio", "win_change_ratio"; None for a user's own `a / b`.
-    population, baseline, beta
+    population, baseline, beta, of
         The arguments of a named ratio.
     """
 
@@ -353,6 +387,7 @@ class Ratio:
     population: Population | None = None
     baseline: str | None = None
     beta: float | None = None
+    of: Literal | None = None
 
     def __post_init__(self) -> None:
         if self.numerator.ratios or self.denominator.ratios:
@@ -380,7 +415,7 @@ class Ratio:
         rates = [*above.rates, *below.rates]
         units = {rate.definition.over for rate in rates}
         baselines = sorted({rate.baseline for rate in rates if rate.baseline is not None})
-        alike = len({rate.population.rows for rate in rates}) == 1 and units in ({None}, {When()})
+        alike = len({rate.rows for rate in rates}) == 1 and units in ({None}, {When()})
         if not alike or len(baselines) > LIMITS.baselines or above.constant != 0.0 or below.constant != 0.0:
             low, high = below.range
             return quotient_range(above.range, (max(low, 0.0), high))
@@ -397,7 +432,7 @@ class Ratio:
         if self.name is None:
             return f"{_factor_text(self.numerator)} / {_factor_text(self.denominator)}"
         first = quoted(self.baseline) if self.baseline is not None else None
-        return _call_text(self.name, first if self.beta is None else number_text(self.beta), self.population)
+        return _call_text(self.name, first if self.beta is None else number_text(self.beta), self.population, self.of)
 
     __repr__ = __str__
 
@@ -477,7 +512,7 @@ class Linear:
         ranges = [(self.constant, self.constant)]
         for coefficient, atom in self.terms:
             if isinstance(atom, Rate):
-                groups.setdefault(atom.population.rows, []).append((coefficient, atom))
+                groups.setdefault(atom.rows, []).append((coefficient, atom))
             else:
                 low, high = sorted(coefficient * end for end in atom.range)
                 ranges.append((low, high))

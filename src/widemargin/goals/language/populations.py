@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from widemargin.exceptions import GoalError
 from widemargin.goals.language.predicates import And, BaselineSays, Column, LabelIs, Predicate, as_predicate
-from widemargin.goals.language.values import ColumnName, Immutable, checked_name, name_text, quoted, shown
+from widemargin.goals.language.values import ColumnName, Immutable, Literal, checked_name, name_text, quoted, shown
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,13 +90,13 @@ class Population(Immutable):
         """The same rows under another name."""
         return replace(self, name=name)
 
-    def positives(self) -> "Population":
-        """Its rows whose label is positive (D+)."""
-        return self & LabelIs(True)
+    def positives(self, *, of: Literal | None = None) -> "Population":
+        """Its rows whose label is positive (D+), or the class `of`."""
+        return self & LabelIs(True, of)
 
-    def negatives(self) -> "Population":
-        """Its rows whose label is negative (D-)."""
-        return self & LabelIs(False)
+    def negatives(self, *, of: Literal | None = None) -> "Population":
+        """Its rows whose label is negative (D-), or any class but `of`."""
+        return self & LabelIs(False, of)
 
     def predicted_positive(self, baseline: str) -> "Population":
         """Its rows that `baseline` predicts positive (D[h+])."""

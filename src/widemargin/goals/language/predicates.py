@@ -180,26 +180,38 @@ class IsTrue(OfColumn):
 
 @dataclass(frozen=True)
 class LabelIs(Predicate):
-    """The row's label is the positive (or the negative) class."""
+    """The row's label is the positive class, or is not; `of` says which class that is, else the data do."""
 
     positive: bool
+    of: Literal | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", None if self.of is None else checked_literal(self.of))
 
     def __str__(self) -> str:
-        return f"{'positive' if self.positive else 'negative'}_label()"
+        return f"{'positive' if self.positive else 'negative'}_label({_of_class(self.of)})"
 
 
 @dataclass(frozen=True)
 class BaselineSays(Predicate):
-    """The named baseline model predicts the positive (or the negative) class."""
+    """The named baseline model predicts the positive class, or does not; `of` as in `LabelIs`."""
 
     name: str
     positive: bool
+    of: Literal | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", checked_name(self.name, "a baseline's name"))
+        object.__setattr__(self, "of", None if self.of is None else checked_literal(self.of))
 
     def __str__(self) -> str:
-        return f"predicted_{'positive' if self.positive else 'negative'}({quoted(self.name)})"
+        of = "" if self.of is None else f", {_of_class(self.of)}"
+        return f"predicted_{'positive' if self.positive else 'negative'}({quoted(self.name)}{of})"
+
+
+def _of_class(of: Literal | None) -> str:
+    """The argument that names a class, as a text has it."""
+    return "" if of is None else f"of={literal_text(of)}"
 
 
 @dataclass(frozen=True)
@@ -357,21 +369,21 @@ def col(name: ColumnName) -> Column:
     return Column(name)
 
 
-def positive_label() -> Predicate:
-    """Rows whose label is the positive class (the paper's D+)."""
-    return LabelIs(True)
+def positive_label(*, of: Literal | None = None) -> Predicate:
+    """Rows whose label is the positive class (the paper's D+), or the class `of`."""
+    return LabelIs(True, of)
 
 
-def negative_label() -> Predicate:
-    """Rows whose label is the negative class (the paper's D-)."""
-    return LabelIs(False)
+def negative_label(*, of: Literal | None = None) -> Predicate:
+    """Rows whose label is the negative class (the paper's D-), or any class but `of`."""
+    return LabelIs(False, of)
 
 
-def predicted_positive(baseline: str) -> Predicate:
-    """Rows that the baseline model `baseline` predicts positive (the paper's D[h+])."""
-    return BaselineSays(baseline, True)
+def predicted_positive(baseline: str, *, of: Literal | None = None) -> Predicate:
+    """Rows that the baseline model `baseline` predicts positive (the paper's D[h+]), or as the class `of`."""
+    return BaselineSays(baseline, True, of)
 
 
-def predicted_negative(baseline: str) -> Predicate:
-    """Rows that the baseline model `baseline` predicts negative (the paper's D[h-])."""
-    return BaselineSays(baseline, False)
+def predicted_negative(baseline: str, *, of: Literal | None = None) -> Predicate:
+    """Rows that the baseline model `baseline` predicts negative (the paper's D[h-]), or as any class but `of`."""
+    return BaselineSays(baseline, False, of)

@@ -4,6 +4,10 @@
 D- are the labelled positives and negatives, `D[y,h]` the rows with label y on which the baseline predicts h; TP, FP,
 TN, FN are counts on `on`. All counts are weighted by the sample weights.
 
+`of` names the class that counts as positive, all others as negative: what rates that speak of a class need where there
+are more than two, and what may stand in place of `pos_label` where there are two. `error_rate`, `accuracy`, `errors`,
+`churn`, `changes`, wins and losses speak of no class and mean the same for any number of them.
+
 A new linear rate is one entry in `linear.METRICS` and, here, a function of two lines and its name in `__all__`.
 """
 
@@ -14,7 +18,7 @@ from widemargin.exceptions import GoalError
 from widemargin.goals.language.constraints import Constraint, Expression
 from widemargin.goals.language.linear import Linear, Rate, Ratio, ScoreFact
 from widemargin.goals.language.populations import Population, as_population
-from widemargin.goals.language.values import checked_name, checked_number, number_text
+from widemargin.goals.language.values import Literal, checked_name, checked_number, number_text
 
 __all__ = [
     "abstention_rate",
@@ -22,6 +26,7 @@ __all__ = [
     "certified_rate",
     "changes",
     "churn",
+    "confusion",
     "coverage",
     "decision_rate",
     "decisions",
@@ -39,6 +44,7 @@ __all__ = [
     "negative_rate",
     "positive_rate",
     "precision",
+    "prediction_rate",
     "recall",
     "selective_error",
     "true_negative_rate",
@@ -52,29 +58,34 @@ __all__ = [
 ]
 
 
-def _rate(metric: str, on: Population | None, *baseline: str) -> Expression:
+def _rate(
+    metric: str, on: Population | None, *baseline: str, of: Literal | None = None, actual: Literal | None = None
+) -> Expression:
     names = [checked_name(name, "a baseline's name") for name in baseline]
-    return Expression(Linear(((1.0, Rate(metric, as_population(on), names[0] if names else None)),)))
+    rate = Rate(metric, as_population(on), names[0] if names else None, of=of, actual=actual)
+    return Expression(Linear(((1.0, rate),)))
 
 
 def _ratio(name: str, above: Expression, below: Expression, on: Population | None, **arguments: Any) -> Expression:
     return Expression(Linear(((1.0, Ratio(above.form, below.form, name, as_population(on), **arguments)),)))
 
 
-def positive_rate(on: Population | None = None) -> Expression:
+def positive_rate(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Share predicted positive, `s_p(D)`; the paper calls it coverage. In [0, 1]; needs no labels.
 
     Parameters
     ----------
     on : Population, optional
         Default: everyone.
+    of : label, optional
+        As in `prediction_rate`, which it then is.
     """
-    return _rate("positive_rate", on)
+    return _rate("positive_rate", on, of=of)
 
 
-def negative_rate(on: Population | None = None) -> Expression:
+def negative_rate(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Share predicted negative, `s_n(D) = 1 - s_p(D)`. In [0, 1]; needs no labels."""
-    return _rate("negative_rate", on)
+    return _rate("negative_rate", on, of=of)
 
 
 def error_rate(on: Population | None = None) -> Expression:
@@ -87,24 +98,32 @@ def accuracy(on: Population | None = None) -> Expression:
     return _rate("accuracy", on)
 
 
-def recall(on: Population | None = None) -> Expression:
-    """Share of the positives predicted positive, `s_p(D+) = TP / (TP + FN)`; the true positive rate. In [0, 1]."""
-    return _rate("recall", on)
+def recall(on: Population | None = None, *, of: Literal | None = None) -> Expression:
+    """Share of the positives predicted positive, `s_p(D+) = TP / (TP + FN)`; the true positive rate. In [0, 1].
+
+    Parameters
+    ----------
+    on : Population, optional
+        Default: everyone.
+    of : label, optional
+        The class whose rows are to be found, `recall(of="cat")`; default: the positive one of two.
+    """
+    return _rate("recall", on, of=of)
 
 
-def false_positive_rate(on: Population | None = None) -> Expression:
+def false_positive_rate(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Share of the negatives predicted positive, `s_p(D-) = FP / (FP + TN)`. In [0, 1]."""
-    return _rate("false_positive_rate", on)
+    return _rate("false_positive_rate", on, of=of)
 
 
-def true_negative_rate(on: Population | None = None) -> Expression:
+def true_negative_rate(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Share of the negatives predicted negative, `s_n(D-) = TN / (FP + TN)`. In [0, 1]."""
-    return _rate("true_negative_rate", on)
+    return _rate("true_negative_rate", on, of=of)
 
 
-def false_negative_rate(on: Population | None = None) -> Expression:
+def false_negative_rate(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Share of the positives predicted negative, `s_n(D+) = FN / (TP + FN)`. In [0, 1]."""
-    return _rate("false_negative_rate", on)
+    return _rate("false_negative_rate", on, of=of)
 
 
 def churn(baseline: str, on: Population | None = None) -> Expression:
@@ -137,24 +156,24 @@ def errors(on: Population | None = None) -> Expression:
     return _rate("errors", on)
 
 
-def true_positives(on: Population | None = None) -> Expression:
+def true_positives(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Number of positives predicted positive, `TP = |D+| s_p(D+)`. In [0, inf)."""
-    return _rate("true_positives", on)
+    return _rate("true_positives", on, of=of)
 
 
-def false_positives(on: Population | None = None) -> Expression:
+def false_positives(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Number of negatives predicted positive, `FP = |D-| s_p(D-)`. In [0, inf)."""
-    return _rate("false_positives", on)
+    return _rate("false_positives", on, of=of)
 
 
-def true_negatives(on: Population | None = None) -> Expression:
+def true_negatives(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Number of negatives predicted negative, `TN = |D-| s_n(D-)`. In [0, inf)."""
-    return _rate("true_negatives", on)
+    return _rate("true_negatives", on, of=of)
 
 
-def false_negatives(on: Population | None = None) -> Expression:
+def false_negatives(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Number of positives predicted negative, `FN = |D+| s_n(D+)`. In [0, inf)."""
-    return _rate("false_negatives", on)
+    return _rate("false_negatives", on, of=of)
 
 
 def wins(baseline: str, on: Population | None = None) -> Expression:
@@ -181,8 +200,15 @@ def changes(baseline: str, on: Population | None = None) -> Expression:
     return _rate("changes", on, baseline)
 
 
-def precision(on: Population | None = None) -> Expression:
+def precision(on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """Share of the positive predictions that are right, `TP / (TP + FP)`. In [0, 1]; in constraints only.
+
+    Parameters
+    ----------
+    on : Population, optional
+        Default: everyone.
+    of : label, optional
+        The class whose predictions are meant; default: the positive one of two.
 
     Examples
     --------
@@ -190,11 +216,11 @@ def precision(on: Population | None = None) -> Expression:
     >>> (precision() >= 0.75).cleared.form
     0.25 * true_positives() - 0.75 * false_positives()
     """
-    above = true_positives(on)
-    return _ratio("precision", above, above + false_positives(on), on)
+    above = true_positives(on, of=of)
+    return _ratio("precision", above, above + false_positives(on, of=of), on, of=of)
 
 
-def f_beta(beta: float = 1.0, on: Population | None = None) -> Expression:
+def f_beta(beta: float = 1.0, on: Population | None = None, *, of: Literal | None = None) -> Expression:
     """F-measure, `(1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP)`. In [0, 1]; in constraints only.
 
     Parameters
@@ -203,12 +229,15 @@ def f_beta(beta: float = 1.0, on: Population | None = None) -> Expression:
         Weight of recall against precision; above 1 recall counts more.
     on : Population, optional
         Default: everyone.
+    of : label, optional
+        As in `precision`.
     """
     weight = checked_number(beta, "beta")
     if not 1e-3 <= weight <= 1e3:
         raise GoalError(f"beta must lie in [0.001, 1000], got {weight}. Use precision() or recall() for the limits.")
-    above = (1.0 + weight**2) * true_positives(on)
-    return _ratio("f_beta", above, above + weight**2 * false_negatives(on) + false_positives(on), on, beta=weight)
+    above = (1.0 + weight**2) * true_positives(on, of=of)
+    wrong = weight**2 * false_negatives(on, of=of) + false_positives(on, of=of)
+    return _ratio("f_beta", above, above + wrong, on, beta=weight, of=of)
 
 
 def win_loss_ratio(baseline: str, on: Population | None = None) -> Expression:
@@ -219,6 +248,40 @@ def win_loss_ratio(baseline: str, on: Population | None = None) -> Expression:
 def win_change_ratio(baseline: str, on: Population | None = None) -> Expression:
     """Share of the changed predictions that are wins, `wins / changes`. In [0, 1]; in constraints only."""
     return _ratio("win_change_ratio", wins(baseline, on), changes(baseline, on), on, baseline=baseline)
+
+
+def prediction_rate(on: Population | None = None, *, of: Literal) -> Expression:
+    """Share predicted as a class; of the positive one of two the `positive_rate`. In [0, 1]; needs no labels.
+
+    Parameters
+    ----------
+    on : Population, optional
+        Default: everyone.
+    of : label
+        The class.
+    """
+    if of is None:
+        raise GoalError('prediction_rate needs the class that it speaks of: prediction_rate(of="cat").')
+    return positive_rate(on, of=of)
+
+
+def confusion(actual: Literal, predicted: Literal, on: Population | None = None) -> Expression:
+    """Share of the rows of one class that are predicted as another. In [0, 1].
+
+    Parameters
+    ----------
+    actual, predicted : label
+        The class that the rows have, and the one that they get; where both are the same it is the recall of that class.
+    on : Population, optional
+        Default: everyone.
+
+    Examples
+    --------
+    >>> from widemargin.goals import confusion
+    >>> confusion("cat", "dog") <= 0.05
+    <Constraint confusion("cat", "dog") <= 0.05>
+    """
+    return _rate("confusion", on, of=predicted, actual=actual)
 
 
 def decision_rate(on: Population | None = None) -> Expression:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Bools, Cells, Floats
+from widemargin._typing import Bools, Cells, Floats, Label, Signs
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.membership import moment_of
@@ -28,7 +28,7 @@ from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.predicates import OfColumn
 from widemargin.goals.language.values import ColumnName
-from widemargin.goals.measuring.intervals import BOOTSTRAP, weight_level
+from widemargin.goals.measuring.bootstrap import BOOTSTRAP, weight_level
 
 Key = Scalar | None
 Field: TypeAlias = tuple[npt.NDArray[Any], list[Key]]
@@ -201,12 +201,13 @@ class Counted(NamedTuple):
     ----------
     source : Source
     positive : ndarray of bool, shape (n_entries,)
+        Of several classes the number of the predicted one.
     ramp : ndarray of shape (n_entries,) or None
         Mean probability of the randomised classifier.
     """
 
     source: Source
-    positive: Bools
+    positive: npt.NDArray[Any]
     ramp: Floats | None
 
 
@@ -233,7 +234,7 @@ class CountedRows:
         self._binned = False
         self._kinds: dict[tuple[Key, ...], tuple[int, float, float]] = {}
 
-    def add(self, source: Source, positive: Bools, ramp: Floats | None) -> None:
+    def add(self, source: Source, positive: Bools | Signs, ramp: Floats | None) -> None:
         """Count the rows of a block; memory grows with new kinds only."""
         self._agree({"labels": source.labels is not None, "ramp": ramp is not None})
         weight = np.ones(source.n_rows) if source.weight is None else source.weight
@@ -243,7 +244,7 @@ class CountedRows:
         if self._binned:
             values, coarse = np.unique(weight_level(values), return_inverse=True)
             codes = coarse[codes]
-        cell, kinds = _kinds(source.n_rows, [labels, (positive, [0, 1]), *others, (codes, values.tolist())])
+        cell, kinds = _kinds(source.n_rows, [labels, _small(positive), *others, (codes, values.tolist())])
         count = np.bincount(cell, minlength=len(kinds)).tolist()
         total = np.bincount(cell, weight, len(kinds)).tolist()
         shares = [0.0] * len(kinds) if ramp is None else np.bincount(cell, weight * ramp, len(kinds)).tolist()
@@ -254,8 +255,8 @@ class CountedRows:
     def _fields(self, source: Source) -> list[Field]:
         """What tells rows apart whoever predicts: label, baselines, and the regions of columns that the goal knows."""
         labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
-        fields: list[Field] = [(labels + 1, [0, 1, 2])]
-        fields += [(source.baselines[name] > 0, [0, 1]) for name in self._baselines]
+        fields: list[Field] = [_small(labels)]
+        fields += [_small(source.baselines[name]) for name in self._baselines]
         for name, digest in self._digests.items():
             if source.table is None:
                 where = "populations=table" + ("" if source.name is None else f" for external {source.name!r}")
@@ -329,29 +330,36 @@ class CountedRows:
         """The kinds in the order of the entries; a missing value comes last."""
         return sorted(self._kinds, key=lambda kind: [(part is None, 0 if part is None else part) for part in kind])
 
-    def counted(self) -> Counted:
-        """The kinds as entries of a source, in an order that depends on nothing but their content."""
+    def counted(self, classes: tuple[Label, ...] = ()) -> Counted:
+        """The kinds as entries of a source with these classes, in an order that depends on their content alone."""
         if not self._kinds:
             raise DataError(f"{'the data' if self.name is None else f'external {self.name!r}'} has no rows.")
         kinds = self._ordered()
         count, total, share = (np.array(part) for part in zip(*(self._kinds[kind] for kind in kinds), strict=True))
         label, predicted, *others = zip(*kinds, strict=True)
         n_baselines = len(self._baselines)
-        signs = [(2 * np.array(values) - 1).astype(np.int8) for values in others[:n_baselines]]
+        signs = [np.array(values, np.int16) for values in others[:n_baselines]]
         columns = zip(self._digests.items(), others[n_baselines:-1], strict=True)
         table = {name: digest.column(keys) for (name, digest), keys in columns}
         weight = total / count if self._binned else np.array(others[-1], dtype=np.float64)
         source = Source(
             self.name,
-            np.array(label, dtype=np.int8) - np.int8(1) if self._has["labels"] else None,
+            np.array(label, np.int16) if self._has["labels"] else None,
             weight if self._binned or self._weights != {1.0} else None,
             PopulationTable(len(kinds), dict.fromkeys(table, table.__getitem__), table) if table else None,
             dict(zip(self._baselines, signs, strict=True)),
             len(kinds),
             Repeats(count.astype(np.int64), self._binned),
+            classes,
         )
         ramp = np.divide(share, total, out=np.zeros(len(kinds)), where=total > 0) if self._has["ramp"] else None
-        return Counted(source, np.array(predicted) > 0, ramp)
+        return Counted(source, np.array(predicted, np.int16) if source.several else np.array(predicted) > 0, ramp)
+
+
+def _small(values: npt.NDArray[Any]) -> Field:
+    """Small integers as a field: labels, or what is predicted."""
+    least = int(values.min(initial=0))
+    return values.astype(np.int64) - least, list(range(least, int(values.max(initial=0)) + 1))
 
 
 def _kinds(n_rows: int, fields: Sequence[Field]) -> tuple[Cells, list[tuple[Key, ...]]]:

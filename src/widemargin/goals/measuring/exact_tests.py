@@ -90,9 +90,10 @@ class _Part:
     def tally(self, table: RateTable, positive: Floats) -> Floats:
         """Rows that add each value, by label, decision and baseline, in the shape of `values`."""
         rate, space = self.rate, table.space
-        part, start = space.parts[rate.population.source], space.start[rate.population.source]
+        name, (actual, of) = space.key_of(rate), space.turned(rate)
+        part, start = space.parts[name], space.start[name]
         place = slice(start, start + part.n_cells)
-        label, over = part.label, rate.definition.over or When()
+        label, over = actual * part.label, rate.definition.over or When()
         inside = part.member(rate.population.rows)
         answers = np.ones(len(label)) if rate.baseline is None else part.baselines[rate.baseline]
         if rate.needs_label:
@@ -107,6 +108,7 @@ class _Part:
         if (said := part.baselines.get(SAID)) is not None:
             decided, rest = decisions
             decisions = [np.where(said > 0, decided, 0.0), np.where(said < 0, decided, 0.0), rest]
+        decisions[:2] = decisions[:2][::of]
         counts = [np.bincount(cell[inside], mass[inside], 4).reshape(2, 2) for mass in decisions]
         return np.stack(counts, axis=1)
 
@@ -122,7 +124,7 @@ def _parts(tied: TiedGoal, item: TiedConstraint, possible: Possible) -> tuple[li
     terms = [(sign * factor, atom) for factor, atom in item.cleared.form.terms if isinstance(atom, Rate)]
     groups: dict[object, list[tuple[float, Rate]]] = {}
     for factor, rate in terms:
-        key = rate.population.rows, rate.definition.over, rate.baseline, rate.needs_label
+        key = rate.rows, rate.definition.over, rate.baseline, rate.needs_label
         groups.setdefault(key, []).append((factor, rate))
     counted = [rate.definition.is_count for _, rate in terms]
     # Numbers of rows are shares in disguise where those of one population are compared with each other and no other.
@@ -135,11 +137,14 @@ def _parts(tied: TiedGoal, item: TiedConstraint, possible: Possible) -> tuple[li
     parts = []
     for group in groups.values():
         rate = group[0][1]
-        abstains = SAID in tied.space.parts[rate.population.source].baselines
+        abstains = SAID in tied.space.parts[tied.space.key_of(rate)].baselines
         added = np.zeros((2, 3 if abstains else 2, 2))  # a row without a decision adds nothing
         added[:, :2] = np.sum([factor * each.definition.row_values for factor, each in group], axis=0)
         label, baseline = (rate.definition.over or When()).cells
-        at, values = (label, possible(rate.population), baseline), np.full(added.shape, np.nan)
+        decision = possible(rate.population)
+        if tied.space.turned(rate)[1] < 0:
+            decision = {(0, 1): slice(1, 2), (1, 2): slice(0, 1)}.get((decision.start, decision.stop), decision)
+        at, values = (label, decision, baseline), np.full(added.shape, np.nan)
         values[at] = added[at]
         parts.append(_Part(rate, values))
     return parts, sign * item.cleared.bound
@@ -223,7 +228,8 @@ def _p_value(parts: Sequence[_Part], samples: Sequence[tuple[Floats, Floats]], b
 def _apart(first: Rate, second: Rate) -> bool:
     """Whether two sets have no row in common, by their definitions."""
     labels = {rate.definition.over.label for rate in (first, second) if rate.definition.over is not None}
-    return {1, -1} <= labels or disjoint(first.population, second.population)
+    one_class = (first.of, first.actual) == (second.of, second.actual)
+    return (one_class and {1, -1} <= labels) or disjoint(first.population, second.population)
 
 
 def _clopper_pearson(samples: Sequence[tuple[Floats, Floats]], bound: float) -> float:

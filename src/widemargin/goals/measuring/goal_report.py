@@ -1,30 +1,23 @@
-"""What a goal looks like after training or auditing: one line per constraint, as text, HTML, dict or data frame.
-
-`make_report` measures predictions on a tied goal: rates, intervals and a verdict for every constraint.
-"""
+"""What a goal looks like after training or auditing: groups, then a line per constraint; as text, HTML or dict."""
 
 import dataclasses
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
-from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import SAID, plain_value
-from widemargin.goals.binding.tied_goal import Dropped, Predictions, TiedGoal, dropped_texts
-from widemargin.goals.measuring.group_table import GroupRow, group_table
+from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
+from widemargin.goals.measuring.group_table import GroupRow, group_cells
 from widemargin.goals.measuring.intervals import (
     Interval,
     NewRows,
-    on_new_rows,
     simultaneous_confidence,
-    slack_intervals,
 )
 from widemargin.goals.measuring.missing_groups import MissingGroups
-from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 
 Verdict = Literal["met", "not met", "undecided", "undefined"]
 Decide = Literal["estimate", "confident"]
@@ -106,7 +99,10 @@ class GoalReport:
 
     Attributes
     ----------
-    positive_class : str, int, float or bool
+    positive_class : str, int, float, bool or None
+        None where there are several.
+    classes : tuple of str, int, float or bool
+        All of them, where there are several.
     data_name : str
     n_rows : int
         Training or audited rows, those of weight zero among them.
@@ -137,7 +133,7 @@ class GoalReport:
         What rows of unknown group can make of it, where that was asked for.
     """
 
-    positive_class: PlainLabel
+    positive_class: PlainLabel | None
     data_name: str
     n_rows: int
     goal_text: str
@@ -155,6 +151,7 @@ class GoalReport:
     decide: Decide = "estimate"
     groups: tuple[GroupRow, ...] = ()
     missing_groups: MissingGroups | None = None
+    classes: tuple[PlainLabel, ...] = ()
 
     def all_met(self, decide: Decide | None = None) -> bool:
         """Whether every constraint is met, by the estimates or with confidence (undecided then counts as not met, and
@@ -196,51 +193,20 @@ class GoalReport:
         return by_label[label]
 
     def __str__(self) -> str:
-        """The report as text; long labels stand in the legend below the table, and so does what all constraints say."""
-        headline, *header = _header(self)
-        lines = [line for part in (headline, *header) for line in wrapped(part)]
-        if self.constraints:
-            shown, left_out = _tightest(self.constraints)
-            _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(self).items()]
-            # Where a label is too long for the line, the number of the constraint stands for it.
-            room = 100 - sum(2 + max(map(len, column)) for column in columns)
-            labels = [printable(self.constraints[j].label) for j in shown]
-            names = [label if len(label) <= room else f"#{j + 1}" for j, label in zip(shown, labels, strict=True)]
-            *columns, verdicts = [["constraint", *names], *columns]
-            table = aligned(list(zip(*columns, strict=True)))
-            lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
-            lines += [line for text in left_out for line in wrapped(text)]
-            lines.append("")
-            for name, label, j in zip(names, labels, shown, strict=True):
-                item = self.constraints[j]
-                title = name if name == label else f"{name} {item.label}"
-                lines += wrapped(f"{title}: {_definition(item)}", "  ")
-        if self.missing_groups is not None:
-            lines += ["", str(self.missing_groups)]
-        return "\n".join([*lines, *(line for text in _tail(self) for line in wrapped(text))])
+        """Groups, then constraints; long labels stand in the legend below the table, and so does what all say."""
+        return _text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """The report as a self-contained HTML fragment."""
-        headline, *header = _header(self)
-        parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
-        parts += [f"<p>{html.escape(line)}</p>" for line in header]
-        if self.constraints:
-            columns = {**_columns(self), "definition": [_definition(item) for item in self.constraints]}
-            colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
-            rows = list(zip(*columns.values(), strict=True))
-            parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
-        if self.missing_groups is not None:
-            parts.append(f"<pre>{html.escape(str(self.missing_groups))}</pre>")
-        parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
-        return "".join([*parts, "</div>"])
+        return _html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
         plain = dataclasses.asdict(self)
         plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups"):
+        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups", "classes"):
             plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
         plain["missing_groups"] = None if self.missing_groups is None else self.missing_groups.to_dict()
         return plain
@@ -266,6 +232,7 @@ class GoalReport:
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
             values["cautions"] = tuple(values.get("cautions", ()))
+            values["classes"] = tuple(values.get("classes", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
             values["missing_groups"] = MissingGroups.from_dict(values.get("missing_groups"))
             return cls(**values)
@@ -297,182 +264,61 @@ def check_decide(decide: str) -> Decide:
     return cast(Decide, decide)
 
 
-def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
-    """What can be said of a constraint.
-
-    Parameters
-    ----------
-    slack : float or None
-        None: undefined.
-    met : bool
-        By the estimate.
-    interval : Interval or None
-    with_intervals : bool
-        Whether intervals were asked for; then a missing one leaves the constraint undecided.
-    """
-    if slack is None:
-        return "undefined"
-    if not with_intervals:
-        return "met" if met else "not met"
-    if interval is not None and interval.lower is not None and interval.lower >= -TOLERANCE:
-        return "met"
-    if interval is not None and interval.upper is not None and interval.upper < -TOLERANCE:
-        return "not met"
-    return "undecided"
-
-
-def make_report(
-    tied: TiedGoal,
-    positive: Predictions,
-    *,
-    positive_class: Label,
-    data_name: str = "the data",
-    ramp: Predictions | None = None,
-    multipliers: Floats | None = None,
-    confidence: float | None = None,
-    decide: str = "estimate",
-    status: str | None = None,
-    certificate: str | None = None,
-    notes: Sequence[str] = (),
-    random_state: Seed = 0,
-    expect: Predictions | None = None,
-    left_out: bool = False,
-) -> GoalReport:
-    """Measure predictions on a tied goal.
-
-    Parameters
-    ----------
-    tied : TiedGoal
-    positive : sequence of ndarray of shape (n_s,)
-        0/1 predictions for each source.
-    positive_class : label
-    data_name : str
-        What the rows are called in the first line.
-    ramp : sequence of ndarray of shape (n_s,), optional
-        Probabilities of the randomised classifier for each source.
-    multipliers : ndarray of shape (m,), optional
-        In the user's units (`TiedGoal.user_multipliers`).
-    confidence : float, optional
-        Of intervals; None: no intervals.
-    decide : {"estimate", "confident"}
-    status, certificate, notes
-        Printed as they are.
-    expect : sequence of ndarray of shape (n_s,), optional
-        0/1 predictions from which to say how often bounds will be missed on new rows.
-    left_out : bool, default=False
-        Whether those are about what models would say that were trained without the row.
-    """
-    rule, label = check_decide(decide), plain_value(positive_class)
-    if rule == "confident" and confidence is None:
-        raise DataError('decide="confident" needs a confidence, such as 0.95.')
-    measured = tied.measure(tied.positive_mass(positive))
-    soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
-    intervals: Sequence[Interval | None] | None = None
-    if confidence is not None:
-        intervals = slack_intervals(tied, positive, measured, confidence=confidence, random_state=random_state)
-    expected = None if expect is None else on_new_rows(tied, expect, left_out=left_out)
-    constraints = [
-        _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
-    ]
-    return GoalReport(
-        positive_class=label if isinstance(label, str | int | float | bool) else str(label),  # as JSON can hold it
-        data_name=data_name,
-        n_rows=tied.sources[0].n_rows,
-        goal_text=str(tied.goal),
-        objective_text=str(tied.goal.objective),
-        objective=_finite(measured.objective),
-        constraints=tuple(constraints),
-        external_rows=tuple((str(source.name), source.n_rows) for source in tied.sources[1:]),
-        ramp_objective=None if soft is None else _finite(soft.objective),
-        status=status,
-        certificate=certificate,
-        dropped=tied.dropped,
-        notes=tuple(notes),
-        cautions=(*_of_constants(tied, measured, label), *_of_new_rows(constraints)),
-        confidence=confidence,
-        decide=rule,
-        groups=() if confidence is None else group_table(tied, measured.positive_mass, confidence),
-    )
+def _text(report: GoalReport) -> str:
+    """The report as text."""
+    lines = [line for part in _header(report) for line in wrapped(part)]
+    lines += ["", *aligned(group_cells(report.groups))] if report.groups else []
+    if report.constraints:
+        shown, left_out = _tightest(report.constraints)
+        _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(report).items()]
+        # Where a label is too long for the line, the number of the constraint stands for it.
+        room = 100 - sum(2 + max(map(len, column)) for column in columns)
+        labels = [printable(report.constraints[j].label) for j in shown]
+        names = [label if len(label) <= room else f"#{j + 1}" for j, label in zip(shown, labels, strict=True)]
+        *columns, verdicts = [["constraint", *names], *columns]
+        table = aligned(list(zip(*columns, strict=True)))
+        lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
+        lines += [line for text in left_out for line in wrapped(text)]
+        lines.append("")
+        for name, label, j in zip(names, labels, shown, strict=True):
+            item = report.constraints[j]
+            title = name if name == label else f"{name} {item.label}"
+            lines += wrapped(f"{title}: {_definition(item)}", "  ")
+    if report.missing_groups is not None:
+        lines += ["", str(report.missing_groups)]
+    return "\n".join([*lines, *(line for text in _tail(report) for line in wrapped(text))])
 
 
-def _constraint_report(
-    j: int, tied: TiedGoal, measured: Measured, soft: Measured | None, multipliers: Floats | None,
-    intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
-) -> ConstraintReport:  # fmt: skip
-    """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
-    item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
-    interval = None if intervals is None else intervals[j]
-    return ConstraintReport(
-        label=item.constraint.label or f"#{j + 1}",
-        text=item.constraint.text,
-        sense=item.cleared.sense,
-        rate=_finite(measured.value[j]),
-        bound=_finite(measured.bound[j]),
-        slack=slack,
-        met=met,
-        verdict=verdict_of(slack, met, interval, with_intervals=intervals is not None),
-        n_rows=item.n_rows,
-        n_missing=item.n_missing,
-        ramp_rate=None if soft is None else _finite(soft.value[j]),
-        ramp_slack=None if soft is None else _finite(soft.slack[j]),
-        multiplier=None if multipliers is None else _finite(multipliers[j]),
-        interval=interval,
-        n_populations=item.n_populations,
-        bundle=item.bundle,
-        numerator=_finite(measured.numerator[j]),
-        denominator=_finite(measured.denominator[j]),
-        new_rows=None if expected is None else expected[j],
-    )
+def _html(report: GoalReport) -> str:
+    """The report as a self-contained HTML fragment."""
+    (headline, *header), cells = _header(report), group_cells(report.groups)
+    parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
+    parts += [f"<p>{html.escape(line)}</p>" for line in header]
+    parts += [html_table(cells[0], cells[1:])] if cells else []
+    if report.constraints:
+        columns = {**_columns(report), "definition": [_definition(item) for item in report.constraints]}
+        colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
+        rows = list(zip(*columns.values(), strict=True))
+        parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in report.constraints]))
+    if report.missing_groups is not None:
+        parts.append(f"<pre>{html.escape(str(report.missing_groups))}</pre>")
+    parts += [f"<p>{html.escape(line)}</p>" for line in _tail(report) if line]
+    return "".join([*parts, "</div>"])
 
 
-def _of_constants(tied: TiedGoal, measured: Measured, label: Label) -> list[str]:
-    """Whether the model decides the same for every row, or a model that does so would be as good."""
-    # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
-    start = tied.space.start[None]
-    main = slice(start, start + tied.space.parts[None].n_cells)
-    n_rows = tied.sources[0].n_rows
-    positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
-    if SAID in tied.space.parts[None].baselines:
-        some = positive > TOLERANCE * whole
-        return [] if some else [f"the model abstains on all of the {n_rows} rows."]
-    for word, share in (("none", 0.0), ("all", 1.0)):
-        if abs(positive - share * whole) <= TOLERANCE * whole:
-            return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. It has learned nothing."]
-    if not tied.has_objective or not np.isfinite(measured.objective):
-        return []
-    for word, constant in (("no", np.zeros_like(tied.cell_weight)), ("every", tied.cell_weight)):
-        other = tied.measure(constant)
-        if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
-            missed = int(np.count_nonzero(~other.met))
-            bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
-            text = f"calling {word} row {label!r} has the objective {other.objective:.4f} (the model:"
-            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."]
-    return []
+def tally(items: Sequence[ConstraintReport], is_met: Callable[[ConstraintReport], bool]) -> str:
+    """How many constraints are met, and how many rules where a rule is many constraints."""
+    rules: dict[str, bool] = {}
+    for item in items:
+        name = item.bundle or item.label
+        rules[name] = rules.get(name, True) and is_met(item)
+    of_rules = "" if len(rules) == len(items) else f" ({sum(rules.values())} of {len(rules)} rules)"
+    return f"{sum(map(is_met, items))} of {len(items)} constraints{of_rules}"
 
 
-def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
-    """The constraints of which these rows cannot hold the promise."""
-    # A bound that training meets exactly is missed by a hair on half of all new rows however many they are, so what
-    # counts is a miss that matters. A fourth of all draws is what nobody would call bad luck.
-    often = 0.25
-    poor = [(item.new_rows.missed_far, item) for item in constraints if item.new_rows is not None]
-    poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
-    if not poor:
-        return []
-    share, worst = poor[0]
-    assert worst.new_rows is not None
-    number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
-    how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
-    rows = (
-        f"bootstrap of the {worst.n_rows} rows under it{'' if worst.new_rows.left_out else ', which flatter the model'}"
-    )
-    cure = "Give more rows, widen the population, or have it proved by confidence=."
-    return [f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}"]
-
-
-def _finite(value: float | np.float64) -> float | None:
-    """A float, or None where it is not defined."""
-    return float(value) if np.isfinite(value) else None
+def what_decides(report: GoalReport) -> str:
+    """Whether estimates or intervals decide, as a part of a sentence."""
+    return "the intervals decide" if report.decide == "confident" else "the estimate decides"
 
 
 def _header(report: GoalReport) -> list[str]:
@@ -480,8 +326,11 @@ def _header(report: GoalReport) -> list[str]:
     rows = f"{report.n_rows} rows" + "".join(f", external {name}: {rows}" for name, rows in report.external_rows)
     ramp = "" if report.ramp_objective is None else f" (ramp: {digits(report.ramp_objective)})"
     value = "not measured: no labels" if report.objective is None else f"{digits(report.objective)}{ramp}"
+    positive = f"Positive class: {report.positive_class!r}"
+    if report.classes:
+        positive = f"{len(report.classes)} classes: {listing(report.classes, 10)}"
     return [
-        f"Goal report. Positive class: {report.positive_class!r}. Measured on {report.data_name} ({rows}).",
+        f"Goal report. {positive}. Measured on {report.data_name} ({rows}).",
         *([f"Status: {report.status}"] if report.status else []),
         *([report.certificate] if report.certificate else []),
         f"Objective {report.objective_text} = {value}",
@@ -572,9 +421,9 @@ def _tail(report: GoalReport) -> list[str]:
     lines += [f"Caution: {caution}" for caution in report.cautions]
     if not items:
         return [*lines, "No constraints."]
-    summary = f"{sum(item.met for item in items)} of {len(items)} constraints met by the estimate"
+    summary = f"{tally(items, lambda item: item.met)} met by the estimate"
     summary += f", {sum(item.verdict == 'met' for item in items)} with confidence" if report.confidence else ""
-    lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary} (decided by {report.decide})."]
+    lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary}; {what_decides(report)}."]
     lines.append("rate: what the 0/1 predictions give (left-hand side); bound: the right-hand side on the same rows.")
     if any(item.ramp_rate is not None for item in items):
         lines.append("ramp rate: the same for the randomised classifier, + with probability 1/2 + f(x) cut to [0, 1].")

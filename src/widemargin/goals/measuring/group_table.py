@@ -2,14 +2,14 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, printable
+from widemargin._text import printable
 from widemargin._typing import Bools, Floats
-from widemargin.goals.binding.sources import SAID
+from widemargin.goals.binding.sources import SAID, View
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.measuring.intervals import clopper_pearson
@@ -86,6 +86,8 @@ HEADS = {
 def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 40) -> tuple[GroupRow, ...]:
     """All rows, every population of the goal's constraints on the main rows, and what two of different columns share.
 
+    Of several classes there is such a table for each one that the goal names.
+
     Parameters
     ----------
     tied : TiedGoal
@@ -101,8 +103,22 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
     tuple of GroupRow
         Empty where the goal speaks of no group.
     """
-    part, start = tied.space.parts[None], tied.space.start[None]
-    asked = (rate.population for item in tied.constraints for rate in item.constraint.rates)
+    tables = []
+    for key in tied.space.parts:
+        if isinstance(key, View) and key.source is None and key.decision[0] == "class":
+            tables.append(_of_part(tied, key, f"{key.decision[1]!r}: ", mass, confidence, most))
+        elif key is None:
+            tables.append(_of_part(tied, key, "", mass, confidence, most))
+    return tuple(row for table in tables for row in table)
+
+
+def _of_part(
+    tied: TiedGoal, key: Hashable, prefix: str, mass: Floats, confidence: float, most: int
+) -> tuple[GroupRow, ...]:
+    """The table of the main rows, or of their view of one class."""
+    part, start = tied.space.parts[key], tied.space.start[key]
+    rates = (rate for item in tied.constraints for rate in item.constraint.rates)
+    asked = [rate.population for rate in rates if tied.space.key_of(rate) == key]
     # Of two populations of the same rows the one that the user named is shown, not the one that a bundle made.
     by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
     named = {population.rows: population for population in by_name if population.source is None}
@@ -128,7 +144,7 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
         return GroupRate(above / below, *clopper_pearson(round(above), round(below), confidence))
 
     def row(name: str, inside: Bools) -> GroupRow:
-        of_rows = GroupRow(name, int(part.weighty[inside].sum()), rate(part.weight, called, inside))
+        of_rows = GroupRow(prefix + name, int(part.weighty[inside].sum()), rate(part.weight, called, inside))
         if said is not None:
             of_rows = dataclasses.replace(of_rows, decision_rate=rate(part.weight, decided, inside))
         if not part.label.any():
@@ -152,14 +168,13 @@ def rates_of(groups: Sequence[GroupRow]) -> list[str]:
     return [name for name in HEADS if getattr(groups[0], name) is not None]
 
 
-def group_lines(groups: Sequence[GroupRow]) -> list[str]:
-    """The table as text; nothing of no groups."""
+def group_cells(groups: Sequence[GroupRow]) -> list[list[str]]:
+    """The table as texts, its head first; nothing of no groups."""
     if not groups:
         return []
     rates = rates_of(groups)
-    rows = [["", "rows", *(HEADS[name] for name in rates)]]
-    rows += [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
-    return aligned(rows)
+    rows = [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
+    return [["", "rows", *(HEADS[name] for name in rates)], *rows]
 
 
 def _name(population: Population) -> str:

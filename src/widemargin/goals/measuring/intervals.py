@@ -5,9 +5,6 @@ Everything else (differences, ratios, weights) gets a percentile bootstrap (expa
 the membership pattern of the populations that the constraint uses, so that every replicate has the same number of rows
 in every population.
 
-Rows that a constraint cannot tell apart are counted once, and a replicate is a draw of multinomial counts of these few
-kinds of rows: never an array of rows times replicates, so its cost does not grow with the number of rows.
-
 A rate is a quotient of two sums over rows, and everything else is built from rates, so to first order each measure is
 a sum of one number per row, its *influence*: how much the measure moves, per unit of weight, with the row. The variance
 is then the sum of squared influences (the delta method; for a rate over a fixed population, exactly the textbook
@@ -20,20 +17,15 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 import scipy.stats
 
-from widemargin._typing import Bools, Floats, Ints, Seed
+from widemargin._typing import Floats, Seed
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
+from widemargin.goals.measuring.bootstrap import Tallies, slack_replicates
 from widemargin.goals.measuring.rates_of_predictions import (
     Measured,
-    RateTable,
-    constraint_standing,
-    rate_values,
     ratio_value,
 )
 
@@ -131,7 +123,7 @@ def slack_intervals(
         raise DataError(f"confidence must lie between 0 and 1, got {confidence}.")
     signs = [np.asarray(array) for array in positive]
     for array in signs:
-        if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        if array.dtype != bool and not tied.several and not np.isin(array, (0, 1)).all():
             raise DataError("intervals need 0/1 predictions, not probabilities.")
     measured = measured or tied.measure(tied.positive_mass(signs))
     if random_state is None:
@@ -142,7 +134,7 @@ def slack_intervals(
         seed = int(random_state.integers(2**31 - 1))
     else:
         seed = int(random_state)
-    rows: Tally | None = None
+    tallies = Tallies(tied, signs)
     intervals: list[Interval | None] = []
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]):
@@ -154,8 +146,7 @@ def slack_intervals(
             continue
         # A stream of its own: the interval of a constraint does not move when another one is added to the goal.
         rng = np.random.default_rng([seed, j])
-        rows = tally(tied, signs) if rows is None else rows
-        slack, size = slack_replicates(item, tied, rows, n_replicates, rng)
+        slack, size = slack_replicates(item, tied, tallies.of(item), n_replicates, rng)
         intervals.append(_percentile(slack, float(measured.slack[j]), confidence, size))
     return tuple(intervals)
 
@@ -196,14 +187,14 @@ def on_new_rows(
     constraints than a dozen only those with the least slack are looked at: the draws would take as long as training.
     """
     measured = tied.measure(tied.positive_mass(positive))
-    rows, expected = tally(tied, positive), list[NewRows | None]()
+    tallies, expected = Tallies(tied, positive), list[NewRows | None]()
     tightest = np.argsort(measured.slack / np.maximum(1.0, np.abs(measured.bound)))[:12]
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]) or j not in tightest:
             expected.append(None)
             continue
         # A fixed seed for each constraint: the same model on the same rows is told the same.
-        slack, _ = slack_replicates(item, tied, rows, n_replicates, np.random.default_rng([0, j]))
+        slack, _ = slack_replicates(item, tied, tallies.of(item), n_replicates, np.random.default_rng([0, j]))
         slack = np.where(np.isnan(slack), -np.inf, slack)  # an undefined one is not met
         bound = float(measured.bound[j])
         far = 0.05 * max(1.0, abs(bound))
@@ -227,8 +218,8 @@ def _proportion_ends(
     denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
     """
     cleared, ratio, table = item.cleared, item.cleared.ratio, tied.table
-    weighted = {source.name for source in tied.sources if source.weight is not None}
-    if any(rate.population.source in weighted for rate in cleared.form.rates):
+    weighted = {source.key for source in tied.sources if source.weight is not None}
+    if any(table.space.key_of(rate) in weighted for rate in cleared.form.rates):
         return None
     if ratio is not None and cleared.ratio_bound is not None:
         sides = ratio.numerator, ratio.denominator
@@ -274,190 +265,8 @@ def _percentile(slack: Floats, estimate: float, confidence: float, size: float) 
     return Interval(low, high, confidence, "bootstrap")
 
 
-@dataclass(frozen=True)
-class BootstrapOptions:
-    """What the bootstrap and the counts of rows trade.
-
-    Attributes
-    ----------
-    weights : int
-        Most distinct weights of a source that are kept apart; beyond, those of one bin are averaged. More make more
-        kinds of rows, each of which is drawn in every replicate.
-    weight_step : float
-        Width of a bin of weights on the logarithmic scale. 0.05 averages weights within 5% of each other, which hides
-        2e-4 of their second moment and nothing of the first.
-    draws : int
-        Kinds times replicates drawn at once: 32 MB of counts.
-    """
-
-    weights: int = 256
-    weight_step: float = 0.05
-    draws: int = 4_000_000
-
-
-BOOTSTRAP = BootstrapOptions()
-
-
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """Rows counted by cell, prediction and weight; one entry per kind that occurs.
-
-    Attributes
-    ----------
-    cell, bin : ndarray of int64
-        Cell, and number of the bin of weights.
-    positive : ndarray of bool
-    weight, count : ndarray of float64
-        Mean weight of the rows of the kind, and their number.
-    """
-
-    cell: Ints
-    bin: Ints
-    positive: Bools
-    weight: Floats
-    count: Floats
-
-
-def tally(tied: TiedGoal, positive: Predictions) -> Tally:
-    """Count the rows of all sources, given 0/1 predictions for each source."""
-    parts, n_bins = [], 0
-    for source, sign in zip(tied.sources, positive, strict=True):
-        cell, weight, repeats = source.cell, source.weight, source.repeats
-        bins, number = np.zeros(len(cell), np.int64), 1
-        if weight is not None:
-            # One bin for each weight while there are few and they are not means; beyond, one for each level.
-            values, bins = np.unique(weight, return_inverse=True)
-            if (repeats is not None and repeats.binned) or len(values) > BOOTSTRAP.weights:
-                bins = np.unique(weight_level(values), return_inverse=True)[1][bins]
-            number = int(bins.max(initial=0)) + 1
-        key = (2 * cell.astype(np.int64) + (sign != 0)) * number + bins
-        rows = None if repeats is None else repeats.count
-        n_keys = 2 * len(tied.cell_weight) * number
-        if n_keys > 4 * len(key):  # sort, where counting would need more memory than the rows
-            keys, place = np.unique(key, return_inverse=True)
-        else:
-            keys, place = np.flatnonzero(np.bincount(key, minlength=n_keys)), key
-        count = np.bincount(place, rows).astype(np.float64)
-        total = count if weight is None else np.bincount(place, weight if rows is None else weight * rows)
-        if place is key:
-            count, total = count[keys], total[keys]
-        cells_and_signs = keys // number
-        parts.append((cells_and_signs // 2, keys % number + n_bins, cells_and_signs % 2 == 1, total / count, count))
-        n_bins += number
-    return Tally(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-def weight_level(weight: npt.ArrayLike) -> Floats:
-    """Where a weight lies on the coarse scale, which knows no other weight; weight 0 is at -inf, all for itself."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.floor(np.log(np.asarray(weight, np.float64)) / BOOTSTRAP.weight_step), np.float64)
-
-
-def slack_replicates(
-    item: TiedConstraint, tied: TiedGoal, rows: Tally, number: int, rng: np.random.Generator
-) -> tuple[Floats, float]:
-    """Slack of a constraint in replicates of the data, drawn with replacement within each stratum.
-
-    Parameters
-    ----------
-    rows : Tally
-        What `tally` counted.
-    number : int
-        Of replicates.
-
-    Returns
-    -------
-    slack : ndarray of shape (number,)
-        NaN where the constraint is undefined.
-    size : float
-        Effective number of rows, `(sum of weights)^2 / sum of squares`, of the smallest denominator.
-    """
-    constraint = item.constraint
-    table = tied.table.select([tied.table.place[rate] for rate in constraint.rates])
-    # The 0/1 matrices of the few rates of a constraint, each of shape (r, k).
-    matrices = np.zeros((3, len(table.rates), table.space.n_cells), bool)
-    for block in table.blocks():
-        matrices[:, :, block.place] = block.alpha, block.beta, block.over
-    group_of, first, stratum_of = _groups(table, matrices)
-    alpha, beta, over = matrices[:, :, first].astype(np.float64)
-    group, positive, weight_of_row, count = _kinds(rows, group_of, stratum_of[first])
-    slack, m = np.empty(number), len(first)
-    strata = []
-    _, starts = np.unique(stratum_of[first][group], return_index=True)
-    for start, stop in zip(starts, [*starts[1:], len(group)], strict=True):
-        own, n_kinds = slice(start, stop), stop - start
-        # Half a row stands for a prediction that was never seen; it may be drawn, but the sample does not grow by it.
-        n_rows = round(float(count[own][count[own] >= 1].sum()))
-        place, weight = (group[own], np.arange(n_kinds)), weight_of_row[own]
-        whole = sp.csr_array((weight, place), shape=(m, n_kinds))
-        chosen = sp.csr_array((weight * positive[own], place), shape=(m, n_kinds))
-        strata.append((n_rows, count[own] / count[own].sum(), whole, chosen))
-    step = max(1, BOOTSTRAP.draws // max(1, len(count)))
-    for start in range(0, number, step):
-        # Some replicates at a time, so that the drawn counts stay small whatever the number of kinds.
-        stop = min(start + step, number)
-        weight, mass = np.zeros((2, m, stop - start))
-        for n_rows, shares, whole, chosen in strata:
-            drawn = rng.multinomial(n_rows, shares, size=stop - start).T.astype(np.float64)
-            weight += whole @ drawn
-            mass += chosen @ drawn
-        values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
-        slack[start:stop] = constraint_standing(constraint, table, values).slack
-    first_moment = np.bincount(group, count * weight_of_row, m)
-    second_moment = np.bincount(group, count * weight_of_row**2, m)
-    sizes = (over @ first_moment) ** 2 / (over @ second_moment)
-    return slack, float(sizes.min())
-
-
-def _groups(table: RateTable, matrices: Bools) -> tuple[Ints, Ints, Ints]:
-    """Group of each cell (-1: in no population here), one cell of each group, stratum of each cell."""
-    space = table.space
-    patterns, packer = Packer(space.n_cells), Packer(space.n_cells)
-    inside = np.zeros(space.n_cells, bool)
-    for rows in dict.fromkeys(rate.population.rows for rate in table.rates):
-        member = np.zeros(space.n_cells, bool)
-        start, part = space.start[rows[0]], space.parts[rows[0]]
-        member[start : start + part.n_cells] = part.member(rows)
-        patterns.add(member, 1)
-        packer.add(member, 1)
-        inside |= member
-    for counts in matrices.reshape(-1, space.n_cells):
-        packer.add(counts, 1)
-    codes = np.where(inside, packer.finish()[0], -1)
-    _, first, groups = np.unique(codes, return_index=True, return_inverse=True)
-    if not inside.all():
-        first, groups = first[1:], groups - 1
-    return groups.astype(np.int64), first.astype(np.int64), patterns.finish()[0].astype(np.int64)
-
-
-def _kinds(rows: Tally, groups: Ints, stratum_of: Ints) -> tuple[Ints, Bools, Floats, Floats]:
-    """Merge the kinds of rows of cells that the constraint cannot tell apart.
-
-    Of each kind, stratum after stratum: group of cells, prediction, weight of a row, number of rows.
-
-    A prediction that a group of cells never shows has half a row, with the group's mean weight: else a rate of 0 or 1
-    would have an interval of no width.
-    """
-    n_groups, n_bins = len(stratum_of), int(rows.bin.max(initial=0)) + 1
-    used = groups[rows.cell] >= 0
-    whole_key = (2 * groups[rows.cell[used]] + rows.positive[used]) * n_bins + rows.bin[used]
-    keys, place = np.unique(whole_key, return_inverse=True)
-    count = np.bincount(place, rows.count[used], len(keys)).astype(np.float64)
-    weight = np.bincount(place, rows.count[used] * rows.weight[used], len(keys)) / count
-    key = keys // n_bins
-    seen = np.bincount(key, count, 2 * n_groups).reshape(n_groups, 2)
-    total = np.bincount(key, count * weight, 2 * n_groups).reshape(n_groups, 2).sum(axis=1)
-    lonely = np.flatnonzero((seen == 0).any(axis=1) & (seen > 0).any(axis=1))
-    key = np.concatenate([key, 2 * lonely + (seen[lonely, 1] == 0)])
-    weight = np.concatenate([weight, total[lonely] / seen[lonely].sum(axis=1)])
-    count = np.concatenate([count, np.full(len(lonely), 0.5)])
-    group = key // 2
-    order = np.argsort(stratum_of[group], kind="stable")
-    return group[order], key[order] % 2 == 1, weight[order], count[order]
-
-
 Influence: TypeAlias = tuple[Floats, ...]
-"""For each source, what every row adds to a measure, weight included."""
+"""For each source that was given, what every row adds to a measure, weight included."""
 
 
 def objective_influence(tied: TiedGoal, positive: Predictions) -> Influence:
@@ -483,7 +292,7 @@ def slack_variances(tied: TiedGoal, positive: Predictions) -> Floats:
     NaN where a ratio is undefined.
     """
     values = tied.table.values(tied.positive_mass(positive))
-    variances = np.empty((len(tied.sources), tied.n_constraints))
+    variances = np.empty((len(tied.given), tied.n_constraints))
     for j, item in enumerate(tied.constraints):
         ratio = item.cleared.ratio
         # The sign does not matter: that of the slack or of its negative.
@@ -532,7 +341,7 @@ def _influence(above: Linear, below: Linear | None, tied: TiedGoal, values: Floa
     for block in table.blocks():
         base[block.place] -= (offset @ block.over)[0]
     base /= divisor
-    return tuple(
-        (base[source.cell] + gain[source.cell] * share) * source.weights
-        for source, share in zip(tied.sources, positive, strict=True)
-    )
+    added = [np.zeros(len(source.cell)) for source in tied.given]
+    for source, share in zip(tied.sources, tied.seen(positive), strict=True):
+        added[source.given] += (base[source.cell] + gain[source.cell] * share) * source.weights
+    return tuple(added)

@@ -142,25 +142,27 @@ class RateTable:
         """Rows without a label are left out of everything that needs one, also of the denominator."""
         width = max(BLOCKS.least_cells, BLOCKS.entries // max(1, len(self.rates)))
         # A block never crosses two sources: the memberships of a source say nothing of the rows of another.
-        for source, part in self.space.parts.items():
-            here = [(j, rate) for j, rate in enumerate(self.rates) if rate.population.source == source]
+        for key, part in self.space.parts.items():
+            here = [(j, rate) for j, rate in enumerate(self.rates) if self.space.key_of(rate) == key]
             for low in range(0, part.n_cells if here else 0, width):
                 which = slice(low, min(low + width, part.n_cells))
                 masks = np.zeros((4, len(self.rates), which.stop - low), bool)
                 label = part.label[which]
                 # Many rates share a population, and many a metric: each is looked at once.
                 members: dict[Rows, Bools] = {}
-                conditions: dict[tuple[str, str | None, bool], list[Bools]] = {}
+                conditions: dict[tuple[object, ...], list[Bools]] = {}
                 for j, rate in here:
                     rows, metric = rate.population.rows, rate.definition
-                    kind = rate.metric, rate.baseline, rate.labelled
+                    kind = rate.metric, rate.baseline, rate.labelled, rate.of, rate.actual
                     if rows not in members:
                         members[rows] = part.member(rows, which)
                     if kind not in conditions:
                         answers = None if rate.baseline is None else part.baselines[rate.baseline][which]
                         usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
                         parts = metric.alpha, metric.beta, (metric.over or When(),)
-                        alpha, beta, over = (_matching(whens, usable, label, answers) for whens in parts)
+                        actual, of = self.space.turned(rate)
+                        alpha, beta, over = (_matching(whens, usable, actual * label, answers) for whens in parts)
+                        alpha, beta = (alpha, beta) if of > 0 else (beta, alpha)
                         if (said := part.baselines.get(SAID)) is not None:
                             # Here "predicted positive" means decided, and a row that is not decided adds nothing.
                             alpha, beta = np.where(said[which] > 0, alpha, beta), np.zeros_like(beta)
@@ -168,7 +170,7 @@ class RateTable:
                     masks[0, j] = members[rows]
                     for mask, condition in zip(masks[1:], conditions[kind], strict=True):
                         np.logical_and(members[rows], condition, out=mask[j])
-                start = self.space.start[source]
+                start = self.space.start[key]
                 yield CellBlock(slice(start + low, start + which.stop), *masks)
 
     def values(self, positive: Floats) -> Floats:

@@ -1,0 +1,199 @@
+"""Predictions measured on a tied goal, as a report: rates, intervals and a verdict for every constraint."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from widemargin._typing import Floats, Label, Seed
+from widemargin.exceptions import DataError
+from widemargin.goals.binding.labels import plain_value
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
+from widemargin.goals.measuring.constant_models import of_constants
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
+from widemargin.goals.measuring.group_table import group_table
+from widemargin.goals.measuring.intervals import (
+    Interval,
+    NewRows,
+    on_new_rows,
+    slack_intervals,
+)
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
+
+FEW_ROWS = 30
+"""Fewer than these, and a 95% interval of a rate is wider than a third: a usual least size of a group."""
+
+
+def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
+    """What can be said of a constraint.
+
+    Parameters
+    ----------
+    slack : float or None
+        None: undefined.
+    met : bool
+        By the estimate.
+    interval : Interval or None
+    with_intervals : bool
+        Whether intervals were asked for; then a missing one leaves the constraint undecided.
+    """
+    if slack is None:
+        return "undefined"
+    if not with_intervals:
+        return "met" if met else "not met"
+    if interval is not None and interval.lower is not None and interval.lower >= -TOLERANCE:
+        return "met"
+    if interval is not None and interval.upper is not None and interval.upper < -TOLERANCE:
+        return "not met"
+    return "undecided"
+
+
+def make_report(
+    tied: TiedGoal,
+    positive: Predictions,
+    *,
+    positive_class: Label,
+    data_name: str = "the data",
+    ramp: Predictions | None = None,
+    multipliers: Floats | None = None,
+    confidence: float | None = None,
+    decide: str = "estimate",
+    status: str | None = None,
+    certificate: str | None = None,
+    notes: Sequence[str] = (),
+    random_state: Seed = 0,
+    expect: Predictions | None = None,
+    left_out: bool = False,
+) -> GoalReport:
+    """Measure predictions on a tied goal.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    positive : sequence of ndarray of shape (n_s,)
+        0/1 predictions for each source.
+    positive_class : label
+    data_name : str
+        What the rows are called in the first line.
+    ramp : sequence of ndarray of shape (n_s,), optional
+        Probabilities of the randomised classifier for each source.
+    multipliers : ndarray of shape (m,), optional
+        In the user's units (`TiedGoal.user_multipliers`).
+    confidence : float, optional
+        Of intervals; None: no intervals.
+    decide : {"estimate", "confident"}
+    status, certificate, notes
+        Printed as they are.
+    expect : sequence of ndarray of shape (n_s,), optional
+        0/1 predictions from which to say how often bounds will be missed on new rows.
+    left_out : bool, default=False
+        Whether those are about what models would say that were trained without the row.
+    """
+    rule = check_decide(decide)
+    if rule == "confident" and confidence is None:
+        raise DataError('decide="confident" needs a confidence, such as 0.95.')
+    measured = tied.measure(tied.positive_mass(positive))
+    soft = None if ramp is None else tied.measure(tied.positive_mass(ramp))
+    intervals: Sequence[Interval | None] | None = None
+    if confidence is not None:
+        intervals = slack_intervals(tied, positive, measured, confidence=confidence, random_state=random_state)
+    expected = None if expect is None else on_new_rows(tied, expect, left_out=left_out)
+    constraints = [
+        _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
+    ]
+    return GoalReport(
+        positive_class=None if tied.several else _plain(positive_class),
+        classes=tuple(map(_plain, tied.classes)) if tied.several else (),
+        data_name=data_name,
+        n_rows=tied.given[0].n_rows,
+        goal_text=str(tied.goal),
+        objective_text=str(tied.goal.objective),
+        objective=_finite(measured.objective),
+        constraints=tuple(constraints),
+        external_rows=tuple((str(source.name), source.n_rows) for source in tied.given[1:]),
+        ramp_objective=None if soft is None else _finite(soft.objective),
+        status=status,
+        certificate=certificate,
+        dropped=tied.dropped,
+        notes=tuple(notes),
+        cautions=(
+            *of_constants(tied, positive, measured, plain_value(positive_class)),
+            *_of_new_rows(constraints),
+            *_of_few_rows(constraints),
+        ),
+        confidence=confidence,
+        decide=rule,
+        groups=() if confidence is None else group_table(tied, measured.positive_mass, confidence),
+    )
+
+
+def _constraint_report(
+    j: int, tied: TiedGoal, measured: Measured, soft: Measured | None, multipliers: Floats | None,
+    intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
+) -> ConstraintReport:  # fmt: skip
+    """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
+    item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
+    interval = None if intervals is None else intervals[j]
+    return ConstraintReport(
+        label=item.constraint.label or f"#{j + 1}",
+        text=item.constraint.text,
+        sense=item.cleared.sense,
+        rate=_finite(measured.value[j]),
+        bound=_finite(measured.bound[j]),
+        slack=slack,
+        met=met,
+        verdict=verdict_of(slack, met, interval, with_intervals=intervals is not None),
+        n_rows=item.n_rows,
+        n_missing=item.n_missing,
+        ramp_rate=None if soft is None else _finite(soft.value[j]),
+        ramp_slack=None if soft is None else _finite(soft.slack[j]),
+        multiplier=None if multipliers is None else _finite(multipliers[j]),
+        interval=interval,
+        n_populations=item.n_populations,
+        bundle=item.bundle,
+        numerator=_finite(measured.numerator[j]),
+        denominator=_finite(measured.denominator[j]),
+        new_rows=None if expected is None else expected[j],
+    )
+
+
+def _plain(label: Label) -> PlainLabel:
+    """A label as JSON can hold it."""
+    value = plain_value(label)
+    return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
+    """The constraints of which these rows cannot hold the promise."""
+    # A bound that training meets exactly is missed by a hair on half of all new rows however many they are, so what
+    # counts is a miss that matters. A fourth of all draws is what nobody would call bad luck.
+    often = 0.25
+    poor = [(item.new_rows.missed_far, item) for item in constraints if item.new_rows is not None]
+    poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
+    if not poor:
+        return []
+    share, worst = poor[0]
+    assert worst.new_rows is not None
+    number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
+    how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
+    rows = (
+        f"bootstrap of the {worst.n_rows} rows under it{'' if worst.new_rows.left_out else ', which flatter the model'}"
+    )
+    cure = "Give more rows, widen the population, or have it proved by confidence=."
+    return [f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}"]
+
+
+def _of_few_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
+    """That rates of few rows hang on chance; where verdicts have intervals, of the constraint with the fewest."""
+    few = [item for item in constraints if item.interval is not None and 0 < item.n_rows < FEW_ROWS]
+    if not few:
+        return []
+    least = min(few, key=lambda item: item.n_rows)
+    which = f"{len(few)} constraints are" if len(few) > 1 else "1 constraint is"
+    fact = f"{which} measured on fewer than {FEW_ROWS} rows, {least.label!r} on {least.n_rows}"
+    cure = f'widen the population, or leave small ones out by min_rows = {FEW_ROWS} and on_small = "drop"'
+    return [f"{fact}: such a rate hangs on chance. Give more rows, {cure}."]
+
+
+def _finite(value: float | np.float64) -> float | None:
+    """A float, or None where it is not defined."""
+    return float(value) if np.isfinite(value) else None
