@@ -271,7 +271,7 @@ def _abstention(content: Content, margins: Margins) -> list[Child]:
     if not curves:
         return []
     (first, curve), *_ = curves.items()
-    decided = next((row.decision_rate.value for row in content.report.groups if row.decision_rate is not None), None)
+    decided = content.decided
     intro = (
         f"If only the surest rows were decided, fewer of the decisions would be wrong. The curve is that of {first}: "
         f"at the right end every row is decided. Its mean, the area below it, is {shown(curve.area, Unit.SHARE)}; with "
@@ -307,8 +307,7 @@ CARD: Mapping[str, str] = {
 def model_card(content: Content) -> Html:
     """What is known about the model, and what is not."""
     report = content.report
-    abstains = any(row.decision_rate is not None for row in report.groups)
-    answers = "one of two classes, or that it does not know" if abstains else "one of two classes"
+    answers = "one of two classes" if content.decided is None else "one of two classes, or that it does not know"
     facts = [
         f"The model is {content.model_name}; it answers with {answers}.",
         f"Rates count “{report.positive_class}” as positive.",
