@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
-        # Prices of rules come from sweeps, which there are for two classes.
-        none = options.no_tradeoff or prepared.several
+        # Prices of rules come from sweeps, which there are for two classes, and for models that decide every row.
+        none = options.no_tradeoff or prepared.several or goals.abstain is not None
         paths = stored + ([] if none else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.

@@ -349,6 +349,10 @@ class ModelSection:
     n_components: int | None = _key(COUNT, "features of the map", default=None)
     cache_size: float | None = _key(POSITIVE, "megabytes for the kernel matrix of exact training", default=None)
     time_budget: float | None = _key(POSITIVE, "seconds after which the best model so far is kept", default=None)
+    abstain: str | None = _key(
+        TEXT, "what the model answers where it decides nothing, by two thresholds around the SVM's own that meet the "
+        'goal; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
+    )  # fmt: skip
     on_infeasible: Literal["raise", "warn"] = _key(
         one_of("raise", "warn"), "where no model meets the goal: none, or the nearest", default="raise"
     )
@@ -443,6 +447,11 @@ class GoalsFile:
     def audit_goal(self) -> Goal | None:
         """What is promised for unseen rows (may be looser); None: the same goal."""
         return None if self.goals.audit is None else self.goals.audit.text
+
+    @property
+    def abstain(self) -> str | None:
+        """What the model answers where it decides nothing; None: it decides every row."""
+        return self.model.abstain or ("undecided" if self.goal.counts_decisions else None)
 
     def goal_for(self, part: str) -> Goal:
         """What is measured on a part of the rows: the goal on those trained on, else what is promised."""
