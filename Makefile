@@ -129,7 +129,7 @@ docs-versions: ## Build the documentation of this commit and of every tag of a r
 
 notebooks: $(DEV_STAMP) ## Run the notebooks of the documentation again, and store what they print
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group notebooks
-	@$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute --inplace docs/notebooks/*.ipynb
+	@$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False docs/notebooks/*.ipynb
 
 dist: $(DEV_STAMP) ## Build the source archives and wheels of both distributions in dist/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group release

@@ -87,6 +87,22 @@ def _positive(guesses: Guesses) -> str:
     )
 
 
+def answer(question: str, answers: Sequence[str]) -> str:
+    """Ask on the terminal until one of the answers, or nothing for the first one, is given."""
+    while True:
+        listed = ", ".join(f"{number}: {text!r}" for number, text in enumerate(map(printable, answers), 1))
+        try:
+            given = input(f"{printable(question)} {listed} [1]: ").strip()
+        except EOFError:
+            return answers[0]
+        if not given:
+            return answers[0]
+        if given in answers:
+            return given
+        if given.isdecimal() and 1 <= int(given) <= len(answers):
+            return answers[int(given) - 1]
+
+
 def _refuse_without_names(table: pa.Table, path: Path) -> None:
     """Refuse a CSV file whose first line seems to be a row, or whose fields were not taken apart.
 
@@ -108,22 +124,6 @@ def _refuse_without_names(table: pa.Table, path: Path) -> None:
             f"{path}: the first line seems to be a row, not the names of the columns: {listing(among_values[:3])} are "
             "values of their columns, too. Add a line of names"
         )
-
-
-def answer(question: str, answers: Sequence[str]) -> str:
-    """Ask on the terminal until one of the answers, or nothing for the first one, is given."""
-    while True:
-        listed = ", ".join(f"{number}: {text!r}" for number, text in enumerate(map(printable, answers), 1))
-        try:
-            given = input(f"{printable(question)} {listed} [1]: ").strip()
-        except EOFError:
-            return answers[0]
-        if not given:
-            return answers[0]
-        if given in answers:
-            return given
-        if given.isdecimal() and 1 <= int(given) <= len(answers):
-            return answers[int(given) - 1]
 
 
 def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:

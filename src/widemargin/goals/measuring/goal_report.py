@@ -271,10 +271,12 @@ def _text(report: GoalReport) -> str:
     if report.constraints:
         shown, left_out = _tightest(report.constraints)
         _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(report).items()]
-        # Where a label is too long for the line, the number of the constraint stands for it.
+        # Where a label is too long for the line, the constraint's number stands for it, with its rule if that fits.
         room = 100 - sum(2 + max(map(len, column)) for column in columns)
         labels = [printable(report.constraints[j].label) for j in shown]
-        names = [label if len(label) <= room else f"#{j + 1}" for j, label in zip(shown, labels, strict=True)]
+        short = [f"#{j + 1} {label.partition(': ')[0]}" for j, label in zip(shown, labels, strict=True)]
+        names = [next((text for text in (label, rule) if len(text) <= room), rule.split()[0])
+                 for label, rule in zip(labels, short, strict=True)]  # fmt: skip
         *columns, verdicts = [["constraint", *names], *columns]
         table = aligned(list(zip(*columns, strict=True)))
         lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
@@ -282,7 +284,7 @@ def _text(report: GoalReport) -> str:
         lines.append("")
         for name, label, j in zip(names, labels, shown, strict=True):
             item = report.constraints[j]
-            title = name if name == label else f"{name} {item.label}"
+            title = name if name == label else f"#{j + 1} {item.label}"
             lines += wrapped(f"{title}: {_definition(item)}", "  ")
     if report.missing_groups is not None:
         lines += ["", str(report.missing_groups)]
@@ -431,8 +433,8 @@ def _tail(report: GoalReport) -> list[str]:
     if expected := [item.new_rows for item in items if item.new_rows is not None and item.new_rows.missed > 0.0]:
         how = "as the model decides them; if it was fitted to them they flatter it, and it will be missed more often"
         if expected[0].left_out:
-            how = "each decided as if left out of training (by one Newton step, so about); held-out rows say more"
-        lines.append(f"on new rows: by the bootstrap of these rows, {how}.")
+            how = "each decided as if left out of training, approximately; held-out rows say more"
+        lines.append(f"on new rows: other rows of the same kind, drawn by the bootstrap of these, {how}.")
     together = report.simultaneous_confidence
     if report.confidence is not None and any(item.interval is not None for item in items):
         level = f"all hold together with {100 * together:.3g}%" if together else "no level is proved for all together"
