@@ -148,6 +148,18 @@ subject to margin_quantile(0.2, f) >= -0.5"""
     assert wm.audit(clf, "subject to certified_rate(0.1) >= 0.5", X[:50], pos_label=1).constraints[0].n_rows == 50
 
 
+def test_a_rate_that_is_a_lower_bound_is_marked():
+    X, y = draw(100)
+    goal = "subject to certified_rate(0.1) >= 0.1"
+    linear, kernel = LogisticRegression().fit(X, y), SVC().fit(X, y)
+    assert not any("lower bounds" in text for text in wm.audit(linear, goal, X, y).cautions)
+    report = wm.audit(kernel, goal, X, y)
+    assert report.cautions[-1].startswith(
+        "certified rates are lower bounds here, by the norm in the space of the kernel"
+    )
+    assert "Caution: certified rates are lower bounds" in str(report)
+
+
 def test_what_is_not_known_is_refused():
     X, y = draw()
     for clf in (RandomForestClassifier(10), CalibratedClassifierCV(LogisticRegression())):

@@ -21,7 +21,7 @@ from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import Block, TableBlocks, plain
 from widemargin.cli.tables.table_writing import plain_text
 from widemargin.diagnostics.audit import own_setting
-from widemargin.diagnostics.score_facts import score_facts
+from widemargin.diagnostics.score_facts import caution_of_bounds, score_facts
 from widemargin.exceptions import CapabilityError, DataError, MissingLibraryError, TableWarning, WidemarginError
 from widemargin.goals import Goal
 
@@ -113,6 +113,7 @@ class TableModel(Candidate):
         words = [column.name for column in schema.of_kind("word")]
         super().__init__(title, model.classes_, schema.names, words, last)
         self._blocks = 0
+        self._caution: str | None = None
         self._fallbacks: list[str] = []
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
@@ -135,12 +136,14 @@ class TableModel(Candidate):
 
     def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
         """See `Candidate`."""
+        self._caution = caution_of_bounds(goal.facts, self._whole)
         return score_facts(goal.facts, self._whole, block.table, y, positive)
 
     def finish(self) -> list[str]:
         """See `Candidate`."""
         where = f" (in {len(self._fallbacks)} of {self._blocks} blocks of rows; this is the first)"
-        return [text + where * (self._blocks > 1) for text in self._fallbacks[:1]]
+        said = [text + where * (self._blocks > 1) for text in self._fallbacks[:1]]
+        return said + ([] if self._caution is None else [f"{self.title}: {self._caution}"])
 
 
 class FrameModel(Candidate):
@@ -150,6 +153,7 @@ class FrameModel(Candidate):
         named = getattr(model, "feature_names_in_", None)
         chosen = features if named is None else [str(name) for name in named]
         super().__init__(title, getattr(model, "classes_", None), chosen, last=model)
+        self._caution: str | None = None
         self._named = named is not None or not hasattr(model, "n_features_in_")
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
@@ -173,7 +177,12 @@ class FrameModel(Candidate):
 
     def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
         """See `Candidate`."""
+        self._caution = caution_of_bounds(goal.facts, self.last)
         return score_facts(goal.facts, self.last, self._features(block), y, positive)
+
+    def finish(self) -> list[str]:
+        """See `Candidate`."""
+        return [] if self._caution is None else [f"{self.title}: {self._caution}"]
 
     def _features(self, block: Block) -> Any:
         frame = block.table.select(self.columns_in(block)).to_pandas()

@@ -14,7 +14,7 @@ import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
-from widemargin.diagnostics.score_facts import score_facts
+from widemargin.diagnostics.score_facts import caution_of_bounds, score_facts
 from widemargin.diagnostics.streaming import (
     AuditBlock,
     AuditCounts,
@@ -167,10 +167,11 @@ def audit(
     abstain = own_setting(model, "abstain") if abstain is None else abstain
     if any(rows.in_blocks for rows in sets):
         counts = _count_blocks(goal, sets, positive, abstain, workers)
-        return counts.report(
+        report = counts.report(
             confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
             missing_groups=missing_groups,
         )  # fmt: skip
+        return _cautioned(report, sets)
     # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
     for rows in sets:
         rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
@@ -181,14 +182,26 @@ def audit(
         counts = AuditCounts(goal, classes=ordered, pos_label=positive, abstain=abstain)
         for rows in sets:
             counts.add(rows.block(rows.parts, positive))
-        return counts.report(
+        report = counts.report(
             confidence=confidence, decide=decide, random_state=random_state, data_name=data_name, missing_groups=True
         )
+        return _cautioned(report, sets)
     blocks = [encode_block(rows.block(rows.parts, positive), used[rows.source], ordered, abstain) for rows in sets]
-    return report_of(
+    report = report_of(
         goal, blocks, positive, confidence=confidence, decide=decide, random_state=random_state,
         data_name=data_name,
     )  # fmt: skip
+    return _cautioned(report, sets)
+
+
+def _cautioned(report: GoalReport, sets: Sequence["_RowSet"]) -> GoalReport:
+    """With what is to be said of rates that are lower bounds, where the model itself was asked for them."""
+    for rows in sets:
+        asked = [fact for fact in rows.facts if f"{_BASELINE}{fact.name}" not in rows.parts]
+        caution = None if rows.model is None else caution_of_bounds(asked, rows.model)
+        if caution is not None:
+            return replace(report, cautions=(*report.cautions, caution))
+    return report
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,12 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
     return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
 
 
+def certificate(clf: Classifier, norm: str) -> tuple[bool, str]:
+    """Whether the radii of a classifier are exact, and the method that they come from."""
+    of_problems = _of_model(*_unwrapped(clf), norm)
+    return of_problems.exact, of_problems.method
+
+
 def _gaps(clf: Any, scores: Floats) -> Floats:
     """How far scores are from where the decision changes; of a model that abstains, from where there is none."""
     if getattr(clf, "abstain", None) is None:

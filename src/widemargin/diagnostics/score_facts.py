@@ -11,9 +11,18 @@ import numpy.typing as npt
 
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.margins import margins_of
-from widemargin.diagnostics.robustness import certified_radii
+from widemargin.diagnostics.robustness import certificate, certified_radii
 from widemargin.exceptions import DataError
 from widemargin.goals.language.linear import ScoreFact
+
+
+def caution_of_bounds(facts: Sequence[ScoreFact], model: Classifier) -> str | None:
+    """What is to be said where certified rates are lower bounds, for radii of kernels and feature maps are; or None."""
+    how = {certificate(model, fact.norm or "l2") for fact in facts if fact.metric == "certified_rate"}
+    methods = sorted(method for is_exact, method in how if not is_exact)
+    if not methods:
+        return None
+    return f"certified rates are lower bounds here, by the {methods[0]}: more decisions may withstand such changes."
 
 
 def score_facts(
