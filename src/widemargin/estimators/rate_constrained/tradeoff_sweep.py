@@ -26,7 +26,7 @@ from widemargin.problems.rate_constrained import RateConstrainedProblem, build_p
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexState, Status
 from widemargin.solvers.ramp.pool import Pool
-from widemargin.solvers.ramp.search import search
+from widemargin.solvers.ramp.search import refine, search
 from widemargin.solvers.ramp.tightening import enforce
 
 
@@ -160,6 +160,7 @@ class GoalSeries:
                 problem, convex, Pool(measures), warm, give_back=give_back, start=(before.w, before.b), state=state,
                 budget=self.budget,
             )  # fmt: skip
+            refine(problem, convex, found, warm, self.budget)
         # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
         alike = before is not None and found is not None and before.met == (found.best.violation <= 0.0)
         if found is None or ((resumed or not alike) and not self.budget.exhausted):

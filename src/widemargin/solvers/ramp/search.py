@@ -21,7 +21,7 @@ from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, 
 from widemargin.solvers.ramp.pool import Measures, Pool
 from widemargin.solvers.ramp.tightening import enforce
 
-__all__ = ["LadderOptions", "search"]
+__all__ = ["LadderOptions", "refine", "search"]
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,7 @@ def search(
         return pool
     try:
         _second_opinions(problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget)
-        if give_back:
-            _beyond(problem, convex, pool, options, budget)
-        pool.polish(budget, OPTIONS.polished)
+        refine(problem, convex, pool, options, budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return pool
@@ -135,15 +133,19 @@ def _second_opinions(
         enforce(problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget)
 
 
-def _beyond(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
-    """Look from the best model towards stricter bounds: what meets them may be better for the bounds asked for."""
-    if budget.exhausted:
+def refine(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
+    """Look from the best model towards stricter bounds, and move along lines from the best ones.
+
+    What meets stricter bounds may be better for the bounds asked for. Without 0/1 moves nothing is done.
+    """
+    if pool.measures.moves is None or problem.n_constraints == 0 or budget.exhausted:
         return
     best, stricter = pool.best, problem.tightened(np.full(problem.n_constraints, OPTIONS.stricter))
     once = options.going_on(best.solution.rho, steps=1)
     solution = minimise_ramp(stricter, convex, once, start=(best.w, best.b), budget=budget)
     pool.count(solution)
     pool.add_between(best, pool.judge(solution))
+    pool.polish(budget, OPTIONS.polished)
 
 
 def _ladder(
