@@ -219,7 +219,7 @@ def test_a_spent_budget_moves_nothing() -> None:
 
 
 @settings(max_examples=60)
-@given(seed=st.integers(0, 10**6), n=st.integers(0, 500), most=st.integers(1, 200), ties=st.booleans())
+@given(seed=st.integers(0, 10**6), n=st.integers(0, 1500), most=st.integers(1, 200), ties=st.booleans())
 def test_the_nearest_turns_come_first(seed: int, n: int, most: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)
     distance = rng.integers(0, 20, n).astype(float) if ties else np.exp(3.0 * rng.standard_normal(n))
