@@ -83,6 +83,8 @@ class Content:
         Data and settings by heading.
     card : mapping of str to str
         What the owner says of the model.
+    decided : float or None
+        The share of the rows that a model decides which abstains; None: it decides all.
     """
 
     goal: Goal
@@ -96,6 +98,7 @@ class Content:
     model_name: str
     record: Record = field(default_factory=dict)
     card: Mapping[str, str] = field(default_factory=dict)
+    decided: float | None = None
 
     @property
     def asked_entries(self) -> list[Constraint | Bundle]:

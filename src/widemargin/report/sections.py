@@ -5,15 +5,16 @@ What is known, what only the owner can say, and what it was all made from.
 
 from collections.abc import Iterable, Mapping
 
+from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
-from widemargin.report.content import Content
-from widemargin.report.drawings import interval_bar, margin_histogram, rates_by_group
+from widemargin.report.content import Content, Margins
+from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
 from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
-from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of_form
+from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
 def headline(content: Content) -> Html:
@@ -188,6 +189,36 @@ def groups(content: Content) -> Html | None:
     )  # fmt: skip
 
 
+def missing_groups(content: Content) -> Html | None:
+    """What rows of unknown group can make of rates and rules, where that was asked for."""
+    report, found = content.report, content.report.missing_groups
+    if found is None:
+        return None
+    entries = [content.entry_of(item) for item in report.constraints]
+    units = [Unit.NUMBER if entry is None else unit_of(entry) for entry in entries]
+    of_rates = Unit.NUMBER if Unit.NUMBER in units else Unit.SHARE
+    rates: list[list[Child]] = [
+        [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
+        for item in found.rates
+    ]
+    says = {"yes": ("met", "met whatever they are"), "no": ("not met", "never met"), "open": ("undecided", "open")}
+    rules: list[list[Child]] = []
+    for item, unit in zip(found.constraints, units, strict=True):
+        ends = {end: shown(end, unit, points=True, sign=True) for end in (item.least, item.largest)}
+        mark, text = says[item.holds]
+        verdict = element("span", _mark(mark), f" {text}", class_=_class(mark))
+        rules.append([item.label, " to ".join(ends.values()) + ("" if item.is_exact else ", at the widest"), verdict])
+    certain = sum(item.holds == "yes" for item in found.constraints)
+    intro = (
+        f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
+        f"all ways to fill it in. {certain} of {len(rules)} constraints are met whatever these groups are. “Open” says "
+        "that these rows can turn the verdict."
+    )
+    parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []
+    parts += [table("Constraints", ["constraint", "distance to its bound can be", "verdict"], rules)] if rules else []
+    return section("missing-groups", "Rows of unknown group", element("p", intro), *parts)
+
+
 def _with_ends(rate: GroupRate) -> str:
     value, lower, upper = (shown(part, Unit.SHARE) for part in (rate.value, rate.lower, rate.upper))
     return value if rate.lower is None else f"{value} ({lower} to {upper})"
@@ -252,10 +283,15 @@ def margins(content: Content) -> Html:
         picture = margin_histogram(margins.edges, margins.shares[name], highest, text + ".")
         figures.append(element("figure", element("figcaption", text), picture))
         low, *_, high = item.quantiles
-        rows.append([name, n_rows, *map(decimals, (item.median, item.mean, low, high)), below])
+        middle = decimals(item.median)
+        if item.median_interval is not None and item.below_interval is not None:
+            middle += " ({} to {})".format(*map(decimals, item.median_interval))
+            below += " ({} to {})".format(*(shown(end, Unit.SHARE) for end in item.below_interval))
+        rows.append([name, n_rows, middle, *map(decimals, (item.mean, low, high)), below])
     intro = (
         f"The margin of a row is the score of its true class ({report.unit}): the further right of 0, the surer the "
-        "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse."
+        "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse. Intervals "
+        "in brackets."
     )
     head: list[Child] = ["population", "rows", "median", "mean", "5 %", "95 %", "wrong side"]
     more = f"{margins.left_out} smaller populations are not shown."
@@ -263,7 +299,39 @@ def margins(content: Content) -> Html:
         "margins", title, element("p", intro), element("div", *figures, class_="figures"),
         table("Margins by population", head, rows),
         element("p", more, class_="note") if margins.left_out else None,
+        *_abstention(content, margins),
     )  # fmt: skip
+
+
+def _abstention(content: Content, margins: Margins) -> list[Child]:
+    """The error of the surest rows, by population; nothing where the model does not say how sure it is."""
+    curves = {
+        name: report.overall.risk_coverage for name, report in margins.reports.items() if report.overall.risk_coverage
+    }
+    if not curves:
+        return []
+    (first, curve), *_ = curves.items()
+    decided = content.decided
+    intro = (
+        f"If only the surest rows were decided, fewer of the decisions would be wrong. The curve is that of {first}: "
+        f"at the right end every row is decided. Its mean, the area below it, is {shown(curve.area, Unit.SHARE)}; with "
+        f"every wrong row among the least sure it would be {shown(curve.best_area, Unit.SHARE)}."
+    )
+    if decided is not None:
+        intro += f" The line stands where this model decides: {shown(decided, Unit.SHARE)} of the rows."
+    text = "Error of the surest rows by their share. The table holds the numbers."
+    places = [place for place, share in enumerate(COVERAGES) if share >= 0.5]
+    head: list[Child] = ["population", *(f"of {shown(COVERAGES[place], Unit.SHARE)}" for place in places), "area"]
+    rows: list[list[Child]] = [
+        [name, *(shown(item.errors[place], Unit.SHARE) for place in places), shown(item.area, Unit.SHARE)]
+        for name, item in curves.items()
+    ]
+    return [
+        element("h3", "What abstention buys" if decided is not None else "What abstention would buy"),
+        element("p", intro),
+        element("figure", error_by_coverage(COVERAGES, curve.errors, decided, text)),
+        table("Error of the surest rows", head, rows),
+    ]
 
 
 CARD: Mapping[str, str] = {
@@ -279,8 +347,10 @@ CARD: Mapping[str, str] = {
 def model_card(content: Content) -> Html:
     """What is known about the model, and what is not."""
     report = content.report
+    answers = f"one of {len(report.classes) or 'two'} classes"
+    answers += "" if content.decided is None else ", or that it does not know"
     facts = [
-        f"The model is {content.model_name}; it answers with one of {len(report.classes) or 'two'} classes.",
+        f"The model is {content.model_name}; it answers with {answers}.",
         f"{_classes(report)}." if report.classes else f"Rates count “{report.positive_class}” as positive.",
         f"It was measured on {report.data_name}: {plain_number(report.n_rows)} rows.",
     ]

@@ -298,14 +298,15 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds infinite numbers"
     if is_text and (days := _days(column)) is not None:
         return f"holds days such as {days}: write them as 2024-01-31 and name it in data.dates to learn from it"
-    words, distinct, n_rows = _words_of(name), pc.count_distinct(column, mode="all").as_py(), len(column)
+    words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
+    n_rows, n_values = len(column), len(column) - column.null_count
     is_named = is_text or ID_NAME.search(name) is not None
     counts = distinct == n_rows >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all()
     share = tells_target(column, labels)
     told = "" if share is None else f"alone tells the target in {share:.1%} of the rows"
     reasons = {
         "has the same value in every row": distinct == 1,
-        "names the rows: nearly every value is another one": distinct > 0.9 * n_rows and n_rows >= 50 and is_named,
+        "names the rows: nearly every value is another one": distinct > 0.9 * n_values and n_values >= 50 and is_named,
         "counts the rows": counts,
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from widemargin._text import listing
+from widemargin.cli.checks.column_checks import tells_target
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
@@ -46,6 +47,7 @@ MOST_COLUMNS = 3
 """Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn."""
 # Ages at which law and practice cut: credit scoring, the US age discrimination act, retirement.
 _AGE_CUTS = (25, 40, 60)
+_TOO_GOOD = 0.1  # share of the best constant's error; a model that leaves less has probably seen the outcome
 _SECONDS = 30.0  # for the search of a model that keeps a rule; one that takes longer is not proposed
 _MOST_ROWS = 10_000  # to fit to: what can be kept on them can about be kept on all
 
@@ -157,6 +159,15 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
         said.append(
             f"on unseen rows a plain model has the error {plain.error:.2f}, and the best constant has "
             f"{plain.constant_error:.2f}: nothing is learned. Add features or rows"
+        )
+    elif plain is not None and plain.error <= _TOO_GOOD * plain.constant_error:
+        labels = table[guesses.target].to_numpy()
+        shares = {name: tells_target(table[name], labels, least=0.9) for name in guesses.features}
+        told = sorted(((share, name) for name, share in shares.items() if share is not None), reverse=True)[:5]
+        which = "; alone " + ", ".join(f"{name} tells {share:.0%}" for share, name in told) if told else ""
+        said.append(
+            f"on unseen rows a plain model is wrong in {plain.error:.1%} only{which}. A column that is known only "
+            "after the fact must not be a feature: name it in data.ignore"
         )
     return said
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from widemargin._text import printable
+from widemargin._text import listing, printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
 from widemargin.cli.checks.proposals import RARE_WORDS, PlainModel, Proposal, doubts, propose, proposed_goal
 from widemargin.cli.console import Progress, say
@@ -36,6 +36,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         table, how = _read(options.table, options.separator)
     # Nobody is asked who cannot answer, or reads the answer as JSON.
     ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
+    _refuse_without_names(table, options.table)
     guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
     train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)["train"].table
     with Progress() as progress:
@@ -84,6 +85,29 @@ def _positive(guesses: Guesses) -> str:
     return (
         guesses.why_positive if guesses.positive is None else f"positive: {guesses.positive!r}, {guesses.why_positive}"
     )
+
+
+def _refuse_without_names(table: pa.Table, path: Path) -> None:
+    """Refuse a CSV file whose first line seems to be a row, or whose fields were not taken apart.
+
+    Raises
+    ------
+    DataError
+    """
+    if not path.name.lower().endswith(CSV_ENDINGS):
+        return
+    if table.num_columns == 1:
+        raise DataError(
+            f"{path}: the table has one column, {table.column_names[0][:80]!r}. Name what stands between its fields by "
+            "--separator, or give a table with a target and features"
+        )
+    values = {name: {str(value) for value in table[name].slice(0, 1000).to_pylist()} for name in table.column_names}
+    among_values = [name for name in table.column_names if name in values[name]]
+    if len(among_values) > 1:
+        raise DataError(
+            f"{path}: the first line seems to be a row, not the names of the columns: {listing(among_values[:3])} are "
+            "values of their columns, too. Add a line of names"
+        )
 
 
 def answer(question: str, answers: Sequence[str]) -> str:

@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
-        # Prices of rules come from sweeps, which there are for two classes.
-        none = options.no_tradeoff or prepared.several
+        # Prices of rules come from sweeps, which there are for two classes, and for models that decide every row.
+        none = options.no_tradeoff or prepared.several or goals.abstain is not None
         paths = stored + ([] if none else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(external),
             others=others, baselines=facts,
             pos_label=goals.data.positive, abstain=candidate.abstain, paths=paths, trained_goal=goals.goal,
-            confidence=0.95 if fresh else None, decide=options.decide,
+            confidence=0.95 if fresh else None, decide=options.decide, missing_groups=options.missing_groups,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
             model_name=name, data_name=f"{request.part} rows of {table_name(data)}",
             record=_record(prepared, candidate, digest, rows.n_rows, paths, options),

@@ -139,6 +139,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[float]]:
     """The constraint and the values of its bound, both checked before any row is read."""
     goal = goals.goal
+    if goals.abstain is not None:
+        raise DataError(
+            "a path trains models that decide every row, and the goals file makes one that abstains. Change the bound "
+            "and train again, or look at the error of the surest rows in the page of widemargin report"
+        )
     entry = goal.constraints[goal.place_of(options.constraint)]
     label = entry.label or entry.text
     if options.points < 2:

@@ -138,6 +138,10 @@ SEPARATOR = _kind(
 )
 TABLE = Kind(_table, {"anyOf": [_SOME_TEXT, {"type": "array", "items": _SOME_TEXT, "minItems": 1}]}, is_path=True)
 TEXTS = Kind(_texts, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})  # an index has the name ""
+PARTS = Kind(
+    lambda value: tuple(map(one_of("month", "weekday").check, _texts(value))),
+    {"type": "array", "items": {"enum": ["month", "weekday"]}, "uniqueItems": True},
+)
 LABEL = _kind(
     "one value of the column", lambda value: isinstance(value, Label), {"type": ["string", "number", "boolean"]}
 )
@@ -268,6 +272,9 @@ class DataSection:
     words: tuple[str, ...] = _key(TEXTS, "columns to treat as words although they hold numbers (codes)", default=())
     dates: tuple[str, ...] = _key(TEXTS, "columns of days (2024-01-31) or times to learn from, as numbers of days",
                                   default=())  # fmt: skip
+    date_parts: tuple[Literal["month", "weekday"], ...] = _key(
+        PARTS, "what else becomes of data.dates: a feature a month, or weekday", default=()
+    )
     weight: str | None = _key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it",
                               default=None)  # fmt: skip
     split: Split | None = _inner(Inner(Split, absent="none"), default=None)
@@ -342,6 +349,10 @@ class ModelSection:
     n_components: int | None = _key(COUNT, "features of the map", default=None)
     cache_size: float | None = _key(POSITIVE, "megabytes for the kernel matrix of exact training", default=None)
     time_budget: float | None = _key(POSITIVE, "seconds after which the best model so far is kept", default=None)
+    abstain: str | None = _key(
+        TEXT, "what the model answers where it decides nothing, by two thresholds around the SVM's own that meet the "
+        'goal; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
+    )  # fmt: skip
     on_infeasible: Literal["raise", "warn"] = _key(
         one_of("raise", "warn"), "where no model meets the goal: none, or the nearest", default="raise"
     )
@@ -436,6 +447,11 @@ class GoalsFile:
     def audit_goal(self) -> Goal | None:
         """What is promised for unseen rows (may be looser); None: the same goal."""
         return None if self.goals.audit is None else self.goals.audit.text
+
+    @property
+    def abstain(self) -> str | None:
+        """What the model answers where it decides nothing; None: it decides every row."""
+        return self.model.abstain or ("undecided" if self.goal.counts_decisions else None)
 
     def goal_for(self, part: str) -> Goal:
         """What is measured on a part of the rows: the goal on those trained on, else what is promised."""

@@ -50,7 +50,12 @@ def contradictions(
         (kernel != "linear" and not mapped and "n_components" in model, "model.n_components",
          'is for a feature_map. Add feature_map = "nystroem" or drop it'),
     ]  # fmt: skip
+    abstains = not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
+        (abstains and goals.model.enforce == "randomized", "model.enforce",
+         'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),
+        (abstains and folds, "validation.folds",
+         "are for models that decide every row, and this one abstains. Drop folds, or ask nothing about decisions"),
         *((folds and getattr(held, key) is not None, f"validation.{key}",
            f"cannot stand beside validation.folds, which promise nothing for new rows. Drop {key} or folds")
           for key in ("fraction", "confidence")),
@@ -60,7 +65,7 @@ def contradictions(
         (held.test_fraction is not None and not folds and goals.data.split is not None, "validation.fraction",
          "data.split already holds rows out. Drop one of them, or add a confidence"),
     ]  # fmt: skip
-    for rules, sections in ((of_model, {"model"}), (of_rows, {"data", "model", "validation"})):
+    for rules, sections in ((of_model, {"model"}), (of_rows, {"data", "goal", "model", "validation"})):
         for is_broken, key, why in rules:
             if is_broken and not sections & {*spoilt}:
                 yield Problem(tuple(key.split(".")), why)
