@@ -33,6 +33,7 @@ DOCUMENTS = (
     "docs/guide/networks.md",
     "docs/guide/recall-floor.md",
     "docs/guide/replace-svc.md",
+    "docs/guide/several-classes.md",
     "docs/guide/structured-outputs.md",
     "docs/kernel-svm.md",
     "docs/margins.md",

@@ -24,10 +24,14 @@ from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixture
-from widemargin.solvers.thresholds.offset_search import ClassCosts, PricedModels
+from widemargin.solvers.thresholds.offset_search import ClassCosts, OffsetOptions, PricedModels
 
 HIGHEST_PRICE = 1e3
 """Objective per unit of a rate, at which nothing but the constraint counts any more."""
+
+
+QUICK = OffsetOptions(looks=1e8)
+"""Of the search over offsets that ranks averages of models; only the best one is looked at in full."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,12 @@ class ClassVisits(Visits):
 
     priced: PricedModels = field(default_factory=PricedModels)
 
+    def run(self, budget: Budget) -> Placed:
+        best = super().run(budget)
+        rule = best_offset_rule(self.tied, best.average.scores, self.group, self.n_groups, self._no_margins)
+        full = Placed(rule, rule.objective, rule.violation, best.average)
+        return min(best, full, key=lambda one: one.rank)
+
     @cached_property
     def _costs(self) -> tuple[list[Floats], Floats]:
         return class_costs(self.tied, self._no_margins)
@@ -258,5 +268,5 @@ class ClassVisits(Visits):
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
         """An average with its best offsets under tightened bounds; None: under those of the goal."""
         tighter = self._no_margins if margins is None else margins
-        rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter)
+        rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter, QUICK)
         return Placed(rule, rule.objective, rule.violation, average)

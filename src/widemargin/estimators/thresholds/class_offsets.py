@@ -10,7 +10,7 @@ from widemargin._typing import Floats, Ints, Signs
 from widemargin.estimators.thresholds.rule import sweep_problem
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.solvers.thresholds.offset_search import ClassCosts, best_offsets
+from widemargin.solvers.thresholds.offset_search import OPTIONS, ClassCosts, OffsetOptions, best_offsets
 
 CERTAIN = 1e-6
 """Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""
@@ -83,8 +83,9 @@ class OffsetRule:
 
 
 def best_offset_rule(
-    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
-) -> OffsetRule:
+    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats,
+    options: OffsetOptions = OPTIONS,
+) -> OffsetRule:  # fmt: skip
     """The rule of lowest objective that meets all constraints.
 
     Parameters
@@ -96,6 +97,8 @@ def best_offset_rule(
     n_groups : int
     margins : ndarray of shape (m,)
         Tighten the bounds by this much, in units of `tied.bound`.
+    options : OffsetOptions
+        What the search may cost.
     """
     cost, bound = class_costs(tied, margins)
     used = np.concatenate([part.weights > 0.0 for part in tied.given])
@@ -103,7 +106,7 @@ def best_offset_rule(
         np.concatenate(list(scores))[used], np.concatenate(cost)[used], bound, np.concatenate(list(group))[used],
         n_groups,
     )  # fmt: skip
-    found = best_offsets(rows)
+    found = best_offsets(rows, options)
     met = found.violation == 0.0
     gap = max(found.objective - found.lower, 0.0) if met else np.nan
     return OffsetRule(found.offsets, found.objective, found.violation, met, gap, found.lower == np.inf)
