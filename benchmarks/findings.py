@@ -189,6 +189,38 @@ def _margin_speed(found: Content) -> Iterable[Ratio]:
     yield from _ratios("stochastic gradient, a9a", each, ours, {"SGDClassifier, hinge": 1.0})
 
 
+def _risk_speed(found: Content) -> Iterable[Ratio | Limit]:
+    seconds = {name: row["processor_s"] for name, row in found["mean"].items()}
+    yield from _ratios("the same objective to 1e-6, a9a", seconds, "RiskClassifier, mean", {"LogisticRegression": 2.0})
+    for name, row in found["risks"].items():
+        yield Limit(f"a9a, risk {name}, a fit", row["processor_s"], 1.0, "s")
+    if found["dro"]:
+        apart = max(row["apart"] for row in found["dro"])
+        yield Limit("least values of chi-square, CVaR, Wasserstein beside dro's", apart, 1e-6, "")
+
+
+def _risk_choice(found: Content) -> Iterable[Limit]:
+    errors = found["test_error"]
+    lost, spoilt = [], []
+    for cases in errors.values():
+        clean = {name: sum(each) / len(each) for name, each in cases["clean"].items()}
+        lost.append(clean["auto"] - min(clean["LogisticRegression"], clean["LinearSVC"]))
+        spoilt += [sum(of["auto"]) / len(of["auto"]) - clean["auto"] for case, of in cases.items() if case != "clean"]
+    yield Limit("risk auto on clean rows above the best peer, worst task", max(lost), 0.2, "points")
+    yield Limit("risk auto on spoilt rows above clean ones, mean", sum(spoilt) / len(spoilt), 1.0, "points")
+    share = 100.0 * sum(each <= 1.0 for each in spoilt) / len(spoilt)
+    yield Limit("risk auto, cases within a point of clean rows", share, 100.0, "%", at_least=True)
+
+
+def _label_suspects(found: Content) -> Iterable[Limit]:
+    for task, rankings in found["rankings"].items():
+        mean = {name: sum(row["average_precision"]) / len(row["average_precision"]) for name, row in rankings.items()}
+        peers = [value for name, value in mean.items() if name.startswith("cleanlab")]
+        if peers:
+            best = max(peers)
+            yield Limit(f"{task}, average precision beside cleanlab's", mean["label_suspects"], best, "", at_least=True)
+
+
 def _thermometer(found: Content) -> Iterable[Ratio]:
     ours = "ours, lambda = 3/n"
     for kappa in sorted({row["kappa"] for row in found["frontier"]}):
@@ -304,9 +336,12 @@ READERS: dict[str, Callable[[Content], Iterable[Ratio | Limit]]] = {
     "guarantees": _guarantees,
     "kernel_svc_accuracy": _kernel_accuracy,
     "kernel_svm": _kernel_svm,
+    "label_suspects": _label_suspects,
     "margin_speed": _margin_speed,
     "memory": _memory,
     "recall_churn": _recall_churn,
+    "risk_choice": _risk_choice,
+    "risk_speed": _risk_speed,
     "scaling": _scaling,
     "structured_hierarchies": _hierarchies,
     "structured_ocr": _ocr,

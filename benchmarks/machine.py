@@ -15,14 +15,26 @@ from benchmarks.history import code_version
 __all__ = ["PEERS", "describe", "lacking", "machine"]
 
 THREADS = 1
-PEERS = ("scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel")
+PEERS = (
+    "scikit-learn",
+    "scikit-learn-intelex",
+    "fairlearn",
+    "cooper-optim",
+    "torch",
+    "hiclass",
+    "clarabel",
+    "cleanlab",
+    "dro",
+)
 _LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
 _USED: Mapping[str, tuple[str, ...]] = {
     "convex_step": ("clarabel",),
     "fairness_a9a": ("fairlearn",),
     "kernel_svc_accuracy": ("scikit-learn-intelex",),
     "kernel_svm": ("scikit-learn-intelex",),
+    "label_suspects": ("cleanlab",),
     "recall_churn": ("fairlearn", "cooper-optim", "torch"),
+    "risk_speed": ("dro",),
     "structured_hierarchies": ("hiclass",),
     "thermometer_adult": ("fairlearn",),
 }

@@ -110,7 +110,7 @@ def test_a_spent_time_budget_is_told(model):
         (ALL[1], "ldm.target_ascent"),
         (ALL[2], "ldm.loops.ldm_dense"),
         (ALL[3], "margin_distribution._Sphere.ball"),
-        (ALL[4], "catoni_risk.CatoniRisk.__call__"),
+        (ALL[4], "catoni_risk.refit"),
         (ALL[5], "median_of_means.MedianOfMeansClassifier._look"),
     ],
     ids=lambda item: item if isinstance(item, str) else "",

@@ -33,7 +33,7 @@ class Suspect:
     label, other : label
         The row's own, and the one that its score is largest for.
     margin : float
-        Its mean over the repeats, see `LabelSuspects`.
+        Its mean over the repeats and rounds, see `LabelSuspects`.
     """
 
     row: int
@@ -51,10 +51,10 @@ class LabelSuspects:
     ranking : ndarray of int64, shape (n,)
         All rows, the most suspicious first.
     margin : ndarray of shape (n,)
-        Of each row by models that did not see it, a mean over the repeats: the log odds of its label where the
-        classifier gives probabilities, else its margin.
+        Of each row by models that did not see it, a mean over the repeats and rounds: the log odds of its label where
+        the classifier gives probabilities, else its margin.
     suspects : tuple of Suspect
-        The rows whose margin is negative in all repeats, in the order of the ranking.
+        The rows whose margin is negative in all repeats of the last round, in the order of the ranking.
     left_out : int
         Rows that the second round did not learn from.
     """
@@ -111,7 +111,7 @@ def label_suspects(
 
     In each repeat the rows are cut into folds, and clones of the estimator that learn from the others give the margins
     of each. A row whose margin is negative in every repeat is a suspect. Wrong labels also spoil the models that judge
-    the others, so a second round learns without the suspects of the first, and its margins rank.
+    the others, so a second round learns without the suspects of the first, and the mean of both rounds' margins ranks.
 
     Parameters
     ----------
@@ -175,7 +175,9 @@ def label_suspects(
         # Every class stays in every fold that is learned from.
         if len(clear) == len(classes) and clear.min() >= 2 * folds:
             left_out = int(judged.suspect.sum())
-            judged = _judged(estimator, X, labels, cuts, kept)
+            second = _judged(estimator, X, labels, cuts, kept)
+            # Where the first round is wrong about a rare kind of rows, the second is wrong about all of it.
+            judged = dataclasses.replace(second, margin=0.5 * (judged.margin + second.margin))
     ranking = np.argsort(judged.margin, kind="stable")
     suspects = tuple(
         Suspect(int(row), plain_value(labels[row]), plain_value(judged.other[row]), float(judged.margin[row]))

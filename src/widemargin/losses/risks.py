@@ -21,7 +21,7 @@ from widemargin.exceptions import DataError
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import CATONI, KNEE
 
-__all__ = ["RISKS", "Mean", "Risk", "Spectral", "Weighed", "level_between", "make_risk"]
+__all__ = ["RISKS", "LabelNoise", "Mean", "Risk", "Spectral", "Weighed", "level_between", "make_risk"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Weighed:
     ----------
     value : float
     slopes : ndarray of shape (n,)
-        q, of sum 1: how much each row counts.
+        q: how much each row counts. Of sum 1 where the risk grows by what all losses grow by.
     diagonal : ndarray of shape (n,)
         Of the second derivative; 0 where it is not convex, or none.
     columns : ndarray of shape (n, k)
@@ -253,6 +253,29 @@ class CatoniMean(_Forgiving):
 
 
 @dataclass(frozen=True)
+class LabelNoise(_Forgiving):
+    """Minus the mean log-likelihood of labels a share of which is wrong at random (Natarajan et al. 2013, one rate).
+
+        -sum_i p_i log(share_wrong + (1 - 2 share_wrong) exp(-l_i))
+
+    With the logistic loss `exp(-l)` is the chance of the label. No row costs more than `-log(share_wrong)`.
+
+    Parameters
+    ----------
+    share_wrong : float
+        In (0, 1/2).
+    """
+
+    share_wrong: float
+
+    def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
+        """Concave in the losses, as the trimmed mean; the slopes are shares times the chance of a right label."""
+        right = (1.0 - 2.0 * self.share_wrong) * np.exp(-losses)
+        chance = self.share_wrong + right
+        return _flat(-float(share @ np.log(chance)), share * right / chance)
+
+
+@dataclass(frozen=True)
 class MLocation(_Forgiving):
     """`min_theta theta + eta sum_i p_i log cosh(l_i - theta)` (Holland 2020, with the log-cosh deviation).
 
@@ -364,6 +387,10 @@ RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "wasserstein": (0.01, lambda level: Mean()),  # the radius goes into the regulariser
     "trimmed": (0.1, lambda level: Trimmed(level_between("trimmed", level, 0.0, 1.0 - 1e-9, "the share left out"))),
     "catoni": (1.0, lambda level: CatoniMean(level_between("catoni", level, 0.0, math.inf, "the scale"))),
+    "label-noise": (
+        0.2,
+        lambda level: LabelNoise(level_between("label-noise", level, 0.0, 0.5 - 1e-9, "the share of wrong labels")),
+    ),
     "m-location": (2.0, lambda level: MLocation(level_between("m-location", level, 1.0, math.inf, "eta"))),
 }
 """By name: the default level, and what makes the risk of a level."""

@@ -2,6 +2,7 @@
 
 from widemargin.plotting.convergence import ConvergenceDisplay
 from widemargin.plotting.margins import MarginDistributionDisplay
+from widemargin.plotting.risk_coverage import RiskCoverageDisplay
 from widemargin.plotting.tradeoff import ParetoDisplay, TradeoffDisplay
 
-__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "ParetoDisplay", "TradeoffDisplay"]
+__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "ParetoDisplay", "RiskCoverageDisplay", "TradeoffDisplay"]

@@ -206,6 +206,34 @@ def margin_histogram(edges: Floats, shares: Floats, highest: float, text: str) -
     return _picture(text, parts, "0 0 320 74", "bar")
 
 
+def error_by_coverage(coverages: Sequence[float], errors: Sequence[float], decided: float | None, text: str) -> Html:
+    """The error of the surest rows by their share, and a line where the model decides so many."""
+    left, right, top, floor = 48.0, 348.0, 12.0, 128.0
+
+    def across(share: float) -> float:
+        return left + (right - left) * share
+
+    up, ticks = _axis([0.0, *errors], floor, top)
+    parts = []
+    for value in ticks:
+        if value >= 0.0:
+            parts.append(_line(left, right, up(value), up(value), "grid"))
+            parts.append(element("text", shown(value, Unit.SHARE), x=left - 5.0, y=up(value) + 4.0, text_anchor="end"))
+    for value in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
+        x = across(value)
+        parts.append(_line(x, x, floor, floor + 4.0, "axis"))
+        parts.append(element("text", shown(value, Unit.SHARE), x=x, y=floor + 17.0, text_anchor="middle"))
+    parts.append(_line(left, right, floor, floor, "axis"))
+    parts.append(element("text", "rows decided, the surest first", x=(left + right) / 2, y=162.0, text_anchor="middle"))
+    points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in zip(coverages, errors, strict=True))
+    if decided is not None:
+        parts.append(_line(across(decided), across(decided), top, floor, "trained"))
+    parts.append(element("polyline", points=points, class_="held-line", fill="none"))
+    for x, y in zip(coverages, errors, strict=True):
+        parts.append(element("circle", cx=across(x), cy=up(y), r=3.0, class_="point"))
+    return _picture(text, parts, "0 0 360 166", "plot")
+
+
 def _axis(values: Sequence[float], start: float, stop: float) -> tuple[Callable[[float], float], list[float]]:
     """From numbers to places, with a little room around the finite values; and about five round numbers."""
     finite = [float(value) for value in values if np.isfinite(value)] or [0.0]

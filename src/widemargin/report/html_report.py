@@ -7,11 +7,11 @@ from functools import partial
 from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError
-from widemargin.goals import External, Goal
+from widemargin.goals import External, Goal, decision_rate
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import sections
-from widemargin.report.content import Content, Model, Record, changes_against, margins_by_population
+from widemargin.report.content import Content, Model, Record, changes_against, margins_by_population, of_main_rows
 from widemargin.report.markup import element
 from widemargin.report.page import HtmlPage, whole_page
 from widemargin.report.tradeoff import tradeoff
@@ -132,13 +132,17 @@ def html_report(
     rows = Rows(X, y, sample_weight, populations, baselines=baselines)
     report = measure(model, pos_label=pos_label, abstain=abstain, missing_groups=missing_groups)
     positive = report.positive_class
+    decided = audit(
+        of_main_rows(model), Goal(decision_rate()), X, y, sample_weight=sample_weight, pos_label=positive,
+        abstain=abstain, confidence=None,
+    ).objective  # fmt: skip
     content = Content(
         goal=goal, trained_goal=trained_goal, report=report,
         others={name: measure(other, pos_label=positive) for name, other in others.items()},
         changes=changes_against(model, goal, rows, others, positive, confidence, abstain),
         margins=margins_by_population(model, goal, rows, positive),
         paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,
-        record=record or {}, card=card or {},
+        record=record or {}, card=card or {}, decided=None if decided == 1.0 else decided,
     )  # fmt: skip
     words = Words(goal, positive)
     text = whole_page(

@@ -5,10 +5,12 @@ What is known, what only the owner can say, and what it was all made from.
 
 from collections.abc import Iterable, Mapping
 
+from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
-from widemargin.report.content import Content
-from widemargin.report.drawings import interval_bar, margin_histogram, rates_by_group
+from widemargin.report.content import Content, Margins
+from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
 from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
@@ -34,7 +36,7 @@ def headline(content: Content) -> Html:
         text += " 1 rule is undecided: these rows are too few to be sure."
     measured = (
         f"{capital(content.model_name)}, measured on {report.data_name} ({plain_number(report.n_rows)} rows). "
-        f"Positive class: “{report.positive_class}”."
+        f"{_classes(report)}."
     )
     return element(
         "header",
@@ -44,6 +46,13 @@ def headline(content: Content) -> Html:
         element("p", measured),
         *(element("p", element("strong", "Caution: "), capital(text), class_="note") for text in report.cautions),
     )
+
+
+def _classes(report: GoalReport) -> str:
+    """Which classes there are, or which of two is the positive one."""
+    if not report.classes:
+        return f"Positive class: “{report.positive_class}”"
+    return f"{len(report.classes)} classes: {', '.join(f'“{label}”' for label in report.classes)}"
 
 
 def goal_in_words(content: Content, words: Words) -> Html:
@@ -158,8 +167,10 @@ def groups(content: Content) -> Html | None:
         [item.name, plain_number(item.n_rows), *(_with_ends(getattr(item, name)) for name in rates)]
         for item in shown_groups
     ]
+    of_several = "the class that stands before the group" if content.report.classes else ""
+    called = of_several or f"“{content.report.positive_class}”"
     intro = (
-        f"Positive rate: of a group's rows, the share that the model calls “{content.report.positive_class}”. Recall: "
+        f"Positive rate: of a group's rows, the share that the model calls {called}. Recall: "
         "of the rows that truly are, the share that the model finds. Precision: of the rows that the model calls so, "
         "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
         f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
@@ -272,10 +283,15 @@ def margins(content: Content) -> Html:
         picture = margin_histogram(margins.edges, margins.shares[name], highest, text + ".")
         figures.append(element("figure", element("figcaption", text), picture))
         low, *_, high = item.quantiles
-        rows.append([name, n_rows, *map(decimals, (item.median, item.mean, low, high)), below])
+        middle = decimals(item.median)
+        if item.median_interval is not None and item.below_interval is not None:
+            middle += " ({} to {})".format(*map(decimals, item.median_interval))
+            below += " ({} to {})".format(*(shown(end, Unit.SHARE) for end in item.below_interval))
+        rows.append([name, n_rows, middle, *map(decimals, (item.mean, low, high)), below])
     intro = (
         f"The margin of a row is the score of its true class ({report.unit}): the further right of 0, the surer the "
-        "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse."
+        "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse. Intervals "
+        "in brackets."
     )
     head: list[Child] = ["population", "rows", "median", "mean", "5 %", "95 %", "wrong side"]
     more = f"{margins.left_out} smaller populations are not shown."
@@ -283,7 +299,39 @@ def margins(content: Content) -> Html:
         "margins", title, element("p", intro), element("div", *figures, class_="figures"),
         table("Margins by population", head, rows),
         element("p", more, class_="note") if margins.left_out else None,
+        *_abstention(content, margins),
     )  # fmt: skip
+
+
+def _abstention(content: Content, margins: Margins) -> list[Child]:
+    """The error of the surest rows, by population; nothing where the model does not say how sure it is."""
+    curves = {
+        name: report.overall.risk_coverage for name, report in margins.reports.items() if report.overall.risk_coverage
+    }
+    if not curves:
+        return []
+    (first, curve), *_ = curves.items()
+    decided = content.decided
+    intro = (
+        f"If only the surest rows were decided, fewer of the decisions would be wrong. The curve is that of {first}: "
+        f"at the right end every row is decided. Its mean, the area below it, is {shown(curve.area, Unit.SHARE)}; with "
+        f"every wrong row among the least sure it would be {shown(curve.best_area, Unit.SHARE)}."
+    )
+    if decided is not None:
+        intro += f" The line stands where this model decides: {shown(decided, Unit.SHARE)} of the rows."
+    text = "Error of the surest rows by their share. The table holds the numbers."
+    places = [place for place, share in enumerate(COVERAGES) if share >= 0.5]
+    head: list[Child] = ["population", *(f"of {shown(COVERAGES[place], Unit.SHARE)}" for place in places), "area"]
+    rows: list[list[Child]] = [
+        [name, *(shown(item.errors[place], Unit.SHARE) for place in places), shown(item.area, Unit.SHARE)]
+        for name, item in curves.items()
+    ]
+    return [
+        element("h3", "What abstention buys" if decided is not None else "What abstention would buy"),
+        element("p", intro),
+        element("figure", error_by_coverage(COVERAGES, curve.errors, decided, text)),
+        table("Error of the surest rows", head, rows),
+    ]
 
 
 CARD: Mapping[str, str] = {
@@ -299,9 +347,11 @@ CARD: Mapping[str, str] = {
 def model_card(content: Content) -> Html:
     """What is known about the model, and what is not."""
     report = content.report
+    answers = f"one of {len(report.classes) or 'two'} classes"
+    answers += "" if content.decided is None else ", or that it does not know"
     facts = [
-        f"The model is {content.model_name}; it answers with one of two classes.",
-        f"Rates count “{report.positive_class}” as positive.",
+        f"The model is {content.model_name}; it answers with {answers}.",
+        f"{_classes(report)}." if report.classes else f"Rates count “{report.positive_class}” as positive.",
         f"It was measured on {report.data_name}: {plain_number(report.n_rows)} rows.",
     ]
     facts += [f"The external data set “{name}” has {plain_number(rows)} rows." for name, rows in report.external_rows]

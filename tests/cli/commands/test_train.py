@@ -298,3 +298,50 @@ C = 100.0
     said = " ".join(capsys.readouterr().out.split())
     assert "Caution: the error is 0.0" in said and "on 100 held-out rows: the model knows its rows by heart" in said
     assert len(train(folder, capsys)["cautions"]) >= 1
+
+
+ABSTAINING = """minimize abstention_rate()
+subject to right: selective_error() <= 0.1
+subject to seen: coverage(abstain=True) >= 0.3
+"""
+
+
+def test_a_goal_about_decisions_makes_a_model_that_abstains(folder, capsys):
+    rows = people(3000)  # a proof needs some
+    write_csv(folder / "people.csv", rows)
+    goal = PLAIN.partition("'''\n")[2].partition("'''")[0]
+    content = train(folder, capsys, goal, ABSTAINING, code=0)
+    model = load_model(folder / "m.skops")
+    said = model.predict(pa.table(rows))
+    decided, wrong = said != "undecided", said != np.array(rows["income"])
+    assert set(said) == {"high", "low", "undecided"}
+    ours, plain = (content["reports"]["train"][name] for name in ("this model", "unconstrained SVM"))
+    assert ours["objective"] == pytest.approx(1.0 - decided.mean()) and plain["objective"] == 0.0
+    assert ours["constraints"][0]["rate"] == pytest.approx(wrong[decided].mean())
+    assert content["status"] == "converged" and content["C"] == 0.2
+    again = train(folder, capsys, "[output]", '[model]\nabstain = "ask"\n[validation]\nconfidence = 0.9\n[output]')
+    assert "exact binomial test" in again["guarantee"] and set(again["met"]) == {"validation"}
+    assert "ask" in load_model(folder / "m.skops").predict(pa.table(rows))
+    goals = str(folder / "goals.toml")
+    assert main(["train", goals]) == 0
+    assert "Undecided, 'ask': rows with a score above " in capsys.readouterr().out
+    assert main(["audit", goals, "--model", str(folder / "m.skops"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)["report"]
+    assert report["constraints"][0]["rate"] <= 0.1
+    page = folder / "page.html"
+    assert main(["report", goals, "--model", str(folder / "m.skops"), "--out", str(page)]) == 0
+    assert "What abstention buys" in page.read_text() and "or that it does not know" in page.read_text()
+    capsys.readouterr()
+    assert main(["tradeoff", goals, "--constraint", "right", "--from", "0.1", "--to", "0.2", "--points", "2"]) == 2
+    assert "decide every row" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [("[validation]\nfolds = 2\n", "validation.folds"), ('[model]\nenforce = "randomized"\n', "model.enforce")],
+)
+def test_what_does_not_go_with_abstention_is_named(folder, capsys, more, named):
+    content = train(
+        folder, capsys, "recall: recall() >= 0.7\n'''\n", f"right: selective_error() <= 0.1\n'''\n{more}", code=2
+    )
+    assert named in content["error"] and "abstains" in content["error"]

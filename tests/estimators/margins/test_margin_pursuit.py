@@ -37,7 +37,7 @@ EXPECTED = {
     [
         wm.MarginPursuitClassifier(),
         wm.MarginPursuitClassifier(scale="catoni", kernel="rbf"),
-        wm.MarginPursuitClassifier(scale="rescale-once", solver="sgd", C=0.01, random_state=0),
+        wm.MarginPursuitClassifier(scale="rescale-once", solver="sgd", C=0.01, max_iter=60, random_state=0),
     ],
     expected_failed_checks=lambda estimator: EXPECTED if estimator.solver == "sgd" else {},
 )

@@ -24,7 +24,13 @@ CONVEX = {
     "chi-square": [0.01, 0.5, 20.0],
     "wasserstein": [0.01, 0.2],
 }
-FORGIVING = {"trimmed": [0.1, 0.4], "catoni": [0.5, 3.0], "m-location": [1.2, 4.0], "tilted": [-2.0]}
+FORGIVING = {
+    "trimmed": [0.1, 0.4],
+    "catoni": [0.5, 3.0],
+    "m-location": [1.2, 4.0],
+    "label-noise": [0.05, 0.3],
+    "tilted": [-2.0],
+}
 EACH_CONVEX = [(name, level) for name, levels in CONVEX.items() for level in levels]
 EACH_FORGIVING = [(name, level) for name, levels in FORGIVING.items() for level in levels]
 
@@ -214,6 +220,7 @@ def test_risks_have_the_values_of_their_definitions(name, level):
             lambda t: t + level * (share @ np.log(np.cosh(losses - t))), bounds=(-20, 20), method="bounded",
             options={"xatol": 1e-10},
         ).fun,
+        "label-noise": lambda: -share @ np.log((1 - level) * np.exp(-losses) + level * (1 - np.exp(-losses))),
         "catoni": lambda: wm.losses.catoni_location(losses, scale=level, sample_weight=share).value,
     }[name]()  # fmt: skip
     assert value == pytest.approx(float(expected), rel=1e-6)
@@ -317,7 +324,7 @@ def test_a_fit_that_is_cut_short_says_so():
         assert wm.RiskClassifier(callbacks=[lambda told: True]).fit(X, y).status_ == "stopped"
 
 
-@pytest.mark.parametrize("name", ["trimmed", "catoni"])
+@pytest.mark.parametrize("name", ["trimmed", "catoni", "label-noise"])
 def test_forgiving_risks_forgive_wrong_labels_far_out(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 5))
@@ -344,7 +351,8 @@ def test_auto_forgives_what_is_wrong_and_keeps_the_mean_where_nothing_is():
     dirty = wm.RiskClassifier("auto", random_state=0).fit(far, wrong)
     assert dirty.score(X[2000:], y[2000:]) >= best - 0.015
     assert wm.RiskClassifier().fit(far, wrong).score(X[2000:], y[2000:]) < best - 0.05
-    assert dirty.chosen_[0]["tempered"] and dirty.chosen_[0]["errors"][1] < dirty.chosen_[0]["errors"][0]
+    plain_loss, chosen_loss = dirty.chosen_[0]["losses"]
+    assert dirty.chosen_[0]["risk"] == "label-noise" and dirty.chosen_[0]["tempered"] and chosen_loss < plain_loss
     assert not hasattr(dirty.set_params(risk="mean").fit(far, wrong), "chosen_")
 
 
@@ -356,6 +364,6 @@ def test_auto_on_classes_few_rows_and_sparse_rows():
     sparse = wm.RiskClassifier("auto", random_state=0).fit(sp.csr_matrix(X), three)
     np.testing.assert_allclose(sparse.decision_function(X), clf.decision_function(X), atol=1e-4)
     few = wm.RiskClassifier("auto").fit(X[:3], [0, 0, 1])
-    assert few.chosen_[0]["risk"] == "mean" and few.chosen_[0]["errors"] == ()
+    assert few.chosen_[0]["risk"] == "mean" and few.chosen_[0]["losses"] == ()
     with pytest.raises(DataError, match="has no level"):
         wm.RiskClassifier("auto", level=1.0).fit(X, y)

@@ -8,18 +8,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin.extending import Floats, kinds, parameters
-from widemargin.losses.location import location_root
-from widemargin.losses.margin import LOSSES, fill
+from widemargin.losses import catoni_location
+from widemargin.losses.margin import KNEE
 from widemargin_papers.baselines.linear_classifier import LinearBaseline, LinearModel, Task, ended
-from widemargin_papers.baselines.robust_start import (
-    clipped_rows,
-    clipped_start,
-    descend,
-    even_coordinates,
-    logistic,
-    margins,
-    row_gradient,
-)
+from widemargin_papers.baselines.robust_start import clipped_start, logistic, margins, refit, weights_of
 
 __all__ = ["CatoniRiskClassifier"]
 
@@ -31,12 +23,13 @@ _SCALES = (4.0, 2.0, 1.0, 0.5, 0.25)
 class CatoniRiskClassifier(LinearBaseline):
     """Linear classifier that minimises a robust location of the losses in place of their mean.
 
-    For a linear model, `theta(w)` is the root of `sum_i s_i psi((theta - loss_i) / scale) = 0` over its logistic losses
-    (their Catoni estimate of location, `widemargin.losses.catoni_location`), and `theta(w) + 1/(2 C sum s) |w|^2` is
-    minimised by L-BFGS. The gradient weighs the rows by `psi'`, which is 0 for a loss far from theta: a wrong label, or
-    a row with huge features and a wrong label, is left out of the fit, where a convex loss would be ruled by it. So it
-    resists leverage, heavy tails and label noise at once; in return it is not convex, and what it leaves out may be a
-    rare class. It therefore starts from a logistic regression on rows whose norms are clipped to the median one.
+    It is `widemargin.RiskClassifier("catoni", level=scale)` with a start and a scale of its own. For a linear model,
+    `theta(w)` is the root of `sum_i s_i psi((theta - loss_i) / scale) = 0` over its logistic losses (their Catoni
+    estimate of location, `widemargin.losses.catoni_location`), and `theta(w) + 1/(2 C sum s) |w|^2` is minimised. The
+    gradient weighs the rows by `psi'`, which is 0 for a loss far from theta: a wrong label, or a row with huge
+    features and a wrong label, is left out of the fit, where a convex loss would be ruled by it. So it resists
+    leverage, heavy tails and label noise at once; in return it is not convex, and what it leaves out may be a rare
+    class. It therefore starts from a logistic regression on rows whose norms are clipped to the median one.
 
     Parameters
     ----------
@@ -47,14 +40,12 @@ class CatoniRiskClassifier(LinearBaseline):
         4, 2, 1, 1/2 and 1/4 are tried in turn, each from the solution before, beginning with the start itself; a
         solution replaces the one kept so far where it makes fewer errors on the training rows, by more than two
         standard errors of the difference. Counts of errors are bounded, so outliers cannot rule the choice.
-    influence : {"catoni", "log-cosh"}, default="catoni"
-        psi: Catoni and Giulini's, which leaves distant rows out, or tanh, which keeps a trace of them.
     fit_intercept : bool, default=True
         The intercept is not regularised.
     tol : float, default=1e-5
-        Largest entry of the gradient, in coordinates in which the logistic loss of clipped rows bends alike everywhere.
+        What a Newton step still promises, relative to the objective.
     max_iter : int, default=200
-        Most iterations of L-BFGS at each scale.
+        Most Newton steps at each scale.
     random_state : int, RandomState or None, default=None
         Without effect; nothing is drawn.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -105,62 +96,32 @@ class CatoniRiskClassifier(LinearBaseline):
 
     C: kinds.Positive = field(default=1.0, kw_only=False)
     scale: Annotated[float | str, Interval(Real, 0.0, None, closed="neither"), StrOptions({"auto"})] = "auto"
-    influence: Annotated[str, StrOptions(set(LOSSES))] = "catoni"
     fit_intercept: bool = True
     tol: kinds.Positive = 1e-5
     max_iter: kinds.Count = 200
 
     def _fit_task(self, task: Task) -> LinearModel:
-        lam = 1.0 / (self.C * float(task.weight.sum()))
-        kind = LOSSES[self.influence].kind
-        w = best = np.zeros(task.X.shape[1] + 1)
+        best = np.zeros(task.X.shape[1] + 1)
         chosen, n_iter, converged = np.inf, 0, False
         auto = self.scale == "auto"
         try:
-            start = clipped_start(task, lam, self.fit_intercept, self.max_iter)
-            w, best, converged = start.w, start.w, start.converged
-            place = even_coordinates(clipped_rows(task.X, task.weight), task.share, lam, self.fit_intercept)
+            model = clipped_start(task, self.C, self.fit_intercept, self.tol, self.max_iter)
+            best, converged = weights_of(model), model.status_ == "converged"
             for scale in _SCALES if auto else (float(self.scale),):
-                risk = CatoniRisk(task, lam, scale, kind, self.fit_intercept)
-                found = descend(risk, w, place, task, self.tol, self.max_iter)
-                w, n_iter = found.w, n_iter + found.n_iter
+                refit(model.set_params(risk="catoni", level=scale), task.X, task)
+                w, n_iter = weights_of(model), n_iter + model.n_iter_
                 if not auto or _fewer_errors(task, w, best):
-                    best, chosen, converged = w, scale, found.converged
+                    best, chosen, converged = w, scale, model.status_ == "converged"
                 if task.budget.exhausted:
                     break
         except KeyboardInterrupt:
             task.budget.interrupted = True
-        last = CatoniRisk(task, lam, min(chosen, 1e6), kind, self.fit_intercept)
-        theta, share = last.location(logistic(margins(task, best))[0])
-        facts = {"scale": chosen, "risk": theta, "left_out": float(task.share @ (share == 0.0))}
+        losses, scale = logistic(margins(task, best))[0], min(chosen, 1e6)
+        theta = float(catoni_location(losses, scale, sample_weight=task.weight).value)
+        left_out = float(task.share @ (np.abs(losses - theta) >= KNEE * scale))
         done = converged and not task.budget.exhausted
+        facts = {"scale": chosen, "risk": theta, "left_out": left_out}
         return LinearModel(best[:-1], float(best[-1]), n_iter, ended(task.budget, converged=done), facts)
-
-
-class CatoniRisk:
-    """The robust risk of a linear model, `theta(w) + lam/2 |w|^2`, and its gradient."""
-
-    def __init__(self, task: Task, lam: float, scale: float, kind: int, fit_intercept: bool) -> None:
-        self.task, self.lam, self.scale, self.kind, self.fit_intercept = task, lam, scale, kind, fit_intercept
-        self.theta = 0.0  # of the last call: where the next search begins
-
-    def __call__(self, w: Floats) -> tuple[float, Floats]:
-        """Value and gradient at w, whose last entry is the intercept."""
-        loss, slope = logistic(margins(self.task, w))
-        theta, share = self.location(loss)
-        gradient = row_gradient(self.task, share * slope, self.fit_intercept)
-        gradient[:-1] += self.lam * w[:-1]
-        return theta + 0.5 * self.lam * float(w[:-1] @ w[:-1]), gradient
-
-    def location(self, loss: Floats) -> tuple[float, Floats]:
-        """theta, and by how much each loss moves it: `s_i psi'_i / sum_j s_j psi'_j`."""
-        theta = float(location_root(loss, self.task.weight, self.scale, self.kind, self.theta))
-        self.theta = theta
-        share = np.empty(loss.shape[0])
-        fill(self.kind, 2, theta, self.scale, loss, share)
-        share *= self.task.share
-        total = float(share.sum())
-        return theta, share / total if total > 0.0 else share
 
 
 def _fewer_errors(task: Task, new: Floats, old: Floats) -> bool:

@@ -17,11 +17,11 @@ from widemargin_papers.baselines.linear_classifier import (
     ended,
     norms2,
 )
-from widemargin_papers.baselines.robust_start import clipped_start, logistic, margins, row_gradient
+from widemargin_papers.baselines.robust_start import clipped_start, logistic, margins, row_gradient, weights_of
 
 __all__ = ["MedianOfMeansClassifier"]
 
-_START_ITERATIONS = 200
+_START_TOL = 1e-5
 _LATE = 50.0
 """Steps after which the step size begins to fall."""
 
@@ -38,7 +38,8 @@ class MedianOfMeansClassifier(LinearBaseline):
     share e of outliers `(1 - e)^block_size > 1/2`.
 
     It resists leverage, heavy tails and wrong labels. Features should have similar scales, for the step size is the
-    same for all. There is no certificate: what is minimised is not a function, for the blocks change.
+    same for all. There is no certificate: what is minimised is not a function, for the blocks change. That is also why
+    it is no risk of `widemargin.RiskClassifier`, which minimises one function of the losses.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class MedianOfMeansClassifier(LinearBaseline):
         rate = 1.0 / (0.25 * (float(np.median(norms2(task.X))) + self.fit_intercept) + lam)
         try:
             if self.start == "clipped":
-                w = clipped_start(task, lam, self.fit_intercept, _START_ITERATIONS).w
+                w = weights_of(clipped_start(task, self.C, self.fit_intercept, _START_TOL, self.max_iter))
             while steps < self.max_iter:
                 gradient, risk = self._look(task, w, self._blocks(task, rng))
                 gradient[:-1] += lam * w[:-1]

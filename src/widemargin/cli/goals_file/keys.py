@@ -261,7 +261,8 @@ class DataSection:
     missing: tuple[str, ...] = _key(TEXTS, "texts of CSV files that stand for no value, such as \"n/a!\", beside empty "
                                     "fields and the usual spellings (NA, NaN, null, ...)", default=())  # fmt: skip
     target: str = _key(TEXT, "column to predict")
-    positive: Label = _key(LABEL, "its value that rates call positive")
+    positive: Label | None = _key(LABEL, "its value that rates call positive; not for a target of several classes, "
+                                  "whose goal names them: recall(of=\"cat\")", default=None)  # fmt: skip
     features: tuple[str, ...] | None = _key(TEXTS, "columns to learn from; by default all that have no other role",
                                             default=None)  # fmt: skip
     protected: tuple[str, ...] = _key(TEXTS, "columns that populations may use and the model never sees", default=())
@@ -348,6 +349,10 @@ class ModelSection:
     n_components: int | None = _key(COUNT, "features of the map", default=None)
     cache_size: float | None = _key(POSITIVE, "megabytes for the kernel matrix of exact training", default=None)
     time_budget: float | None = _key(POSITIVE, "seconds after which the best model so far is kept", default=None)
+    abstain: str | None = _key(
+        TEXT, "what the model answers where it decides nothing, by two thresholds around the SVM's own that meet the "
+        'goal; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
+    )  # fmt: skip
     on_infeasible: Literal["raise", "warn"] = _key(
         one_of("raise", "warn"), "where no model meets the goal: none, or the nearest", default="raise"
     )
@@ -442,6 +447,11 @@ class GoalsFile:
     def audit_goal(self) -> Goal | None:
         """What is promised for unseen rows (may be looser); None: the same goal."""
         return None if self.goals.audit is None else self.goals.audit.text
+
+    @property
+    def abstain(self) -> str | None:
+        """What the model answers where it decides nothing; None: it decides every row."""
+        return self.model.abstain or ("undecided" if self.goal.counts_decisions else None)
 
     def goal_for(self, part: str) -> Goal:
         """What is measured on a part of the rows: the goal on those trained on, else what is promised."""

@@ -33,6 +33,10 @@ def contradictions(
     if not {"data", "baselines"} & {*spoilt}:
         yield from _roles(goals)
     yield from _names(goals, tables, spoilt)
+    asked = (goal for goal in (goals.goal, goals.audit_goal) if goal is not None)
+    if "positive" not in tables.get("data", {}) and any(goal.needs_positive_class for goal in asked):
+        why = 'is missing, and the goal does not say which class it speaks of. Add it, or name one: recall(of="cat")'
+        yield Problem(("data", "positive"), why)
     model, held, folds = tables.get("model", {}), goals.validation, goals.validation.folds is not None
     kernel, mapped = model.get("kernel", "linear"), "feature_map" in model
     # What is wrong, the key that is named, and why: about kernels, and about rows that training does not see.
@@ -46,7 +50,12 @@ def contradictions(
         (kernel != "linear" and not mapped and "n_components" in model, "model.n_components",
          'is for a feature_map. Add feature_map = "nystroem" or drop it'),
     ]  # fmt: skip
+    abstains = not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
+        (abstains and goals.model.enforce == "randomized", "model.enforce",
+         'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),
+        (abstains and folds, "validation.folds",
+         "are for models that decide every row, and this one abstains. Drop folds, or ask nothing about decisions"),
         *((folds and getattr(held, key) is not None, f"validation.{key}",
            f"cannot stand beside validation.folds, which promise nothing for new rows. Drop {key} or folds")
           for key in ("fraction", "confidence")),
@@ -56,7 +65,7 @@ def contradictions(
         (held.test_fraction is not None and not folds and goals.data.split is not None, "validation.fraction",
          "data.split already holds rows out. Drop one of them, or add a confidence"),
     ]  # fmt: skip
-    for rules, sections in ((of_model, {"model"}), (of_rows, {"data", "model", "validation"})):
+    for rules, sections in ((of_model, {"model"}), (of_rows, {"data", "goal", "model", "validation"})):
         for is_broken, key, why in rules:
             if is_broken and not sections & {*spoilt}:
                 yield Problem(tuple(key.split(".")), why)

@@ -156,6 +156,11 @@ class Goal(Keyed):
         return tuple(dict.fromkeys(fact for fact in facts if fact is not None))
 
     @property
+    def counts_decisions(self) -> bool:
+        """Whether it asks how many rows are decided, or about the rows that are."""
+        return any(rate.definition.counts_decisions for rate in self._rates)
+
+    @property
     def _rates(self) -> list[Rate]:
         """Those of the objective and of constraints that are no bundles."""
         plain = [entry for entry in self.constraints if isinstance(entry, Constraint)]

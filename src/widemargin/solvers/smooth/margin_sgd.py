@@ -66,7 +66,7 @@ def solve(
     average: bool = False,
     seed: int = 0,
     steps: int = 0,
-    later: float = 1.3,
+    later: float = 1.7,
 ) -> SmoothResult:
     """Approach the optimum.
 
@@ -75,7 +75,7 @@ def solve(
     problem : MarginProblem
         Of one block of rows, with `lam > 0`.
     tol : float, default=1e-6
-        Relative gap; it is looked at after 1, 2, 3, 4, 6, 8, 11, ... passes.
+        Relative gap; it is looked at after 1, 2, 4, 7, 12, ... passes.
     start : ndarray of shape (n_unknowns,), optional
     budget : Budget, optional
     max_iter : int, default=20
@@ -85,7 +85,7 @@ def solve(
     seed : int, default=0
     steps : int, default=0
         The t to go on from; at 0 the first step forgets `start`, as its length is `1 / lam`.
-    later : float, default=1.3
+    later : float, default=1.7
         Passes between two looks at the objective and the bias, as a factor. A look takes a third of a pass: fewer save
         time and let the bias lag behind the weights.
 
