@@ -66,7 +66,7 @@ def test_it_renders_without_errors_or_requests(browser, files, name, scheme):
         assert tab.page.locator("h1").count() == 1 and tab.page.locator("article.card").count() == 3
         paper = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 29)")
-        box = tab.page.locator("svg.plot").bounding_box()
+        box = tab.page.locator("#tradeoff svg.plot").first.bounding_box()
         assert box["width"] > 200 and box["height"] > 100
 
 
@@ -102,7 +102,7 @@ def test_the_keyboard_moves_the_bound_through_the_points_of_the_path(browser, fi
             places.append((float(ring.get_attribute("cx")), float(ring.get_attribute("cy"))))
             page.keyboard.press("ArrowRight")
         assert tab.quiet()
-        drawn = page.locator("circle.point").evaluate_all(
+        drawn = page.locator("#tradeoff circle.point").evaluate_all(
             "all => all.map(p => [+p.getAttribute('cx'), +p.getAttribute('cy')])"
         )
         met = [place for place, met in zip(places, path.met, strict=True) if met]

@@ -320,7 +320,8 @@ def _abstention(content: Content, margins: Margins) -> list[Child]:
     if decided is not None:
         intro += f" The line stands where this model decides: {shown(decided, Unit.SHARE)} of the rows."
     text = "Error of the surest rows by their share. The table holds the numbers."
-    places = [place for place, share in enumerate(COVERAGES) if share >= 0.5]
+    # Four columns, so that a phone shows the table whole.
+    places = [place for place, share in enumerate(COVERAGES) if round(share, 2) in (0.5, 0.7, 0.9, 1.0)]
     head: list[Child] = ["population", *(f"of {shown(COVERAGES[place], Unit.SHARE)}" for place in places), "area"]
     rows: list[list[Child]] = [
         [name, *(shown(item.errors[place], Unit.SHARE) for place in places), shown(item.area, Unit.SHARE)]
