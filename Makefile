@@ -31,7 +31,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-svc test-machines test-torch test-oldest test-newest coverage mutation goal-suite lint types docs notebooks dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-svc test-machines test-torch test-oldest test-newest coverage mutation goal-suite lint types docs docs-versions notebooks dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ types: $(DEV_STAMP) ## Check the types (mypy, strict)
 docs: $(DOCS_STAMP) ## Build the documentation site in docs/_build/html; a warning is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+docs-versions: ## Build the documentation of this commit and of every tag of a release in docs/_build/site
+	@$(PYTHON) docs/build_versions.py docs/_build/site
 
 notebooks: $(DEV_STAMP) ## Run the notebooks of the documentation again, and store what they print
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group notebooks

@@ -1,14 +1,16 @@
 """What the wheel leaves out of its modules: comments, and docstrings of what is not public.
 
-Who reads code reads the repository or the source archive, which hold every word. In the wheel a comment is an empty
-line, so that tracebacks name the lines of the repository, and `help` of a public name says all that it says there.
+Public is what packages export, and the modules that `docs/extending.md` lists. Who reads code reads the repository or
+the source archive, which hold every word. In the wheel a comment is an empty line, so that tracebacks name the lines of
+the repository, and `help` of a public name says all that it says there.
 """
 
 import ast
 import io
+import re
 import tempfile
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,8 +29,12 @@ class WheelSources(BuildHookInterface):  # type: ignore[misc, type-arg]
         self.copies = tempfile.TemporaryDirectory()
         source = Path(self.root) / "src"
         texts = {path: path.read_text(encoding="utf-8") for path in sorted(source.glob("widemargin/**/*.py"))}
-        modules = [ast.parse(text) for text in texts.values()]
-        shown = set().union(*map(exported_names, modules), *map(base_classes, modules))
+        modules = {path.relative_to(source): ast.parse(text) for path, text in texts.items()}
+        guide = (Path(self.root) / "docs/extending.md").read_text(encoding="utf-8")
+        offered = re.findall(r"widemargin(?:\.\w+)+", guide)
+        offered += re.findall(r"(?m)^from (widemargin\S+) import \*", "\n".join(texts.values()))
+        public = [module for path, module in modules.items() if is_public(path, offered)]
+        shown = set().union(*map(exported_names, public), *map(base_classes, modules.values()))
         for number, (path, text) in enumerate(texts.items()):
             copy = Path(self.copies.name) / f"{number}.py"
             copy.write_text(shortened(text, shown), encoding="utf-8")
@@ -38,6 +44,11 @@ class WheelSources(BuildHookInterface):  # type: ignore[misc, type-arg]
         """Remove the copies."""
         if version != "editable":
             self.copies.cleanup()
+
+
+def is_public(path: Path, offered: Collection[str]) -> bool:
+    """Whether what a module exports is public: a package, a module beside the packages, or one that is offered."""
+    return path.name == "__init__.py" or len(path.parts) == 2 or ".".join(path.with_suffix("").parts) in offered
 
 
 def exported_names(module: ast.Module) -> set[str]:
@@ -68,11 +79,11 @@ def shortened(text: str, shown: set[str]) -> str:
 
 
 def inner_definitions(module: ast.Module, shown: set[str]) -> Iterator[ast.Module | Definition]:
-    """What has a docstring that `help` of no public name shows: modules that export nothing, functions and classes.
+    """What has a docstring that `help` of no public name shows: modules that show nothing, functions and classes.
 
     Decorated classes keep theirs: those are records, whose first lines describe them in the schemas of files.
     """
-    kept: set[ast.AST] = {module} if exported_names(module) else set()
+    kept: set[ast.AST] = {module} if exported_names(module) & shown else set()
     for node in module.body:
         if isinstance(node, Definition) and node.name in shown:
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]

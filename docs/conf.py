@@ -43,7 +43,15 @@ suppress_warnings = ["myst.xref_missing"]  # links to files of the repository, w
 html_theme = "furo"
 html_title = "widemargin"
 html_static_path = ["_static"]
-html_css_files = ["formulas.css"]
+html_css_files = ["formulas.css", "versions.css"]
+html_js_files = ["versions.js"]
+html_logo = html_favicon = "_static/logo.svg"
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html", "sidebar/search.html", "sidebar/versions.html", "sidebar/scroll-start.html",
+        "sidebar/navigation.html", "sidebar/scroll-end.html",
+    ]
+}  # fmt: skip
 html_show_copyright = False
 
 

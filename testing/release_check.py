@@ -32,6 +32,21 @@ NEEDED = ("widemargin/py.typed", "widemargin/report/page.css", "widemargin/repor
 """What the package is not whole without, besides its modules."""
 
 
+HELP = """
+import importlib, inspect
+for package in ("widemargin", *("widemargin." + name for name in ("goals", "diagnostics", "losses", "persistence",
+                "plotting", "preprocessing", "structured.models", "report", "extending", "solvers.base"))):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        found = getattr(module, name)
+        members = inspect.getmembers(found, lambda item: inspect.isfunction(item) or isinstance(item, property))
+        shown = [(key, item) for key, item in members if key[0] != "_"] if inspect.isclass(found) else []
+        for key, item in [("", found), *shown] if callable(found) else []:
+            print(package, name, key, repr(inspect.getdoc(item)))
+"""
+"""What `help` says of public names; the wheel must not say less than the sources."""
+
+
 def faults_of_versions(root: Path = ROOT) -> list[str]:
     """What does not say the version of `pyproject.toml`."""
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
@@ -107,6 +122,10 @@ def demo(wheel: Path, examples: Path, folder: Path) -> str:
     assert "met" in told, told
     where = run(python, "-c", "import widemargin; print(widemargin.__file__)").strip()
     assert Path(where).is_relative_to(folder), where
+    said, written = run(python, "-c", HELP), run(sys.executable, "-c", HELP)
+    assert "KernelSVC fit" in written, written
+    less = [line for line in written.splitlines() if line not in said.splitlines()]
+    assert not less, f"help says less in the wheel: {less[:3]}"
     libraries = run(python, "-m", "pip", "list", "--format=freeze").splitlines()
     began = time.perf_counter()
     run(python, "-c", "import widemargin as wm; wm.KernelSVC")

@@ -1,6 +1,9 @@
 """What is published: versions agree, a wheel holds the package alone, and workflows run what there is."""
 
+import json
 import re
+import runpy
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -26,6 +29,27 @@ def test_a_forgotten_version_is_named(tmp_path: Path) -> None:
         "src/widemargin/__init__.py", "papers/src/widemargin_papers/__init__.py", "papers/pyproject.toml",
         "CITATION.cff", "CHANGELOG.md", "papers",
     ]  # fmt: skip
+
+
+def test_the_documentation_of_every_release_gets_a_folder(tmp_path: Path) -> None:
+    def git(*command: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *command], cwd=tmp_path / "repo", check=True, capture_output=True)
+
+    (tmp_path / "repo").mkdir()
+    git("init")
+    for tag in ("v0.9.0", "v0.10.0", None):
+        made = "docs/_build/html/index.html"
+        (tmp_path / "repo/Makefile").write_text(f"docs:\n\t@mkdir -p docs/_build/html && echo {tag} > {made}\n")
+        git("add", "Makefile")
+        git("commit", "-m", "a version")
+        if tag:
+            git("tag", tag)
+    runpy.run_path(str(ROOT / "docs/build_versions.py"))["main"](tmp_path / "site", tmp_path / "repo")
+    folders = json.loads((tmp_path / "site/versions.json").read_text())
+    assert folders == ["latest", "v0.10.0", "v0.9.0"]
+    assert [(tmp_path / "site" / name / "index.html").read_text().strip() for name in folders] == ["None", *folders[1:]]
+    assert "latest/index.html" in (tmp_path / "site/index.html").read_text()
 
 
 WHOLE = {"widemargin/__init__.py", "widemargin-1.dist-info/licenses/LICENSE", *NEEDED}
@@ -97,6 +121,9 @@ def test_a_wheel_keeps_the_statements_and_the_docstrings_of_public_names() -> No
     assert statements(short) == statements(MODULE)
     assert short.count('"""') == 10 and "Of several" not in short and "Nobody" not in short
     assert "a comment" not in short and '"# no comment"' in short
+    assert hatch_build.is_public(Path("widemargin/goals/__init__.py"), ())
+    inner = Path("widemargin/solvers/convex/newton.py")
+    assert not hatch_build.is_public(inner, ()) and hatch_build.is_public(inner, ["widemargin.solvers.convex.newton"])
     exports_nothing = hatch_build.shortened(MODULE.replace("__all__", "names"), {"Model"})
     assert '"""A module."""' not in exports_nothing and '"""Fit it."""' not in exports_nothing
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from widemargin import _threads
 from widemargin._threads import add_in_threads, allowed_threads, in_threads, limit_threads, threads_in_force
 from widemargin.linalg import matrix_blocks
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.solvers.ramp import coordinate_moves
 
 
 def test_answers_come_in_order_and_parts_find_no_thread_free() -> None:
@@ -158,7 +156,6 @@ def test_products_with_rows_are_those_of_one_thread(kind: str, d: int, monkeypat
 def test_a_fit_meets_its_goal_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 100)
     monkeypatch.setattr(matrix_blocks, "_NUMBERS_PER_THREAD", 100)
-    monkeypatch.setattr(coordinate_moves, "OPTIONS", replace(coordinate_moves.OPTIONS, abreast=100))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 4))
     y = (X @ [1.0, 0.5, 0.0, 0.0] + 0.7 * rng.normal(size=1500) > 0.3).astype(int)

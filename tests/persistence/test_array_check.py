@@ -58,6 +58,12 @@ CASES = {
     "RateConstrainedClassifierCV": (wm.RateConstrainedClassifierCV(GOAL, Cs=[0.1], cv=2, random_state=0), X, TWO),
     "GoalReduction": (wm.GoalReduction(LogisticRegression(), GOAL, max_models=1, cv=2, random_state=0), X, TWO),
     "GoalThresholdClassifier": (wm.GoalThresholdClassifier(LogisticRegression(), GOAL, random_state=0), X, TWO),
+    "GoalThresholdClassifier, three classes": (
+        wm.GoalThresholdClassifier(LogisticRegression(), "subject to recall(of=1) >= 0.5", random_state=0), X, THREE,
+    ),
+    "GoalReduction, three classes": (
+        wm.GoalReduction(LogisticRegression(), max_models=1, cv=2, random_state=0), X, THREE,
+    ),
     "MultiLabelSVC": (wm.MultiLabelSVC(**FEW), X, SETS),
     "MultiLabelSVC, tree": (wm.MultiLabelSVC("tree", warm_start=True, **FEW), X, SETS),
     "MultiLabelSVC, greedy": (wm.MultiLabelSVC(**FEW), X, np.hstack([SETS] * 7)),

@@ -122,3 +122,30 @@ def test_without_rare_words_nothing_is_shared():
 def test_a_strange_number_of_rare_words_is_refused(value):
     with pytest.raises(DataError, match="rare_words must be a whole number above 0; got"):
         make_preprocessor(rare_words=value).fit(TABLE)
+
+
+@pytest.mark.parametrize("numbers", ["scale", "bins"])
+def test_months_and_weekdays_of_dates_are_features_where_they_are_asked_for(numbers):
+    # the first is before 1970, where numbers of days are negative
+    days = pd.to_datetime(pd.Series(["1969-12-31 23:00", "2024-02-29", None, "2024-07-01 12:30"]), format="ISO8601")
+    frame = pd.DataFrame({"opened": days, "sum": [1.0, 2.0, 3.0, 5.0]})
+    plain = TablePreprocessor(dates=["opened"], numbers=numbers).fit(frame)
+    step = TablePreprocessor(dates=["opened"], date_parts=["month", "weekday"], numbers=numbers).fit(frame)
+    names, before = step.get_feature_names_out().tolist(), plain.get_feature_names_out().tolist()
+    X = step.transform(frame).toarray()
+    assert names[: len(before)] == before and len(names) == X.shape[1] == len(before) + 12 + 7
+    assert np.array_equal(X[:, : len(before)], plain.transform(frame).toarray())
+    said = [[name for name, value in zip(names, row, strict=True) if value and " = " in name] for row in X]
+    wanted = [("December", "Wednesday"), ("February", "Thursday"), None, ("July", "Monday")]
+    assert said == [
+        [] if pair is None else [f"opened month = {pair[0]}", f"opened weekday = {pair[1]}"] for pair in wanted
+    ]
+    with pytest.raises(DataError, match="date_parts holds 'year'"):
+        TablePreprocessor(dates=["opened"], date_parts=["year"]).fit(frame)
+
+
+def test_a_step_that_was_saved_before_dates_had_parts_still_transforms():
+    frame = pd.DataFrame({"opened": pd.to_datetime(["2024-02-29", "2024-07-01"])})
+    step = TablePreprocessor(dates=["opened"]).fit(frame)
+    del step.__dict__["date_parts"]
+    assert step.transform(frame).shape == (2, 1)

@@ -5,6 +5,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import LogisticRegression
 from testing.report_pages import HOSTILE, PageReader, goal, hostile_page, plain_page, rows
@@ -223,3 +224,23 @@ def test_notebooks_get_a_frame_of_their_own(report):
     (attributes,) = frame.of("iframe")
     assert attributes["srcdoc"] == report.text and attributes["sandbox"] == "allow-scripts"
     assert repr(report).startswith("<HtmlReport 'Does the model meet its goal?'")
+
+
+def test_rows_of_unknown_group_have_a_section_where_it_is_asked_for():
+    sex = np.array(["F"] * 480 + ["M"] * 480 + [None] * 40, dtype=object)
+    decisions = np.r_[np.ones(130), np.zeros(350), np.ones(150), np.zeros(330), np.ones(10), np.zeros(30)].astype(int)
+    rule = 'positive_rate(population(sex == "F")) >= 0.8 * positive_rate(population(sex == "M"))'
+    texts = [
+        html_report(
+            decisions,
+            f"subject to fair: {rule}",
+            populations=pa.table({"sex": sex}),
+            pos_label=1,
+            missing_groups=asked,
+        ).text
+        for asked in (False, True)
+    ]
+    assert "Rows of unknown group" not in texts[0]
+    part = texts[1][texts[1].index('id="missing-groups"') :].replace("\u00a0", " ")
+    assert "The group of 40 rows is not known" in part and "0 of 1 constraints are met whatever" in part
+    assert "25.5 % to 28.6 %" in part and "−0.63 points to +5.0 points" in part and "open</span>" in part

@@ -136,8 +136,12 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
             # As predictions write it, which need not be a text.
             item.abstain = next((label for label in item.labels if str(label) == abstain), abstain)
     if options.model_positive is not None:
+        if positive is None:
+            raise DataError(
+                "--model-positive needs data.positive in the goals file, which names the class that is meant"
+            )
         candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
-    elif options.predictions and target in blocks.names:
+    elif options.predictions and target in blocks.names and positive is not None:
         pair = [_other_class(blocks, goals), positive]
         for item in candidates:
             if not any(label in pair for label in item.labels):
@@ -147,7 +151,7 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
                     "one"
                 )
     for item in candidates:
-        if item.classes is not None and positive not in item.classes:
+        if item.classes is not None and positive is not None and positive not in item.classes:
             raise DataError(
                 f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
                 f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
@@ -203,6 +207,19 @@ def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:
     return f"not {positive}" if isinstance(positive, str) else not positive
 
 
+def classes_of(request: Request, candidate: Candidate) -> list[Any] | None:
+    """The classes of a candidate, else those of the table's target where no class is the positive one.
+
+    None where the negative one of two shows itself.
+    """
+    target = request.goals.data.target
+    if candidate.classes is not None or request.goals.data.positive is not None:
+        return candidate.classes
+    seen = {value for block in request.blocks.read([target]) if target in request.blocks.names
+            for value in pc.unique(block.table[target]).to_pylist() if value is not None}  # fmt: skip
+    return sorted(seen or {*candidate.labels})
+
+
 def audited_rows(
     request: Request, *, some_labels: bool = False, deadline: Deadline | None = None
 ) -> Iterator[tuple[Block, TableRows]]:
@@ -225,7 +242,7 @@ def audited_rows(
         some, rows = True, rows_of(block, goals, some_labels=some_labels)
         if rows.y is not None:
             seen |= {label for label in rows.y.tolist() if label is not None}
-            if len(seen) > 2:
+            if len(seen) > 2 and goals.data.positive is not None:
                 raise third_class(block, goals.data.target, rows.y, sorted(seen, key=str))
         yield block._replace(table=rows.populations), rows
         deadline.check(int(block.rows[-1]) + 1, blocks.n_rows, what)

@@ -196,7 +196,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("audit compare report", "--decide",
      "what decides: the rates, or their 95%% intervals (an undecided constraint then counts as not met)",
      {"choices": ("estimate", "confident"), "default": "estimate"}),
-    ("audit", "--missing-groups",
+    ("audit report", "--missing-groups",
      "say what rows of unknown group can make of rates and constraints; --confident heeds it", _FLAG),
     ("audit compare report", "--confident", "short for --decide confident",
      {"dest": "decide", "action": "store_const", "const": "confident"}),

@@ -208,7 +208,12 @@ class ComparisonCounts(GoalCounts):
     def __init__(self, goal: Goal, *, classes: Sequence[Label] | None = None, pos_label: Label = None) -> None:
         self.goal = goal
         self.n_labelled = 0
-        self._pair = ClassPair(classes, pos_label)
+        self._pair = ClassPair(classes, pos_label, goal)
+        if self._pair.several is not None:
+            raise DataError(
+                "Only binary classification is supported here. The type of the target is multiclass: "
+                f"{len(self._pair.several)} classes. Audit both classifiers, and compare their reports."
+            )
         columns = columns_used(goal)
         self._named: dict[str | None, dict[str, Population]] = {name: {} for name in (None, *goal.sources)}
         for entry in goal.constraints:  # each population once, by its name or condition

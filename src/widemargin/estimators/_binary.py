@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from widemargin._typing import Column, Features, Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
-from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.sources import external_data
 from widemargin.goals.language.goal import checked_goal
 from widemargin.rows import Rows, as_csr, check_sparse
@@ -120,7 +120,9 @@ class BinaryGoalMixin:
     def _set_classes(self, y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> None:
         """Check that there are two classes, those of a fitted model if given, and settle which is positive."""
         self.classes_ = binary_classes(y, fitted_classes)
-        self.positive_class_ = positive_class(self.classes_.tolist(), self.pos_label)[1]
+        goal: Goal | str | None = getattr(self, "goal", None)
+        named = None if goal is None else checked_goal(goal)
+        self.positive_class_ = ordered_classes(self.classes_.tolist(), self.pos_label, named)[1]
 
     def _direction(self) -> float:
         """+1 where the positive class is `classes_[1]`, else -1."""

@@ -13,7 +13,7 @@ from widemargin.estimators.thresholds.guarantee import Judged, fixed_sequence, g
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.sources import external_data, make_sources, with_predictions
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
@@ -70,7 +70,7 @@ class Provable(BinaryGoalMixin):
         if not 0.5 <= confidence < 1.0:
             raise DataError(f"confidence={confidence!r} must be at least 0.5 and below 1.")
         rows = Rows(X, y, None, populations, external=external or {}, baselines=self.baselines or {})
-        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        classes = ordered_classes(self.classes_.tolist(), self.positive_class_)
         asked, given = [(X, populations)], make_sources(baselines_used(self.goal_), rows, classes=classes)
         names = [str(source.name) for source in given[1:]]
         asked += [(external_rows(external, name), external_data(name, external or {}).populations) for name in names]

@@ -134,7 +134,8 @@ def _check_stored(part: object) -> None:
     held: Mapping[str, Any] = named._asdict() if isinstance(part, tuple) else vars(part)
     sizes: dict[str, Any] = {"d": held.get("n_features_in_")}
     if "classes_" in held:
-        sizes["k"] = len(held["classes_"])
+        # A model that could have offsets of several classes, and has none, has thresholds between two.
+        sizes["k"] = 2 if held.get("offsets_", ()) is None else len(held["classes_"])
         sizes["p"] = {0: 0, 1: 0, 2: 1}.get(sizes["k"], sizes["k"])  # one class makes no problem, two make one
     for name, contract in contracts.items():
         if held.get(name) is not None:

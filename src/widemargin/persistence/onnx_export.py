@@ -133,6 +133,9 @@ def _threshold_alone(model: Any, scorer: Any) -> _Formula:
 
 
 def _refuse_many_thresholds(model: Any) -> None:
+    if getattr(model, "offsets_", None) is not None:
+        name = type(model).__name__
+        raise CapabilityError(f"{name}: offsets of several classes cannot be written as ONNX. Use save_model.")
     if model.groups_ is not None or getattr(model, "randomize", False):
         what = "thresholds of several populations" if model.groups_ is not None else "random predictions"
         name = type(model).__name__

@@ -19,6 +19,14 @@ from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing.bins import QuantileBins, dense_for_frames
 from widemargin.preprocessing.schema import TableSchema
 
+DatePart = Literal["month", "weekday"]
+DATE_PARTS: dict[DatePart, tuple[str, ...]] = {
+    "month": ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+              "November", "December"),
+    "weekday": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+}  # fmt: skip
+"""What a date has beside its distance from 1970, each with its values."""
+
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn a pandas, polars or pyarrow table into a CSR matrix, and refuse tables that do not fit the training table.
@@ -40,6 +48,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Number columns to be read as words (codes without an order).
     dates : sequence of str, default=()
         Columns of days or times to be read as numbers of days since 1970.
+    date_parts : sequence of {"month", "weekday"}, default=()
+        What else becomes of them: a 0/1 column for each month of the year, or day of the week. Of a missing date none
+        is set.
     numbers : {"scale", "bins"}, default="scale"
         What becomes of numbers; bins let a linear model follow any shape (see `QuantileBins`).
     n_bins : int, default=30
@@ -75,6 +86,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     word_step_: Any
     feature_names_in_: npt.NDArray[np.object_]
     n_features_in_: int
+    date_parts: Sequence[DatePart] = ()  # of steps that were saved before it was a parameter
 
     def __init__(
         self,
@@ -82,6 +94,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         words: Sequence[str] = (),
         dates: Sequence[str] = (),
+        date_parts: Sequence[DatePart] = (),
         numbers: Literal["scale", "bins"] = "scale",
         n_bins: int = 30,
         max_words: int = 1000,
@@ -90,6 +103,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.columns = columns
         self.words = words
         self.dates = dates
+        self.date_parts = date_parts
         self.numbers = numbers
         self.n_bins = n_bins
         self.max_words = max_words
@@ -112,6 +126,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"rare_words must be a whole number above 0; got {self.rare_words!r}. Use 1 for no limit")
         if self.numbers not in ("scale", "bins"):
             raise DataError(f"numbers must be 'scale' or 'bins'; got {self.numbers!r}. Choose one of the two")
+        strange = [part for part in self.date_parts if part not in DATE_PARTS]
+        if strange:
+            raise DataError(f"date_parts holds {strange[0]!r}. Choose among {', '.join(map(repr, DATE_PARTS))}")
         self.schema_ = TableSchema.of(
             X, columns=self.columns, words=self.words, dates=self.dates, max_words=self.max_words
         )
@@ -172,6 +189,9 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
             if self.word_step_ is not None:
                 blocks.append(self.word_step_.transform(contents.words))
+        for j, schema in enumerate(self.schema_.of_kind("number", "date")):
+            if schema.kind == "date":
+                blocks += [_is_part(contents.numbers[:, j], part) for part in self.date_parts]
         return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
 
     def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
@@ -191,6 +211,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             names += [f"{column.name} = {value}" for value in column.values if value not in rare]
             names += [f"{column.name} missing"] * (column.has_missing and None not in rare)
             names += [f"{column.name} rare"] * bool(rare)
+        for column in self.schema_.of_kind("date"):
+            names += [f"{column.name} {part} = {value}" for part in self.date_parts for value in DATE_PARTS[part]]
         return np.array(names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
@@ -202,11 +224,23 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _is_part(days: npt.NDArray[np.float64], part: DatePart) -> sparse.csr_array:
+    """0/1 columns for the months or weekdays of days since 1970, which was a Thursday; of a missing day none is set."""
+    known = np.flatnonzero(~np.isnan(days))
+    whole = np.floor(days[known]).astype(np.int64)
+    if part == "month":
+        value = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+    else:
+        value = (whole + 3) % 7
+    return sparse.csr_array((np.ones(len(known)), (known, value)), shape=(len(days), len(DATE_PARTS[part])))
+
+
 def make_preprocessor(
     columns: Sequence[str] | None = None,
     *,
     words: Sequence[str] = (),
     dates: Sequence[str] = (),
+    date_parts: Sequence[DatePart] = (),
     numbers: Literal["scale", "bins"] = "scale",
     n_bins: int = 30,
     rare_words: int = 1,
@@ -221,6 +255,8 @@ def make_preprocessor(
         Number columns to be read as words.
     dates : sequence of str, default=()
         Columns of days or times to be read as numbers of days.
+    date_parts : sequence of {"month", "weekday"}, default=()
+        What else becomes of them.
     numbers : {"scale", "bins"}, default="scale"
         Scaled numbers with a missing indicator, or one-hot quantile bins.
     n_bins : int, default=30
@@ -228,4 +264,6 @@ def make_preprocessor(
     rare_words : int, default=1
         Words of fewer training rows share one 0/1 column.
     """
-    return TablePreprocessor(columns, words=words, dates=dates, numbers=numbers, n_bins=n_bins, rare_words=rare_words)
+    return TablePreprocessor(
+        columns, words=words, dates=dates, date_parts=date_parts, numbers=numbers, n_bins=n_bins, rare_words=rare_words
+    )

@@ -11,7 +11,7 @@ from widemargin.diagnostics import MarginReport, audit, margin_report
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, churn, error_rate, loss_rate, win_rate
-from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.language.bundles import Bundle
@@ -166,7 +166,7 @@ def margins_by_population(model: Model, goal: Goal, rows: Rows, positive: Label,
     values = margins.values
     # Populations that the goal names tell which baselines must be read before the values of bundles are known.
     needed = {name for population in _populations(goal, None) for name in population.baselines}
-    classes = positive_class(np.asarray(getattr(model, "classes_", [])).tolist(), positive)
+    classes = ordered_classes(np.asarray(getattr(model, "classes_", [])).tolist(), positive, goal)
     source = make_source(rows, needed, classes=classes)
     weight = np.ones(len(values)) if source.weight is None else source.weight
     parts = {}

@@ -57,6 +57,7 @@ def html_report(
     trained_goal: Goal | str | None = None,
     confidence: float | None = 0.95,
     decide: str = "estimate",
+    missing_groups: bool = False,
     title: str | None = None,
     model_name: str | None = None,
     data_name: str = "the data",
@@ -71,7 +72,8 @@ def html_report(
         As in `audit`. Predictions alone have no margins.
     goal : Goal or str
         What is measured.
-    X, y, populations, external, baselines, sample_weight, pos_label, abstain, confidence, decide, data_name
+    X, y, populations, external, baselines, sample_weight, pos_label, abstain, confidence, decide, missing_groups,
+    data_name
         As in `audit`. Use rows that the model was not trained on, or `confidence=None`: an interval around training
         rates claims too much.
     others : dict of str to fitted classifier or predictions, default=None
@@ -128,7 +130,7 @@ def html_report(
         baselines=baselines, data_name=data_name, confidence=confidence, decide=decide,
     )  # fmt: skip
     rows = Rows(X, y, sample_weight, populations, baselines=baselines)
-    report = measure(model, pos_label=pos_label, abstain=abstain)
+    report = measure(model, pos_label=pos_label, abstain=abstain, missing_groups=missing_groups)
     positive = report.positive_class
     decided = audit(
         of_main_rows(model), Goal(decision_rate()), X, y, sample_weight=sample_weight, pos_label=positive,
@@ -148,6 +150,7 @@ def html_report(
         sections.headline(content),
         sections.groups(content),
         sections.verdicts(content, words),
+        sections.missing_groups(content),
         sections.goal_in_words(content, words),
         sections.beside(content),
         sections.changes(content),

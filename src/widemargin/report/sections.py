@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
+from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
 from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
-from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of_form
+from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
 def headline(content: Content) -> Html:
@@ -35,7 +36,7 @@ def headline(content: Content) -> Html:
         text += " 1 rule is undecided: these rows are too few to be sure."
     measured = (
         f"{capital(content.model_name)}, measured on {report.data_name} ({plain_number(report.n_rows)} rows). "
-        f"Positive class: “{report.positive_class}”."
+        f"{_classes(report)}."
     )
     return element(
         "header",
@@ -45,6 +46,13 @@ def headline(content: Content) -> Html:
         element("p", measured),
         *(element("p", element("strong", "Caution: "), capital(text), class_="note") for text in report.cautions),
     )
+
+
+def _classes(report: GoalReport) -> str:
+    """Which classes there are, or which of two is the positive one."""
+    if not report.classes:
+        return f"Positive class: “{report.positive_class}”"
+    return f"{len(report.classes)} classes: {', '.join(f'“{label}”' for label in report.classes)}"
 
 
 def goal_in_words(content: Content, words: Words) -> Html:
@@ -159,8 +167,10 @@ def groups(content: Content) -> Html | None:
         [item.name, plain_number(item.n_rows), *(_with_ends(getattr(item, name)) for name in rates)]
         for item in shown_groups
     ]
+    of_several = "the class that stands before the group" if content.report.classes else ""
+    called = of_several or f"“{content.report.positive_class}”"
     intro = (
-        f"Positive rate: of a group's rows, the share that the model calls “{content.report.positive_class}”. Recall: "
+        f"Positive rate: of a group's rows, the share that the model calls {called}. Recall: "
         "of the rows that truly are, the share that the model finds. Precision: of the rows that the model calls so, "
         "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
         f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
@@ -177,6 +187,36 @@ def groups(content: Content) -> Html | None:
     return section(
         "groups", "Groups", element("p", intro), content_table, element("div", *figures, class_="figures"),
     )  # fmt: skip
+
+
+def missing_groups(content: Content) -> Html | None:
+    """What rows of unknown group can make of rates and rules, where that was asked for."""
+    report, found = content.report, content.report.missing_groups
+    if found is None:
+        return None
+    entries = [content.entry_of(item) for item in report.constraints]
+    units = [Unit.NUMBER if entry is None else unit_of(entry) for entry in entries]
+    of_rates = Unit.NUMBER if Unit.NUMBER in units else Unit.SHARE
+    rates: list[list[Child]] = [
+        [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
+        for item in found.rates
+    ]
+    says = {"yes": ("met", "met whatever they are"), "no": ("not met", "never met"), "open": ("undecided", "open")}
+    rules: list[list[Child]] = []
+    for item, unit in zip(found.constraints, units, strict=True):
+        ends = {end: shown(end, unit, points=True, sign=True) for end in (item.least, item.largest)}
+        mark, text = says[item.holds]
+        verdict = element("span", _mark(mark), f" {text}", class_=_class(mark))
+        rules.append([item.label, " to ".join(ends.values()) + ("" if item.is_exact else ", at the widest"), verdict])
+    certain = sum(item.holds == "yes" for item in found.constraints)
+    intro = (
+        f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
+        f"all ways to fill it in. {certain} of {len(rules)} constraints are met whatever these groups are. “Open” says "
+        "that these rows can turn the verdict."
+    )
+    parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []
+    parts += [table("Constraints", ["constraint", "distance to its bound can be", "verdict"], rules)] if rules else []
+    return section("missing-groups", "Rows of unknown group", element("p", intro), *parts)
 
 
 def _with_ends(rate: GroupRate) -> str:
@@ -307,10 +347,11 @@ CARD: Mapping[str, str] = {
 def model_card(content: Content) -> Html:
     """What is known about the model, and what is not."""
     report = content.report
-    answers = "one of two classes" if content.decided is None else "one of two classes, or that it does not know"
+    answers = f"one of {len(report.classes) or 'two'} classes"
+    answers += "" if content.decided is None else ", or that it does not know"
     facts = [
         f"The model is {content.model_name}; it answers with {answers}.",
-        f"Rates count “{report.positive_class}” as positive.",
+        f"{_classes(report)}." if report.classes else f"Rates count “{report.positive_class}” as positive.",
         f"It was measured on {report.data_name}: {plain_number(report.n_rows)} rows.",
     ]
     facts += [f"The external data set “{name}” has {plain_number(rows)} rows." for name, rows in report.external_rows]

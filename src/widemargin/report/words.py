@@ -96,6 +96,7 @@ _METRICS: Mapping[str, str] = {
     "wins": "the number of {counted} where the model is right and {base} is wrong",
     "losses": "the number of {counted} where the model is wrong and {base} is right",
     "changes": "the number of {counted} that the model decides differently from {base}",
+    "confusion": "the share that the model calls {yes} of {rows} that are truly {actual}",
     "decision_rate": "the share of {rows} that the model decides, one way or the other",
     "decisions": "the number of {counted} that the model decides, one way or the other",
     "margin_below": "the share of {rows} whose margin is below {number}",
@@ -106,8 +107,8 @@ _METRICS: Mapping[str, str] = {
     "win_loss_ratio": "the number of wins over {base} for each loss, among {rows},",
     "win_change_ratio": "the share of wins among the changes from {base} on {rows}",
 }
-"""What each rate means. `{rows}`: the population, `{yes}`: the positive class, `{base}`: the model compared with,
-`{number}`: a margin or a radius."""
+"""What each rate means. `{rows}`: the population, `{yes}`: the class that it speaks of, `{actual}`: that of the rows,
+`{base}`: the model compared with, `{number}`: a margin or a radius."""
 _NORMS = {None: "", "linf": " in each"}
 _BUNDLES: Mapping[str, str] = {
     "demographic_parity": "the share that the model calls {yes}",
@@ -131,8 +132,8 @@ class Words:
     Parameters
     ----------
     goal : Goal
-    positive_class : str, int, float or bool
-        What the positive class is called.
+    positive_class : str, int, float, bool or None
+        What the positive class is called; None where a goal names every class.
 
     Examples
     --------
@@ -145,7 +146,10 @@ class Words:
     def __init__(self, goal: Goal, positive_class: object) -> None:
         self.goal = goal
         self.positive_class = positive_class
-        self.yes = f"“{positive_class}”"
+
+    def yes(self, of: object) -> str:
+        """A class; None: the positive one."""
+        return f"“{self.positive_class if of is None else of}”"
 
     def objective(self) -> str:
         """What is minimised."""
@@ -184,8 +188,8 @@ class Words:
         rows = self.rows_of(EVERYONE if atom.population is None else atom.population)
         return _METRICS[name].format(
             number="" if fact is None else plain_number(fact.number) + _NORMS[fact.norm],
-            rows=rows, counted=rows.removeprefix("all "), yes=self.yes, base=f"“{atom.baseline}”",
-            beta=plain_number(beta),
+            rows=rows, counted=rows.removeprefix("all "), yes=self.yes(atom.of), base=f"“{atom.baseline}”",
+            beta=plain_number(beta), actual=f"“{atom.actual if isinstance(atom, Rate) else atom.of}”",
         )  # fmt: skip
 
     def rows_of(self, population: Population, *, by_name: bool = True) -> str:
@@ -211,9 +215,9 @@ class Words:
                 return f"not ({self.predicate(part)})"
             predicate = predicates.Compare(part.column, _OPPOSITE[part.op], part.value)
         if isinstance(predicate, predicates.LabelIs):
-            return f"the truth is {'' if predicate.positive else 'not '}{self.yes}"
+            return f"the truth is {'' if predicate.positive else 'not '}{self.yes(predicate.of)}"
         if isinstance(predicate, predicates.BaselineSays):
-            return f"“{predicate.name}” {'says' if predicate.positive else 'does not say'} {self.yes}"
+            return f"“{predicate.name}” {'says' if predicate.positive else 'does not say'} {self.yes(predicate.of)}"
         if isinstance(predicate, predicates.Compare):
             return f"{_column(predicate.column)} {_COMPARED[predicate.op]} {_literal(predicate.value)}"
         if isinstance(predicate, predicates.IsIn):
@@ -243,7 +247,7 @@ class Words:
         return f"{self.form(lhs)} must be {least} {self.form(rhs) if rhs.terms else shown(rhs.constant, unit)}"
 
     def _bundle(self, item: Bundle) -> str:
-        rate = _BUNDLES[item.kind].format(yes=self.yes)
+        rate = _BUNDLES[item.kind].format(yes=self.yes(item.of))
         within = "" if item.population is None else f", among {self.rows_of(item.population)}"
         values = "values" if item.values is None else f"of the values {', '.join(map(_literal, item.values))}"
         of = f"every two {values} of {_column(item.column)}{within}"

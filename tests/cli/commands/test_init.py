@@ -337,14 +337,46 @@ def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
     assert "name it in data.dates" in content["ignore"]["since"]
     assert "such as 31.01.2024: write them as 2024-01-31" in content["ignore"]["until"]
     text = (tmp_path / "goals.toml").read_text()
-    text = text.replace('"since", ', "", 1).replace("ignore = [", 'dates = ["since"]\nignore = [')
+    text = text.replace('"since", ', "", 1).replace(
+        "ignore = [", 'dates = ["since"]\ndate_parts = ["weekday"]\nignore = ['
+    )
     (tmp_path / "goals.toml").write_text(text)
     assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
     assert main(["train", str(tmp_path / "goals.toml")]) in (0, 1)
     model = load_model(tmp_path / "goals.skops")
     kinds = {column.name: column.kind for column in model[0].schema_.columns}
     assert (kinds["since"], kinds["rate"], kinds["income_before"]) == ("date", "number", "number")
+    assert "since weekday = Monday" in model[0].get_feature_names_out()
     assert main(["predict", str(tmp_path / "goals.toml"), "--data", str(tmp_path / "t.csv")]) == 0
     pytest.importorskip("onnx")
     with pytest.raises(CapabilityError, match="column 'since' holds dates"):
         to_onnx(model, tmp_path / "m.onnx")
+
+
+def test_files_without_names_or_with_another_separator_are_refused(tmp_path, capsys):
+    rows = "\n".join(f"{20 + row % 40},{'MF'[row % 2]},{row % 3},{'yes' if row % 3 else 'no'}" for row in range(200))
+    for text, said in (
+        (rows, "the first line seems to be a row, not the names of the columns: '20', 'M', '0' are values"),
+        (rows.replace(",", " "), "the table has one column, '20 M 0 no'"),
+    ):
+        (tmp_path / "t.csv").write_text(text + "\n")
+        assert main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "goals.toml")]) == 2
+        assert said in capsys.readouterr().err
+        assert not (tmp_path / "goals.toml").exists()
+
+
+def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1000)
+    known = np.where(rng.random(1000) < 0.02, 1 - y, y)
+    case = [f"case {row}" if row % 3 == 0 else None for row in range(1000)]
+    columns = {
+        "score": rng.normal(size=1000).round(3).tolist(),
+        "after": known.tolist(),
+        "case": case,
+        "paid": y.tolist(),
+    }
+    write_csv(tmp_path / "t.csv", columns)
+    content = init(tmp_path, "t.csv", capsys)
+    assert "alone after tells 97%" in content["cautions"][-1]
+    assert content["ignore"]["case"].startswith("names the rows")

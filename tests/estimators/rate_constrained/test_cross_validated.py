@@ -111,6 +111,7 @@ def test_errors_are_those_of_a_proportion(data):
     assert found["slack_error"][0, 0] == pytest.approx(np.sqrt((hit * (1 - hit) / positives).sum()) / 4, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:none of 1 settings")
 def test_populations_and_weights_are_sliced_and_external_is_not(data, monkeypatch):
     X, y, table = data
     traffic, _, _ = make_data(200, 1)

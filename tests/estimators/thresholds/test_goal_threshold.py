@@ -381,7 +381,10 @@ HELD = train_test_split(np.arange(9), test_size=2, random_state=np.random.Random
         (lambda X, y: (GoalThresholdClassifier(Broken(), cv="prefit"), X, y, {}), DataError, "1000 of 1000 scores"),
         (lambda X, y: (GoalThresholdClassifier(Broken(0.0, 3), cv="prefit"), X, y, {}), DataError, "one score a row"),
         (lambda X, y: (GoalThresholdClassifier(FirstColumn(), cv="prefit"), X, y + 1, {}), DataError, "both must be"),
-        (lambda X, y: (GoalThresholdClassifier(GaussianNB()), X, y + (X[:, 2] > 1), {}), ValueError, "Only binary"),
+        (
+            lambda X, y: (GoalThresholdClassifier(GaussianNB(), randomize=True), X, y + (X[:, 2] > 1), {}),
+            ValueError, "Only binary",
+        ),
         (lambda X, y: (GoalThresholdClassifier(GaussianNB(), cv=3), X[:5], [0, 0, 0, 1, 1], {}), DataError, "cv=3"),
         (lambda X, y: (GoalThresholdClassifier(GaussianNB(), cv=ShuffleSplit(2)), X, y, {}), DataError, "or more"),
         (lambda X, y: (GoalThresholdClassifier(GaussianNB()), X[:4], [0, 0, 0, 1], {}), DataError, "held out"),

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from testing.cells import of_pairs
 from testing.ramp_problems import random_ramp_problem
 
@@ -12,6 +13,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex import newton
+from widemargin.solvers.ramp import search as ramp_search
 from widemargin.solvers.ramp.majorization import MajorizeOptions, RampResult
 from widemargin.solvers.ramp.pool import Candidate, Pool
 from widemargin.solvers.ramp.search import search as search_from
@@ -102,7 +104,8 @@ def test_without_constraints_or_budget_there_is_one_start() -> None:
     assert spent.best.violation > 0.0
 
 
-def test_an_interrupt_in_the_second_start_keeps_the_first_model() -> None:
+def test_an_interrupt_in_the_second_start_keeps_the_first_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ramp_search, "OPTIONS", replace(ramp_search.OPTIONS, few_features=0))
     problem = precise(0)
 
     class Breaking(Counting):

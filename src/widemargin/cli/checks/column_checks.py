@@ -114,8 +114,8 @@ def codes_of(column: pa.ChunkedArray) -> Ints:
     return codes
 
 
-def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> float | None:
-    """How many rows a column tells the target of, where these are nearly all and not by its many values; else None.
+def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any], *, least: float = 0.995) -> float | None:
+    """Share of the rows that a column tells the target of, where it is so large and not by many values; else None.
 
     A number of many values tells it where the rows above some value are of one class, and those below of the other.
     """
@@ -131,7 +131,7 @@ def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> float | N
         told = below.max(axis=1) + (np.bincount(groups) - below).max(axis=1)
         value = ordered[ends[np.argmax(told)]] if len(ends) else np.inf
         codes = (~(numbers <= value)).astype(np.int64)  # missing ones stand above
-    return _share_told(codes, groups, 0.995)
+    return _share_told(codes, groups, least)
 
 
 def _share_told(codes: Ints, groups: Ints, least: float) -> float | None:

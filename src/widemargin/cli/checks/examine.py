@@ -70,7 +70,9 @@ def examine(
     # The positive class, or both where the goals file names neither.
     positive, classes = goals.data.positive, [] if labels is None else np.unique(labels).tolist()
     named = [value for value in classes if type(positive) is type(value) and positive == value]
-    positives: list[Label] = named or classes or [positive]
+    positives: list[Label | None] = named or classes or [positive]
+    if positive is None and len(classes) > 2:
+        positives = [None]
     external = _external(findings, positives[0])
     tables = {part: content.populations for part, content in rows.items()}
     check_features(findings, tables, {name: content.populations for name, content in external.items()}, labels)
@@ -148,7 +150,7 @@ def _two_classes(table: pa.Table, goals: GoalsFile) -> TableRows:
     return TableRows(populations=table.filter(column.is_valid()), y=labels)
 
 
-def _external(findings: Findings, positive: Label) -> dict[str, TableRows]:
+def _external(findings: Findings, positive: Label | None) -> dict[str, TableRows]:
     """The external data sets that can be read."""
     goals, external = findings.goals, dict[str, TableRows]()
     meant = dataclasses.replace(goals, data=dataclasses.replace(goals.data, positive=positive))

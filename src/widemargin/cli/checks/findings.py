@@ -28,7 +28,7 @@ class Findings:
         if all(problem.text != other.text for other in noted):
             noted.append(problem)
 
-    def copy_for(self, positive: Label) -> "Findings":
+    def copy_for(self, positive: Label | None) -> "Findings":
         """The same findings, to go on where the positive class is another one."""
         data = dataclasses.replace(self.goals.data, positive=positive)
         return Findings(dataclasses.replace(self.goals, data=data), [*self.problems], [*self.warnings])

@@ -16,7 +16,7 @@ from widemargin.estimators.thresholds.guarantee import Judged
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Expression
@@ -123,11 +123,12 @@ def _tie(
 
 
 def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, TableRows]) -> TiedGoal:
-    classes = np.unique(rows.y).tolist() if rows.y is not None else [goals.data.positive]
+    positive = goals.data.positive
+    classes = np.unique(rows.y).tolist() if rows.y is not None else [positive]
     if len(classes) == 1:  # another label than this one has to be there for the pair to be known
-        classes = [value for value in classes if value != goals.data.positive] + [goals.data.positive]
+        classes = [value for value in classes if value != positive] + [positive]
     main = Rows(y=rows.y, populations=rows.populations, external=as_external(external))
-    sources = make_sources(baselines_used(goal), main, classes=positive_class(classes, goals.data.positive))
+    sources = make_sources(baselines_used(goal), main, classes=ordered_classes(classes, positive, goal))
     return bind(goal, sources, warn_trivial=False, for_training=False)
 
 
@@ -159,6 +160,8 @@ def _check_confidence(
 
 
 def _constants(tied: TiedGoal) -> Iterator[tuple[Floats, Possible]]:
-    """What the two constant classifiers decide, and that it is all they can."""
+    """What the two constant classifiers decide, and that it is all they can; of several classes nothing is asked."""
+    if tied.several:
+        return
     yield tied.cell_weight, lambda population: slice(0, 1)
     yield np.zeros_like(tied.cell_weight), lambda population: slice(1, 2)

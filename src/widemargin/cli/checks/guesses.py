@@ -65,8 +65,8 @@ class Guesses:
     Attributes
     ----------
     target : str
-    positive : label
-        The outcome that people want, where some columns are protected; else the rarer one.
+    positive : label or None
+        The outcome that people want, where some columns are protected; else the rarer one; None of several.
     why_target, why_positive : str
     protected : mapping of str to str
         Column -> what people are protected by, such as "sex".
@@ -83,7 +83,7 @@ class Guesses:
     """
 
     target: str
-    positive: Label
+    positive: Label | None
     why_target: str
     why_positive: str
     protected: Mapping[str, str]
@@ -94,6 +94,9 @@ class Guesses:
     split: Split | None
     features: tuple[str, ...]
 
+
+MOST_NAMED = 20
+"""Classes of a target that was named; one that is guessed has two."""
 
 Ask: TypeAlias = Callable[[str, Sequence[str]], str]
 """A question and its answers, the likeliest first: gives one of them."""
@@ -136,11 +139,11 @@ def guess_roles(
             raise DataError(
                 f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
             )
-        if not _is_target(table[target]):
+        if not _is_target(table[target], most=MOST_NAMED):
             n_values, n_missing = pc.count_distinct(table[target]).as_py(), table[target].null_count
             raise DataError(
                 f"{where}: column {target!r} (--target) has {n_values} values and {n_missing} gaps; a target needs two "
-                "values and no gaps. Join its values to two, and drop rows without"
+                f"values (at most {MOST_NAMED}) and no gaps. Join its values, and drop rows without"
             )
     taken.add(target)
     labels = table[target].to_numpy()
@@ -203,9 +206,11 @@ def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, st
 
 def _positive(
     target: str, labels: npt.NDArray[Any], is_about_people: bool, favourable: str | None, ask: Ask | None
-) -> tuple[Label, str]:
-    """The class that rates call positive, and why: the outcome that people want, or the rarer one."""
+) -> tuple[Label | None, str]:
+    """The class that rates call positive, and why: the outcome that people want, or the rarer one; None of several."""
     classes, counts = np.unique(labels, return_counts=True)
+    if len(classes) > 2:
+        return None, f"it has {len(classes)} values, and the goal names the one that a rate is about"
     by_text = {str(value): value for value in classes.tolist()}
     rarer = str(classes[counts == counts.min()].tolist()[-1])
     if favourable is not None:
@@ -268,9 +273,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
     return candidates[-1], "the last column with two values; name another by --target"
 
 
-def _is_target(column: pa.ChunkedArray) -> bool:
-    values = _values(column, 2)
-    return not column.null_count and values is not None and len(values) == 2 and all(
+def _is_target(column: pa.ChunkedArray, most: int = 2) -> bool:
+    values = _values(column, most)
+    return not column.null_count and values is not None and len(values) >= 2 and all(
         isinstance(value, str | int | bool) or (isinstance(value, float) and np.isfinite(value)) for value in values
     )  # fmt: skip
 
@@ -293,14 +298,15 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds infinite numbers"
     if is_text and (days := _days(column)) is not None:
         return f"holds days such as {days}: write them as 2024-01-31 and name it in data.dates to learn from it"
-    words, distinct, n_rows = _words_of(name), pc.count_distinct(column, mode="all").as_py(), len(column)
+    words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
+    n_rows, n_values = len(column), len(column) - column.null_count
     is_named = is_text or ID_NAME.search(name) is not None
     counts = distinct == n_rows >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all()
     share = tells_target(column, labels)
     told = "" if share is None else f"alone tells the target in {share:.1%} of the rows"
     reasons = {
         "has the same value in every row": distinct == 1,
-        "names the rows: nearly every value is another one": distinct > 0.9 * n_rows and n_rows >= 50 and is_named,
+        "names the rows: nearly every value is another one": distinct > 0.9 * n_values and n_values >= 50 and is_named,
         "counts the rows": counts,
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20

@@ -14,9 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
 
 from widemargin._text import listing
+from widemargin.cli.checks.column_checks import tells_target
 from widemargin.cli.checks.guesses import Guesses, is_code
+from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
@@ -43,6 +47,7 @@ MOST_COLUMNS = 3
 """Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn."""
 # Ages at which law and practice cut: credit scoring, the US age discrimination act, retirement.
 _AGE_CUTS = (25, 40, 60)
+_TOO_GOOD = 0.1  # share of the best constant's error; a model that leaves less has probably seen the outcome
 _SECONDS = 30.0  # for the search of a model that keeps a rule; one that takes longer is not proposed
 _MOST_ROWS = 10_000  # to fit to: what can be kept on them can about be kept on all
 
@@ -73,7 +78,8 @@ class PlainModel:
         The setting that is best over folds.
     error, constant_error : float
         Its share of wrong decisions, and that of the best constant.
-    recall : float
+    recall : dict of label to float
+        Of the positive class; of several of each.
     changed : dict of str to float
         Column of an earlier model's decisions -> the share that it changes.
     """
@@ -82,7 +88,7 @@ class PlainModel:
     numbers: Numbers
     error: float
     constant_error: float
-    recall: float
+    recall: dict[Label, float]
     changed: dict[str, float]
 
 
@@ -110,6 +116,8 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         Why some of the first protected columns have not this rule, or none.
     """
     rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[:_MOST_ROWS])
+    if guesses.positive is None:
+        return _plain_of_several(rows, guesses), [], []
     setting = _best_setting(rows, guesses)
     if setting is None:
         return None, [], []
@@ -152,6 +160,15 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             f"on unseen rows a plain model has the error {plain.error:.2f}, and the best constant has "
             f"{plain.constant_error:.2f}: nothing is learned. Add features or rows"
         )
+    elif plain is not None and plain.error <= _TOO_GOOD * plain.constant_error:
+        labels = table[guesses.target].to_numpy()
+        shares = {name: tells_target(table[name], labels, least=0.9) for name in guesses.features}
+        told = sorted(((share, name) for name, share in shares.items() if share is not None), reverse=True)[:5]
+        which = "; alone " + ", ".join(f"{name} tells {share:.0%}" for share, name in told) if told else ""
+        said.append(
+            f"on unseen rows a plain model is wrong in {plain.error:.1%} only{which}. A column that is known only "
+            "after the fact must not be a feature: name it in data.ignore"
+        )
     return said
 
 
@@ -167,6 +184,36 @@ def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any
             error = float(search.cv_results_["mean_objective"][search.best_index_])
             found.append((error, float(f"{search.C_:.2g}"), numbers, X))
     return min(found, key=lambda item: item[0])[1:] if found else None
+
+
+def _recalls(true: npt.NDArray[Any], decided: npt.NDArray[Any], classes: Sequence[Any]) -> dict[Label, float]:
+    """The share that is found of each of some classes; 0 of one that has no rows."""
+    rows = {label: true == label for label in classes}
+    return {label: float((decided[of] == label).mean()) if of.any() else 0.0 for label, of in rows.items()}
+
+
+def _plain_of_several(rows: pa.Table, guesses: Guesses) -> PlainModel | None:
+    """A logistic regression of several classes, by the best setting over folds, and what it does on unseen rows."""
+    labels, unseen, found = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % 3 == 0, []
+    for numbers in get_args(Numbers):
+        step = make_preprocessor(list(guesses.features), words=guesses.words, numbers=numbers, rare_words=RARE_WORDS)
+        with _quiet(), contextlib.suppress(WidemarginError, ValueError):
+            X = step.fit_transform(rows)[~unseen]
+            for C in (0.002, 0.02, 0.2, 2.0):
+                share = cross_val_score(LogisticRegression(C=C, max_iter=300), X, labels[~unseen], cv=3).mean()
+                found.append((-float(share), C, numbers, step))
+    if not found:
+        return None
+    _, C, numbers, step = min(found, key=lambda item: item[0])
+    with _quiet():
+        X = step.transform(rows)
+        decided = LogisticRegression(C=C, max_iter=300).fit(X[~unseen], labels[~unseen]).predict(X[unseen])
+    true, classes = labels[unseen], np.unique(labels).tolist()
+    most = max(float((true == label).mean()) for label in classes)
+    changed = {name: float((rows[name].to_numpy()[unseen] != decided).mean()) for name in guesses.earlier}
+    return PlainModel(
+        C, numbers, float((decided != true).mean()), 1.0 - most, _recalls(true, decided, classes), changed
+    )
 
 
 class _Trials:
@@ -195,7 +242,7 @@ class _Trials:
             self._numbers,
             error=float((decided != true).mean()),
             constant_error=float(min(positive.mean(), 1.0 - positive.mean())),
-            recall=float((decided[positive] == guesses.positive).mean()) if positive.any() else 0.0,
+            recall=_recalls(true, decided, [guesses.positive]),
             changed={name: float((labels != decided).mean()) for name, labels in earlier.items()},
         )
 

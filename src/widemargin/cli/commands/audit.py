@@ -10,7 +10,7 @@ from widemargin.cli.candidates import TableModel
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import TablePath, table_text
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
+from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, classes_of, external_blocks, open_request
 from widemargin.cli.parser import OF_STANDARDS, refuse_options
 from widemargin.cli.reports import PREDICATE, audit_document, audit_suite, junit_xml, statement, write_json, write_text
 from widemargin.cli.tables.column_roles import is_it
@@ -123,7 +123,10 @@ def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, lis
 def _nothing_counted(request: Request) -> AuditCounts:
     (candidate,) = request.candidates
     return AuditCounts(
-        request.goal, classes=candidate.classes, pos_label=request.goals.data.positive, abstain=candidate.abstain
+        request.goal,
+        classes=classes_of(request, candidate),
+        pos_label=request.goals.data.positive,
+        abstain=candidate.abstain,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from widemargin._text import printable
+from widemargin._text import listing, printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
 from widemargin.cli.checks.proposals import RARE_WORDS, PlainModel, Proposal, doubts, propose, proposed_goal
 from widemargin.cli.console import Progress, say
@@ -36,6 +36,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         table, how = _read(options.table, options.separator)
     # Nobody is asked who cannot answer, or reads the answer as JSON.
     ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
+    _refuse_without_names(table, options.table)
     guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
     train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)["train"].table
     with Progress() as progress:
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     goal = str(proposed_goal(proposals, promised=False))
     if not options.json:
         say(
-            f"Target: {guesses.target} ({guesses.why_target}); positive: {guesses.positive!r}, {guesses.why_positive}",
+            f"Target: {guesses.target} ({guesses.why_target}); {_positive(guesses)}",
             f"Protected: {_names(guesses.protected) or 'none found'}",
             *(f"  {_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
             f"Features: {_names(guesses.features)}",
@@ -77,6 +78,36 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "left_out": left_out,
         "cautions": cautions,
     }
+
+
+def _positive(guesses: Guesses) -> str:
+    """Which class is the positive one, and why, or why none is."""
+    return (
+        guesses.why_positive if guesses.positive is None else f"positive: {guesses.positive!r}, {guesses.why_positive}"
+    )
+
+
+def _refuse_without_names(table: pa.Table, path: Path) -> None:
+    """Refuse a CSV file whose first line seems to be a row, or whose fields were not taken apart.
+
+    Raises
+    ------
+    DataError
+    """
+    if not path.name.lower().endswith(CSV_ENDINGS):
+        return
+    if table.num_columns == 1:
+        raise DataError(
+            f"{path}: the table has one column, {table.column_names[0][:80]!r}. Name what stands between its fields by "
+            "--separator, or give a table with a target and features"
+        )
+    values = {name: {str(value) for value in table[name].slice(0, 1000).to_pylist()} for name in table.column_names}
+    among_values = [name for name in table.column_names if name in values[name]]
+    if len(among_values) > 1:
+        raise DataError(
+            f"{path}: the first line seems to be a row, not the names of the columns: {listing(among_values[:3])} are "
+            "values of their columns, too. Add a line of names"
+        )
 
 
 def answer(question: str, answers: Sequence[str]) -> str:
@@ -114,6 +145,10 @@ def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
 def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
     """Table and roles of its columns, and which rows are held out."""
     separator, missing = how.get("separator"), how.get("missing", ())
+    target, why = _toml(guesses.target), printable(guesses.why_positive)
+    classes = [f"target = {target}  # {guesses.why_target}", f"positive = {_toml(guesses.positive)}  # {why}"]
+    if guesses.positive is None:
+        classes = [f"target = {target}  # {guesses.why_target}; {why}"]
     lines = [
         "# A first goals file, guessed from the table by `widemargin init`. Read every line before you rely on it.",
         "# What the keys mean: docs/goals-file.md. Check changes by `widemargin check FILE --data`.",
@@ -127,8 +162,7 @@ def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
             if missing
             else []
         ),
-        f"target = {_toml(guesses.target)}  # {guesses.why_target}",
-        f"positive = {_toml(guesses.positive)}  # {printable(guesses.why_positive)}",
+        *classes,
     ]
     if guesses.split is not None:
         column, train, test = map(_toml, (guesses.split.column, guesses.split.train, guesses.split.test))
@@ -167,7 +201,10 @@ def _goal_lines(
     if plain is not None:
         lines += ["# Other bounds are yours to set. On rows that it has not seen, a plain model"]
         lines += [f"#   decides {plain.error:.2f} of the rows wrongly (the best constant: {plain.constant_error:.2f})"]
-        lines += [f"#   finds {plain.recall:.2f} of the positives: subject to recall() >= ..."]
+        for label, share in plain.recall.items():
+            of = "" if guesses.positive is not None else f"of={printable(_toml(label))}"
+            whose = "the positives" if guesses.positive is not None else printable(_toml(label))
+            lines += [f"#   finds {share:.2f} of {whose}: subject to recall({of}) >= ..."]
         for name, share in plain.changed.items():
             lines += [f"#   changes {share:.2f} of the decisions: subject to churn({printable(_toml(name))}) <= ..."]
     lines += [*_goal_text(proposals, promised=False), ""]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from widemargin import __version__
 from widemargin.cli.candidates import Answer, Candidate
+from widemargin.cli.commands.several_classes import PLAIN_OF_SEVERAL, plain_learner
 from widemargin.cli.commands.tradeoff import (
     Prepared,
     ended_by_hand,
@@ -35,7 +36,6 @@ from widemargin.cli.models_and_rows import Request, audited_rows, open_request
 from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block
 from widemargin.cli.tables.training_data import TableRows, as_external, baseline_labels
-from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import html_report
@@ -55,10 +55,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
-        # A path trains models that decide every row; what they cost is no price of a bound on decisions.
-        paths = stored + (
-            [] if options.no_tradeoff or goals.abstain is not None else _short_paths(prepared, stored, progress, clock)
-        )
+        # Prices of rules come from sweeps, which there are for two classes, and for models that decide every row.
+        none = options.no_tradeoff or prepared.several or goals.abstain is not None
+        paths = stored + ([] if none else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
         fresh = request.part == "test" or digest != prepared.digest
@@ -76,8 +75,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         # What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on.
         tables: dict[str | None, pa.Table] = {None: rows.populations}
         tables |= {source: beside.populations for source, beside in external.items()}
+        called = PLAIN_OF_SEVERAL if prepared.several else PLAIN
         others = {} if plain is None else {
-            PLAIN: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
+            called: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
         }  # fmt: skip
         others |= baseline_labels(goals, tables)
         page = html_report(
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(external),
             others=others, baselines=facts,
             pos_label=goals.data.positive, abstain=candidate.abstain, paths=paths, trained_goal=goals.goal,
-            confidence=0.95 if fresh else None, decide=options.decide,
+            confidence=0.95 if fresh else None, decide=options.decide, missing_groups=options.missing_groups,
             title=options.title or f"{goals.path.stem}: does the model meet its goal?",
             model_name=name, data_name=f"{request.part} rows of {table_name(data)}",
             record=_record(prepared, candidate, digest, rows.n_rows, paths, options),
@@ -126,8 +126,11 @@ class _Clock:
         return over
 
 
-def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> RateConstrainedClassifier | None:
-    """The SVM without rules; None where the time is up, or the user stops it."""
+def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> Any:
+    """The SVM (of several classes the learner) without rules; None where the time is up, or the user stops it."""
+    if prepared.several:
+        rows = prepared.data.rows["train"]
+        return plain_learner(prepared.goals).fit(rows.X, rows.y, sample_weight=rows.sample_weight)
     progress.step("training the same SVM without rules")
     if clock.is_over(f"{PLAIN} is left out"):
         return None
@@ -199,7 +202,7 @@ def _record(
             **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": content.n_rows
                for part, content in prepared.data.rows.items()},
             "rows measured here": n_rows,
-            "target": f"{data.target}, positive: {data.positive}",
+            "target": data.target if data.positive is None else f"{data.target}, positive: {data.positive}",
             "weight": data.weight or "none: every row counts the same",
             "features": candidate.features or prepared.data.features,
             "protected: used for rates, never to decide": [

@@ -49,6 +49,11 @@ class Prepared:
     step: TablePreprocessor
     digest: str
 
+    @property
+    def several(self) -> bool:
+        """Whether the target has more than two classes."""
+        return len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
+
     def classifier(
         self, progress: Progress, goal: Goal | None, budget: float | None, *, on_interrupt: str = "return"
     ) -> RateConstrainedClassifier:
@@ -77,6 +82,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_matplotlib()
     with Progress() as progress:
         prepared = prepare(goals, progress)
+        if prepared.several:
+            raise DataError(
+                f"a sweep of bounds is for two classes, and the target {goals.data.target!r} has more. Change the "
+                "bound in the goals file, and train for each"
+            )
         stored = None
         if out is not None and out.exists():
             with contextlib.suppress(DataError, ModelFileError):

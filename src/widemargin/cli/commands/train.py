@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
+from widemargin.cli.commands.several_classes import PLAIN_OF_SEVERAL, plain_learner, reduction_options
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
@@ -29,6 +31,7 @@ from widemargin.cli.tables.training_data import (
 from widemargin.diagnostics import GoalReport, audit
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
+from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.persistence import save_model
@@ -83,7 +86,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "features": data.features,
         "protected_as_features": list(goals.data.protected_as_features),
         "status": classifier.status_,
-        "C": _svm(classifier).C,
+        "C": getattr(_svm(classifier), "C", goals.model.C),
         "guarantee": classifier.guarantee_,
         "met": result.verdicts,
         "cautions": result.cautions,
@@ -102,11 +105,13 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     train, confidence = data.rows["train"], goals.validation.confidence
     if "test" in data.rows:  # what is wrong there is said before the time for training is spent, and no file is left
         labels: dict[str | None, Any] = {None: data.rows["test"].y}
-        labels |= {name: [goals.data.positive] * rows.n_rows for name, rows in data.external.items()}
+        some = np.asarray(train.y)[0] if goals.data.positive is None else goals.data.positive
+        labels |= {name: [some] * rows.n_rows for name, rows in data.external.items()}
         _report(goals, "test", data, labels)
     progress.step("training")
     started = time.perf_counter()
-    estimator = _estimator(goals, estimator_options(goals, progress))
+    several = len(np.unique(np.asarray(train.y))) > 2
+    estimator = _estimator(goals, estimator_options(goals, progress), several=several)
 
     def reworded(warning: Warning) -> str:  # about which model, and in terms of the goals file
         text = str(warning)
@@ -137,9 +142,14 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
             save()
             interrupted = True
     try:
-        plain = None if interrupted else _plain_svm(goals, data, spent, progress)
+        plain: Any = None
+        if several and not interrupted:
+            plain = plain_learner(goals).fit(train.X, train.y, sample_weight=train.sample_weight)
+        elif not interrupted:
+            plain = _plain_svm(goals, data, spent, progress)
         progress.step("measuring the goal")
-        reports = {part: _measured(goals, part, data, {MODEL: classifier, PLAIN: plain}) for part in data.rows}
+        beside = PLAIN_OF_SEVERAL if several else PLAIN
+        reports = {part: _measured(goals, part, data, {MODEL: classifier, beside: plain}) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if path is None else [f"the trained model is saved as {path}"])) from None
     verdicts = {part: of_part[MODEL].passed for part, of_part in reports.items()}
@@ -151,8 +161,11 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     return _Result(goals, data, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
 
 
-def _estimator(goals: GoalsFile, options: dict[str, Any]) -> Any:
-    """What the goals file describes, with these options: trained to the goal, or an SVM with two thresholds to it."""
+def _estimator(goals: GoalsFile, options: dict[str, Any], *, several: bool) -> Any:
+    """What the goals file describes, with these options: trained to the goal, or an SVM with two thresholds to it.
+
+    Of several classes it is a reduction to classifiers with weights.
+    """
     proof: dict[str, Any] = {}
     if goals.validation.confidence is not None:
         fraction = goals.validation.fraction
@@ -162,17 +175,16 @@ def _estimator(goals: GoalsFile, options: dict[str, Any]) -> Any:
         shared = {name: options[name] for name in ("pos_label", "on_infeasible", "random_state")}
         svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
         return GoalThresholdClassifier(svm, goals.goal, abstain=goals.abstain, **shared, **proof)
+    if several:
+        return GoalReduction(goal=goals.goal, **reduction_options(goals, options["callbacks"]), **proof)
     if goals.validation.folds is not None:
         return RateConstrainedClassifierCV(goals.goal, cv=goals.validation.folds, **options)
     return RateConstrainedClassifier(goals.goal, C=goals.model.C, **options, **proof)
 
 
-def _svm(classifier: RateConstrainedClassifier | GoalThresholdClassifier) -> RateConstrainedClassifier:
+def _svm(classifier: Any) -> Any:
     """The SVM behind the thresholds of a model that abstains; any other model itself."""
-    if isinstance(classifier, RateConstrainedClassifier):
-        return classifier
-    svm: RateConstrainedClassifier = classifier.estimator_
-    return svm
+    return classifier.estimator_ if isinstance(classifier, GoalThresholdClassifier) else classifier
 
 
 def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> None:
@@ -201,7 +213,10 @@ def _plain_svm(
         warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
         return None
     options = estimator_options(goals, progress, on_interrupt="raise", time_budget=left)
-    svm, train = RateConstrainedClassifier(None, C=goals.model.C, **options), data.rows["train"]
+    train = data.rows["train"]
+    if goals.data.positive is None:  # without a goal it does not matter which
+        options["pos_label"] = np.unique(np.asarray(train.y))[-1]
+    svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
     with warnings_reworded(f"the {PLAIN} to compare with: {{}}".format):
         svm.fit(train.X, train.y, sample_weight=train.sample_weight)
     return svm

@@ -138,6 +138,10 @@ SEPARATOR = _kind(
 )
 TABLE = Kind(_table, {"anyOf": [_SOME_TEXT, {"type": "array", "items": _SOME_TEXT, "minItems": 1}]}, is_path=True)
 TEXTS = Kind(_texts, {"type": "array", "items": {"type": "string"}, "uniqueItems": True})  # an index has the name ""
+PARTS = Kind(
+    lambda value: tuple(map(one_of("month", "weekday").check, _texts(value))),
+    {"type": "array", "items": {"enum": ["month", "weekday"]}, "uniqueItems": True},
+)
 LABEL = _kind(
     "one value of the column", lambda value: isinstance(value, Label), {"type": ["string", "number", "boolean"]}
 )
@@ -257,7 +261,8 @@ class DataSection:
     missing: tuple[str, ...] = _key(TEXTS, "texts of CSV files that stand for no value, such as \"n/a!\", beside empty "
                                     "fields and the usual spellings (NA, NaN, null, ...)", default=())  # fmt: skip
     target: str = _key(TEXT, "column to predict")
-    positive: Label = _key(LABEL, "its value that rates call positive")
+    positive: Label | None = _key(LABEL, "its value that rates call positive; not for a target of several classes, "
+                                  "whose goal names them: recall(of=\"cat\")", default=None)  # fmt: skip
     features: tuple[str, ...] | None = _key(TEXTS, "columns to learn from; by default all that have no other role",
                                             default=None)  # fmt: skip
     protected: tuple[str, ...] = _key(TEXTS, "columns that populations may use and the model never sees", default=())
@@ -267,6 +272,9 @@ class DataSection:
     words: tuple[str, ...] = _key(TEXTS, "columns to treat as words although they hold numbers (codes)", default=())
     dates: tuple[str, ...] = _key(TEXTS, "columns of days (2024-01-31) or times to learn from, as numbers of days",
                                   default=())  # fmt: skip
+    date_parts: tuple[Literal["month", "weekday"], ...] = _key(
+        PARTS, "what else becomes of data.dates: a feature a month, or weekday", default=()
+    )
     weight: str | None = _key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it",
                               default=None)  # fmt: skip
     split: Split | None = _inner(Inner(Split, absent="none"), default=None)

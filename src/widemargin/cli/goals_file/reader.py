@@ -80,7 +80,7 @@ def look_at(
     """
     tables, lines = read_text(path)
     goals, problems = read_values(tables, path.parent)
-    if goals.data is None or None in (goals.data.table, goals.data.target, goals.data.positive):
+    if goals.data is None or None in (goals.data.table, goals.data.target):
         return None, problems, lines
     goals = dataclasses.replace(goals, path=path, lines=lines, allowed_folders=(path.parent, *allow_outside))
     problems += contradictions(goals, tables, {problem.path[0] for problem in problems if problem.path}, allow_code)

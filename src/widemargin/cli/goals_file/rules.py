@@ -33,6 +33,10 @@ def contradictions(
     if not {"data", "baselines"} & {*spoilt}:
         yield from _roles(goals)
     yield from _names(goals, tables, spoilt)
+    asked = (goal for goal in (goals.goal, goals.audit_goal) if goal is not None)
+    if "positive" not in tables.get("data", {}) and any(goal.needs_positive_class for goal in asked):
+        why = 'is missing, and the goal does not say which class it speaks of. Add it, or name one: recall(of="cat")'
+        yield Problem(("data", "positive"), why)
     model, held, folds = tables.get("model", {}), goals.validation, goals.validation.folds is not None
     kernel, mapped = model.get("kernel", "linear"), "feature_map" in model
     # What is wrong, the key that is named, and why: about kernels, and about rows that training does not see.

@@ -14,6 +14,9 @@ from widemargin.cli.goals_file.keys import GoalsFile, Split
 from widemargin.cli.tables.table_files import Block, held_out, rows_equal
 from widemargin.exceptions import DataError
 
+MOST_CLASSES = 200
+"""Of a target without a positive class: more are numbers to predict, or names of rows."""
+
 
 def require_columns(names: Sequence[str], wanted: Mapping[str, str], where: str) -> None:
     """Refuse a table that lacks a column; `wanted` maps the column to the key of the goals file that names it."""
@@ -164,6 +167,14 @@ def labels_of(
             f"{where}: the target {target!r} holds numbers that are not finite. Use two words or two numbers"
         )
     classes = np.unique(values).tolist()
+    if positive is None:
+        if len(classes) > MOST_CLASSES or (values.dtype.kind == "f" and (values != np.round(values)).any()):
+            raise DataError(
+                f"{where}: the target {target!r} holds {len(classes)} different values, such as "
+                f"{', '.join(map(repr, classes[:5]))}. A class is a word or a whole number, and there are at most "
+                f"{MOST_CLASSES}. Cut numbers into classes, or name another column"
+            )
+        return values
     if len(classes) > 2:
         raise third_class(block, target, values, classes)
     if len(classes) == 2 and not any(type(positive) is type(value) and positive == value for value in classes):
@@ -181,7 +192,8 @@ def third_class(block: Block, target: str, values: npt.NDArray[Any], classes: Se
     rarest = int(number.argmin())
     return DataError(
         f"{block.title}: the target {target!r} has {len(classes)} classes ({shown}); two are needed. Join some, or "
-        f"drop rows: {here[rarest].item()!r} is first in {_row(block, first[rarest])}"
+        f"drop rows: {here[rarest].item()!r} is first in {_row(block, first[rarest])}. Or leave out data.positive, and "
+        f"name the classes in the goal: recall(of={classes[0]!r})"
     )
 
 

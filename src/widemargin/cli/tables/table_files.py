@@ -155,8 +155,8 @@ def _refuse_twice(where: object, names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DataError(
-            f"{where}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename, or add the "
-            "line of names if the file has none"
+            f"{where}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename or remove "
+            "one of each, or add the line of names if the file has none"
         )
 
 

@@ -123,8 +123,9 @@ def with_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocess
     model = goals.model
     words, dates = ([name for name in names if name in data.features] for names in (goals.data.words, goals.data.dates))
     step = make_preprocessor(
-        data.features, words=words, dates=dates, numbers=model.numbers, n_bins=model.bins, rare_words=model.rare_words
-    )
+        data.features, words=words, dates=dates, date_parts=goals.data.date_parts, numbers=model.numbers,
+        n_bins=model.bins, rare_words=model.rare_words,
+    )  # fmt: skip
     train = data.rows["train"]
     rows = {"train": train.replaced(X=step.fit_transform(train.populations))}
     rows |= {part: content.replaced(X=step.transform(content.populations)) for part, content in data.rows.items()

@@ -9,10 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Index, Matrix
 from widemargin.distributed.blocks import BlockedPoint, BlockedRows
 from widemargin.estimators.feature_space import ColumnSpace, GramSpace
@@ -24,8 +26,7 @@ from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
-from widemargin.solvers.ramp.coordinate_moves import OPTIONS as MOVES
-from widemargin.solvers.ramp.coordinate_moves import Columns, best_step, descend
+from widemargin.solvers.ramp.line_moves import Columns, best_step, improve
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.pool import Candidate, Measures, Moves, Pool
 from widemargin.solvers.ramp.search import search
@@ -264,6 +265,12 @@ class Deterministic(_Rates):
         super().__init__(problem)
         self.moves = None if isinstance(problem.rows, BlockedRows) else self
 
+    @cached_property
+    def _columns(self) -> Columns | None:
+        """The features to move along; kernel rows have none."""
+        rows = self._problem.rows
+        return Columns(rows, self._problem.fit_intercept) if isinstance(rows, RowBlocks) else None
+
     def values(self, w: Floats, b: float) -> tuple[float, Floats]:
         """Objective and excesses of a model, by these rates."""
         return self._problem.values(self._problem.hard_mass(self._problem.scores(w, b)))
@@ -301,45 +308,28 @@ class Deterministic(_Rates):
         return replace(best, how=f"the model lies between two solutions, {share:.3g} of the way")
 
     def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
-        """The candidates after exact moves along single directions, as long as there is work to spend."""
-        problem, polished = self._problem, list[Candidate]()
-        if not isinstance(problem.rows, RowBlocks):  # kernel rows have no columns to move along
-            return polished
-        columns = Columns(problem.rows, problem.fit_intercept)
-        left = max(MOVES.passes * problem.rows.n_stored, float(MOVES.least_entries))
-        for candidate in candidates:
-            moved = descend(problem, columns, candidate.w, candidate.b, entries=left, budget=budget)
-            left -= moved.looked_at
-            if moved.n_moves:
-                number = "one move was" if moved.n_moves == 1 else f"{moved.n_moves} moves were"
-                how, values = f"{number} made afterwards by the 0/1 rates", (moved.objective, moved.excess)
-                polished.append(candidate.moved_to(moved.w, moved.b, values, how))
-        return polished
+        """The candidates after exact moves along lines, side by side in the threads in force."""
+        if self._columns is None:
+            return []
+        better = in_threads(
+            len(candidates), 1, pieces=1,
+            part=lambda first, last: [self._moved(one, budget, walk=False) for one in candidates[first:last]],
+        )  # fmt: skip
+        return [other for some in better for other in some if other is not None]
 
     def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
-        """The models that exact moves reach from random ones near a candidate, each better than the one before."""
-        problem, found, left = self._problem, list[Candidate](), float(MOVES.least_entries)
-        if not isinstance(problem.rows, RowBlocks):
-            return found
-        if MOVES.restart_passes * problem.rows.n_stored > left:
-            return found
-        columns, rng = Columns(problem.rows, problem.fit_intercept), np.random.default_rng(0)
-        for number in range(MOVES.restarts):
-            if left <= 0.0 or budget.exhausted:
-                break
-            direction = rng.standard_normal(problem.n_features)
-            direction *= np.linalg.norm(candidate.w) / np.linalg.norm(direction)
-            w = candidate.w + MOVES.kicks[number % len(MOVES.kicks)] * direction
-            # The bias that is best there goes first: exact moves take small steps.
-            start = self.judge(replace(candidate.solution, w=w, b=candidate.b))
-            moved = descend(problem, columns, start.w, start.b, entries=left, budget=budget)
-            left -= moved.looked_at
-            how = "the model was found by exact moves from a random one near the solution"
-            other = candidate.moved_to(moved.w, moved.b, (moved.objective, moved.excess), how)
-            if other.beats(candidate):
-                candidate = other
-                found.append(other)
-        return found
+        """What exact moves make of a candidate and of random models around it, where that is better."""
+        if self._columns is None or not self._columns.small:
+            return []
+        other = self._moved(candidate, budget, walk=True)
+        return [] if other is None else [other]
+
+    def _moved(self, candidate: Candidate, budget: Budget, *, walk: bool) -> Candidate | None:
+        assert self._columns is not None
+        moved = improve(self._problem, self._columns, candidate.w, candidate.b, walk=walk, budget=budget)
+        how, values = "the model was moved afterwards by the 0/1 rates", (moved.objective, moved.excess)
+        other = candidate.moved_to(moved.w, moved.b, values, how)
+        return other if other.beats(candidate) else None
 
 
 class Randomized(_Rates):

@@ -1,7 +1,10 @@
 """Any classifier as the learner of a cost-sensitive problem, and its scores on rows that it did not learn from.
 
 Where calling row i positive costs c_i more than calling it negative, a classifier of least cost is one of least
-weighted error for the labels `c_i < 0` and the weights `|c_i|`: so whatever takes weights learns from costs.
+weighted error for the labels `c_i < 0` and the weights `|c_i|`: so whatever takes weights learns from costs. With
+several classes a row stands once for each class that is cheaper than the dearest one, with that class as its label and
+what it saves as its weight: the weighted error is then the cost, up to a constant (N. Abe, B. Zadrozny, J. Langford,
+"An Iterative Method for Multi-class Cost-sensitive Learning", KDD 2004).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +22,15 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._typing import Features, Floats, Ints
+from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
+from widemargin.estimators.thresholds.class_offsets import CERTAIN, class_scores
 from widemargin.estimators.thresholds.scores import raw_scores
 from widemargin.exceptions import CapabilityError
 from widemargin.rows import length_of, take
 
 NEGLIGIBLE = 1e-6
 """Rows whose cost is below this share of the mean are left out: they decide nothing, and some learners refuse zeros."""
-
-CERTAIN = 1e-6
-"""Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""
 
 
 def weight_parameter(estimator: Any) -> str:
@@ -63,9 +64,9 @@ class CostLearner:
     ----------
     estimator : classifier
         Not fitted.
-    classes : ndarray of shape (2,)
+    classes : ndarray of shape (K,)
     direction : float
-        +1 where the positive class is `classes[1]`, else -1.
+        +1 where the positive one of two classes is `classes[1]`, else -1.
     """
 
     estimator: Any
@@ -78,11 +79,13 @@ class CostLearner:
         Parameters
         ----------
         X : array, CSR matrix or data frame of shape (n, d)
-        cost : ndarray of shape (n,)
-            What calling the row positive costs more than calling it negative.
+        cost : ndarray of shape (n,) or (n, K)
+            What calling the row positive costs more than calling it negative; of several classes what each costs.
         mass : ndarray of shape (n,)
             How many rows each row stands for: its sample weight.
         """
+        if cost.ndim == 2:
+            return self._fit_classes(X, cost, mass)
         weight = np.abs(cost)
         counts = weight > NEGLIGIBLE * weight.mean() if len(weight) else np.zeros(0, bool)
         second = (cost < 0.0) == (self.direction > 0.0)
@@ -93,6 +96,33 @@ class CostLearner:
         # In all they weigh as much as the rows: that keeps the meaning of C, of leaf sizes and the like.
         weights = {weight_parameter(self.estimator): weight * (mass.sum() / weight.sum())}
         return clone(self.estimator).fit(X, self.classes[second.astype(np.intp)], **weights)
+
+    def _fit_classes(self, X: Features, cost: Floats, mass: Floats) -> Any:
+        saved = cost.max(axis=1, keepdims=True) - cost
+        row, number = np.nonzero(saved > NEGLIGIBLE * saved.sum(axis=1).mean())
+        if len(np.unique(number)) < 2:
+            return None
+        weight = saved[row, number]
+        weights = {weight_parameter(self.estimator): weight * (mass.sum() / weight.sum())}
+        return clone(self.estimator).fit(take(X, row), self.classes[number], **weights)
+
+
+def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> Floats:
+    """Scores of several classes on a scale that models share, shape (n, K); the largest wins.
+
+    Where nothing was to be learned, or a class was never the cheaper one, it scores as what is practically impossible.
+    """
+    scores = np.zeros((length_of(X), len(classes)))
+    if fitted is None:
+        return scores
+    place = np.searchsorted(classes, fitted.classes_)
+    if len(place) == 2:
+        found = np.column_stack([np.zeros(len(scores)), common_scores(fitted, X, 1.0)])
+    else:
+        found = class_scores(fitted, X)
+    scores[:] = (found.min(axis=1) + np.log(CERTAIN))[:, None]
+    scores[:, place] = found
+    return scores
 
 
 def common_scores(fitted: Any, X: Features, direction: float) -> Floats:
@@ -120,7 +150,7 @@ class AveragedScorer:
 
     Attributes
     ----------
-    classes_ : ndarray of shape (2,)
+    classes_ : ndarray of shape (K,)
     models : list of (fitted classifier or None)
         As in `common_scores`.
     shares : ndarray of shape (number of models,)
@@ -132,7 +162,7 @@ class AveragedScorer:
     shares: Floats
     direction: float
 
-    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label 2", "shares": "float m"}
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label k", "shares": "float m"}
 
     def __getattr__(self, name: str) -> Any:
         # What the models learned of the features is the same for all of them.
@@ -143,12 +173,14 @@ class AveragedScorer:
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def of_each(self, X: Features) -> Floats:
-        """Scores of each model, larger is rather positive, shape (number of models, n)."""
+        """Scores of each model, larger is rather positive, shape (number of models, n), or (.., n, K) of K classes."""
+        if len(self.classes_) > 2:
+            return np.array([common_class_scores(model, X, self.classes_) for model in self.models])
         return np.array([common_scores(model, X, self.direction) for model in self.models])
 
     def decision_function(self, X: Features) -> Floats:
-        """The mean score, shape (n,); larger is rather `classes_[1]`."""
-        mean: Floats = self.direction * (self.shares @ self.of_each(X))
+        """The mean score, shape (n,); larger is rather `classes_[1]`. Of several classes shape (n, K)."""
+        mean: Floats = self.direction * np.tensordot(self.shares, self.of_each(X), 1)
         return mean
 
 
@@ -181,7 +213,7 @@ class CrossFitter:
 
     def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         """Scores of every row by a model that did not see it, for each source."""
-        scores = [np.zeros(len(part)) for part in self.fold]
+        scores = [np.zeros(np.shape(part)) for part in cost]
         parts = side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs)
         for number, of_fold in enumerate(parts):
             for whole, fold, part in zip(scores, self.fold, of_fold, strict=True):
@@ -191,22 +223,30 @@ class CrossFitter:
     def _one_fold(self, cost: Sequence[Floats], number: int) -> list[Floats]:
         fitted = self.fitted(cost, [np.flatnonzero(fold != number) for fold in self.fold])
         held = [np.flatnonzero(fold == number) for fold in self.fold]
+        several = len(self.learner.classes) > 2
         return [
-            common_scores(fitted, take(X, rows), self.learner.direction) if len(rows) else np.zeros(0)
-            for X, rows in zip(self.X, held, strict=True)
-        ]
+            np.zeros((0, *part.shape[1:])) if not len(rows)
+            else common_class_scores(fitted, take(X, rows), self.learner.classes) if several
+            else common_scores(fitted, take(X, rows), self.learner.direction)
+            for X, rows, part in zip(self.X, held, cost, strict=True)
+        ]  # fmt: skip
 
     def fitted(self, cost: Sequence[Floats], rows: Sequence[Ints] | None = None) -> Any:
         """A model of some rows of each source; None: of all."""
         everyone = [np.arange(len(part)) for part in cost] if rows is None else rows
         # Rows without cost, such as traffic that no binding constraint looks at, need not be put together.
-        used = [index[part[index] != 0.0] for part, index in zip(cost, everyone, strict=True)]
+        used = [index[_matters(part[index])] for part, index in zip(cost, everyone, strict=True)]
         some = [k for k, index in enumerate(used) if len(index)]
         if not some:
             return None
         X = stacked([take(self.X[k], used[k]) for k in some])
         costs, mass = (np.concatenate([part[k][used[k]] for k in some]) for part in (cost, self.mass))
         return self.learner.fit(X, costs, mass)
+
+
+def _matters(cost: Floats) -> Bools:
+    """Rows whose decision costs anything."""
+    return np.asarray(cost != 0.0 if cost.ndim == 1 else np.ptp(cost, axis=1) > 0.0)
 
 
 def stacked(parts: Sequence[Any]) -> Any:

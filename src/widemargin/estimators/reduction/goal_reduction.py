@@ -1,6 +1,6 @@
 """Any classifier that takes weights, trained to a goal: `GoalReduction`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -12,12 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Bools, Column, Features, Floats, Ints, Table
+from widemargin._typing import Column, Features, Floats, Ints, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
-from widemargin.estimators.reduction.visits import Placed, ReductionOptions, Visits
+from widemargin.estimators.reduction.visits import ClassVisits, Placed, ReductionOptions, Visits
+from widemargin.estimators.thresholds.class_offsets import OffsetRule
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
     Found,
@@ -40,14 +41,14 @@ from widemargin.estimators.thresholds.scores import (
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.sources import External
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import Rows, length_of
 
 
 @parameters
 class GoalReduction(ThresholdedModel):
-    """Any binary classifier whose `fit` takes weights, trained to a goal.
+    """Any classifier whose `fit` takes weights, trained to a goal.
 
     Prices on the constraints turn a goal into the cost of each row, and so into a weighted classification that any
     learner solves: its label is the cheaper one, its weight what the other would cost more. A few such fits, with every
@@ -102,6 +103,8 @@ class GoalReduction(ThresholdedModel):
         The fitted models (on all rows) and their shares: one or two, with `randomize=True` all that may be drawn.
     threshold_ : float, or ndarray of shape (n_groups,) with `per_population`
         Of the averaged scores.
+    offsets_ : ndarray of shape (K,) or (n_groups, K), or None
+        With K > 2 classes, as in `GoalThresholdClassifier`; `threshold_` is then None.
     groups_ : tuple of Population or None
     mixture_weights_ : ndarray of shape (s,) or None
         With `randomize=True`: the probability of each ticket of the lottery.
@@ -114,8 +117,8 @@ class GoalReduction(ThresholdedModel):
         and all their thresholds. It says nothing of models that the learner was not asked for: no certificate.
     n_models_ : int
         Prices tried.
-    classes_ : ndarray of shape (2,)
-    positive_class_ : label
+    classes_ : ndarray of shape (K,)
+    positive_class_ : label or None
     goal_ : Goal
     goal_report_ : GoalReport
         The goal on the cross-fitted rows; with a confidence, on the rows kept aside.
@@ -172,7 +175,8 @@ class GoalReduction(ThresholdedModel):
     _options = Checked(ReductionOptions)
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {
-        "classes_": "label 2", "threshold_": "scalar | any-float g", "mixture_models_": "float s m",
+        "classes_": "label k", "threshold_": "scalar | any-float g", "offsets_": "float k | float g k",
+        "mixture_models_": "float s m",
         "mixture_thresholds_": "any-float s g", "mixture_weights_": "float s",
     }  # fmt: skip
 
@@ -192,7 +196,7 @@ class GoalReduction(ThresholdedModel):
         X : array-like, data frame or sparse matrix of shape (n, d)
             Handed to the estimator as it is; rows are only taken out of it.
         y : array-like of shape (n,)
-            Two classes.
+            Two classes or more.
         sample_weight : array-like of shape (n,), default=None
             Weights >= 0; a row of weight 2 counts as two rows.
         populations : table with n rows, default=None
@@ -226,13 +230,15 @@ class GoalReduction(ThresholdedModel):
         if self.confidence is not None:
             rows, aside, y = self._keep_aside(rows, y)
         tied = self._tie(rows)
-        mass = [part.weights for part in tied.sources]
+        mass = [part.weights for part in tied.given]
         matrices = _matrices(rows, tied)
         fold, n_folds = self._folds(tied, y)
         learner = CostLearner(self.estimator, self.classes_, self._direction())
         fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         group = self._group_numbers(rows, tied)
-        visits = Visits(tied, fitter, group, len(self.groups_ or ()) or 1, int(self.max_models), self._options)
+        visits = (ClassVisits if self._several() else Visits)(
+            tied, fitter, group, len(self.groups_ or ()) or 1, int(self.max_models), self._options
+        )  # fmt: skip
         best = visits.run(budget)
         if aside is not None:
             self._adopt_proved(visits, aside)
@@ -251,22 +257,27 @@ class GoalReduction(ThresholdedModel):
         """The part of each row of each source that holds it out."""
         rng = check_random_state(self.random_state)
         splits = make_splits(self.cv, y, rng, partial(label_and_cell, y, tied.sources[0].cell))
-        beside = [rng.permutation(len(part.cell)) % len(splits) for part in tied.sources[1:]]
+        beside = [rng.permutation(len(part.cell)) % len(splits) for part in tied.given[1:]]
         return [fold_of_rows(splits, len(y)), *beside], len(splits)
 
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
         """The best model, or average of two, with its threshold."""
-        medians, met = best.rule.medians, best.rule.met
+        met = best.rule.met
         self._set_average(visits, best)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
-        positive = [z > medians[g] for z, g in zip(best.average.scores, visits.group, strict=True)]
-        self._conclude(visits, positive, [row.astype(np.float64) for row in positive], met=met)
+        decisions = [best.rule.shares(z, g) for z, g in zip(best.average.scores, visits.group, strict=True)]
+        positive = decisions if self._several() else [share > 0.5 for share in decisions]
+        self._conclude(visits, positive, decisions, met=met)
 
     def _set_average(self, visits: Visits, chosen: Placed) -> None:
         """The attributes of one model, or average of two, with its threshold."""
-        medians = chosen.rule.medians
         self._set_chosen(visits, chosen.average.shares[None])
-        self.threshold_ = self._direction() * (medians if self.groups_ else float(medians[0]))
+        self.threshold_, self.offsets_ = None, None
+        if isinstance(chosen.rule, OffsetRule):
+            self.offsets_ = chosen.rule.offsets if self.groups_ else chosen.rule.offsets[0]
+        else:
+            medians = chosen.rule.medians
+            self.threshold_ = self._direction() * (medians if self.groups_ else float(medians[0]))
         self.mixture_models_: Floats | None = None
         self.mixture_thresholds_: Floats | None = None
         self.mixture_weights_: Floats | None = None
@@ -304,7 +315,7 @@ class GoalReduction(ThresholdedModel):
             shares = [rule.shares(z, g) for z, g in zip(scores, visits.group, strict=True)]
             return Found(replace(best, rule=rule), rule.met, tied.positive_mass(shares))
 
-        def said(placed: Placed) -> list[Floats]:
+        def said(placed: Placed) -> Predictions:
             scorer, _ = self._chosen(visits, placed.average.shares[None])
             scores = [self._direction() * scorer.decision_function(X) for X in matrices]
             return [placed.rule.shares(z, g) for z, g in zip(scores, group, strict=True)]
@@ -313,7 +324,9 @@ class GoalReduction(ThresholdedModel):
             return Judged.of(placed, proving, proving.positive_mass(said(placed)), self._possible(placed.rule))
 
         path = safest_first(search, lambda mass: standard_errors(tied, mass, proving))
-        constants = [replace(path[0], rule=constant_rule(value, visits.n_groups)) for value in (-np.inf, np.inf)]
+        constants = [] if self._several() else [
+            replace(path[0], rule=constant_rule(value, visits.n_groups)) for value in (-np.inf, np.inf)
+        ]  # fmt: skip
         proof = fixed_sequence(path, constants, test, confidence)
         self._set_average(visits, proof.chosen.candidate)
         self.lagrangian_gap_ = np.nan
@@ -321,8 +334,9 @@ class GoalReduction(ThresholdedModel):
         if proof.met and proving.n_constraints:
             self.guarantee_ = guarantee_text(proving, proof, confidence)
         shares = said(proof.chosen.candidate)
+        positive = shares if self._several() else [share > 0.5 for share in shares]
         self._report(
-            proving, [share > 0.5 for share in shares], shares, data_name="validation rows",
+            proving, positive, shares, data_name="validation rows",
             certificate=self.guarantee_, foretell=False,
         )  # fmt: skip
         if not proof.met:
@@ -363,7 +377,7 @@ class GoalReduction(ThresholdedModel):
         self.n_models_ = len(visits.cost)
         return used
 
-    def _conclude(self, visits: Visits, positive: Sequence[Bools], shares: Sequence[Floats], *, met: bool) -> None:
+    def _conclude(self, visits: Visits, positive: Predictions, shares: Predictions, *, met: bool) -> None:
         """Status and report; refuse where the goal is not met."""
         tied, name = visits.tied, type(self.estimator).__name__
         self.status_ = "converged" if met else "infeasible"
@@ -421,4 +435,4 @@ class GoalReduction(ThresholdedModel):
 
 def _matrices(rows: Rows, tied: TiedGoal) -> list[Features]:
     """Features of the rows of each source."""
-    return [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.sources[1:])]
+    return [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.given[1:])]

@@ -7,6 +7,7 @@ visits are enough, because every threshold of every model counts, and so do aver
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -16,11 +17,14 @@ from widemargin._typing import Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.reduction.cost_sensitive import CrossFitter
-from widemargin.estimators.thresholds.rule import JudgedRule, judged_rule, sweep_problem
+from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_costs
+from widemargin.estimators.thresholds.rule import Rule, judged_rule, sweep_problem
 from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixture
+from widemargin.solvers.thresholds.offset_search import ClassCosts, PricedModels
 
 HIGHEST_PRICE = 1e3
 """Objective per unit of a rate, at which nothing but the constraint counts any more."""
@@ -70,10 +74,26 @@ class Average:
 
 
 @dataclass(frozen=True)
-class Placed(JudgedRule):
-    """An average with its best thresholds; objective and summed excess are those on the cross-fitted scores."""
+class Placed:
+    """An average with its best thresholds (or offsets).
 
+    Attributes
+    ----------
+    rule : Rule or OffsetRule
+    objective, violation : float
+        On the cross-fitted scores; `violation` is the summed excess.
+    average : Average
+    """
+
+    rule: Rule | OffsetRule
+    objective: float
+    violation: float
     average: Average
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Less violation first, then a lower objective; excesses of rounding count as none."""
+        return (0.0 if self.rule.met else self.violation, self.objective)
 
 
 @dataclass
@@ -115,19 +135,16 @@ class Visits:
 
     def run(self, budget: Budget) -> Placed:
         """Visit models as long as prices change and time is left; the best average."""
-        nobody = [np.zeros(len(part.cell)) for part in self.tied.sources]
-        *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
-        prices, highest = np.zeros(len(gamma)), self.options.price
+        prices, highest = self._no_prices(), self.options.price
         visited: list[Floats] = []
         try:
             while len(self.cost) < self.most:
                 visited.append(prices)
-                positive, negative = coef.per_cell(prices)
-                self._visit(positive - negative)
-                solved = self.mixture.solve(highest)
+                self._visit(self._cost_at(prices))
+                solved = self._solve(highest)
                 while solved.violation > 0.0 and (solved.multipliers >= highest).any() and highest < HIGHEST_PRICE:
                     highest *= 2.0
-                    solved = self.mixture.solve(highest)
+                    solved = self._solve(highest)
                 prices = solved.multipliers
                 budget.tell("visit", len(self.cost), solved.objective, np.nan, solved.violation)
                 nearest = min(np.abs(prices - other).max(initial=0.0) for other in visited)
@@ -143,7 +160,7 @@ class Visits:
             for share in self.options.shares:
                 self._take(share * one.average.shares + (1.0 - share) * other.average.shares)
                 placed.append(self.placed(self.averages[-1]))
-        self.lottery = self.mixture.solve(highest)
+        self.lottery = self._solve(highest)
         return min(placed, key=lambda one: one.rank)
 
     def model(self, number: int) -> Any:
@@ -156,9 +173,27 @@ class Visits:
     def _no_margins(self) -> Floats:
         return np.zeros(self.tied.n_constraints)
 
-    def _visit(self, change: Floats) -> None:
-        """Fit the learner to the costs by cell, and take its model in."""
-        cost = [part.weights * change[part.cell] for part in self.tied.sources]
+    @cached_property
+    def _problem(self) -> tuple[CellCoefficients, Floats]:
+        """The goal as the mixture takes it: coefficients and bounds."""
+        nobody = [np.zeros(len(part.cell)) for part in self.tied.sources]
+        *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
+        return coef, gamma
+
+    def _no_prices(self) -> Floats:
+        return np.zeros(len(self._problem[1]))
+
+    def _cost_at(self, prices: Floats) -> list[Floats]:
+        """For each source what calling a row positive costs more than calling it negative."""
+        positive, negative = self._problem[0].per_cell(prices)
+        return [part.weights * (positive - negative)[part.cell] for part in self.tied.sources]
+
+    def _solve(self, highest: float) -> MixedModels:
+        """The best lottery over the models so far, and prices of at most `highest`."""
+        return self.mixture.solve(highest)
+
+    def _visit(self, cost: list[Floats]) -> None:
+        """Fit the learner to costs, and take its model in."""
         scores = self.fitter.scores(cost)
         self.cost.append(cost)
         self.scores.append(scores)
@@ -166,15 +201,62 @@ class Visits:
 
     def _take(self, shares: Floats) -> None:
         """Take an average in."""
-        visited, of_source = shares[: len(self.scores)], zip(*self.scores, strict=True)
-        scores = [np.tensordot(visited, np.array(of_each), 1) for of_each in of_source]
+        scores = self._mean_scores(shares)
         z, weight, cell, used, coef, gamma = sweep_problem(self.tied, scores, self._no_margins, for_lp=True)
         number = np.concatenate(list(self.group))[used]
         self.mixture.add(Candidates(z, weight, cell, number, self.n_groups, coef, gamma, self.tied.cell_weight))
         self.averages.append(Average(shares, scores))
+
+    def _mean_scores(self, shares: Floats) -> list[Floats]:
+        """Scores of an average, for each source."""
+        visited, of_source = shares[: len(self.scores)], zip(*self.scores, strict=True)
+        return [np.tensordot(visited, np.array(of_each), 1) for of_each in of_source]
 
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
         """An average with its best thresholds under tightened bounds; None: under those of the goal."""
         tighter = self._no_margins if margins is None else margins
         judged = judged_rule(self.tied, average.scores, self.group, self.n_groups, tighter, randomize=False)
         return Placed(judged.rule, judged.objective, judged.violation, average)
+
+
+@dataclass
+class ClassVisits(Visits):
+    """The same for several classes: a cost for each of them, and offsets in place of thresholds.
+
+    Attributes
+    ----------
+    priced : PricedModels
+        In place of `mixture`.
+    """
+
+    priced: PricedModels = field(default_factory=PricedModels)
+
+    @cached_property
+    def _costs(self) -> tuple[list[Floats], Floats]:
+        return class_costs(self.tied, self._no_margins)
+
+    def _no_prices(self) -> Floats:
+        return np.zeros(len(self._costs[1]))
+
+    def _cost_at(self, prices: Floats) -> list[Floats]:
+        """For each source what each class costs as the decision of a row, shape (n_s, K)."""
+        return [cost[:, :, 0] + cost[:, :, 1:] @ prices for cost in self._costs[0]]
+
+    def _solve(self, highest: float) -> MixedModels:
+        """Prices, and the bound of every lottery; which is the best one is not asked."""
+        prices = self.priced.solve(highest)
+        none, at_most = np.zeros(0, np.int64), float((prices >= highest).any())
+        return MixedModels(none, none[None], np.zeros(0), np.nan, at_most, self.priced.lower, prices)
+
+    def _take(self, shares: Floats) -> None:
+        scores, (cost, bound) = self._mean_scores(shares), self._costs
+        if len(self.averages) < len(self.scores):  # averages of two are placed, and bring no prices
+            group = np.concatenate(list(self.group))
+            self.priced.add(ClassCosts(np.concatenate(scores), np.concatenate(cost), bound, group, self.n_groups))
+        self.averages.append(Average(shares, scores))
+
+    def placed(self, average: Average, margins: Floats | None = None) -> Placed:
+        """An average with its best offsets under tightened bounds; None: under those of the goal."""
+        tighter = self._no_margins if margins is None else margins
+        rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter)
+        return Placed(rule, rule.objective, rule.violation, average)

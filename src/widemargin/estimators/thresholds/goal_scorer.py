@@ -16,7 +16,7 @@ from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.sources import External, make_sources, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
@@ -64,7 +64,8 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"tolerance is {self.tolerance!r}; give a number of standard errors, such as 1.")
         goal = as_goal(self.goal)
         classes = [value.item() if isinstance(value, np.generic) else value for value in estimator.classes_]
-        pair = positive_class(classes, _setting(estimator, "pos_label") if self.pos_label is None else self.pos_label)
+        positive = _setting(estimator, "pos_label") if self.pos_label is None else self.pos_label
+        pair = ordered_classes(classes, positive, goal)
         main = Rows(X, y, sample_weight, populations, external=self.external or {}, baselines=self.baselines or {})
         given = make_sources(baselines_used(goal), main, classes=pair)
         tables = {None: populations} | {name: data.populations for name, data in (self.external or {}).items()}

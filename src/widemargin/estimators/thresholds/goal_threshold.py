@@ -15,6 +15,7 @@ from widemargin._typing import Floats, Index, Ints, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
+from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_scores
 from widemargin.estimators.thresholds.guarantee import (
     Found,
     Judged,
@@ -38,7 +39,7 @@ from widemargin.estimators.thresholds.scores import (
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
 from widemargin.goals.binding.sources import External, Source
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import Rows, take
 
@@ -48,7 +49,9 @@ ORDERING = 0.3
 
 @parameters
 class GoalThresholdClassifier(ThresholdedModel):
-    """Any binary scorer, with the threshold (or one per population) that meets a goal at the best objective.
+    """Any scorer, with the threshold (or one per population) that meets a goal at the best objective.
+
+    Of more than two classes, with an offset for each class that is added to its score before the largest one wins.
 
     Rates are step functions of the threshold, so every threshold there is gets tried on validation rows: of those that
     meet all constraints the one of best objective is taken, and if there is none the goal is refused. This is the
@@ -107,6 +110,9 @@ class GoalThresholdClassifier(ThresholdedModel):
         `randomize=True` the one above which the positive class is the more probable one, which decides `predict`.
         With `abstain` two in place of each, shape (2,) or (n_groups, 2): rows above the second are `classes_[1]`, rows
         up to the first `classes_[0]`, and the others undecided.
+    offsets_ : ndarray of shape (K,) or (n_groups, K), or None
+        With K > 2 classes: what is added to the scores, which are logarithms of the probabilities where the estimator
+        has no `decision_function`. `threshold_` is then None.
     groups_ : tuple of Population or None
         The groups of rows with a threshold of their own, in the order of `threshold_`.
     mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
@@ -115,8 +121,9 @@ class GoalThresholdClassifier(ThresholdedModel):
         At most so far is the objective from the best that such thresholds reach on the validation rows. 0, up to
         rounding, but where a search over several populations is cut short; NaN where the goal is not met, and with a
         confidence, which asks for more than these rows.
-    classes_ : ndarray of shape (2,)
-    positive_class_ : label
+    classes_ : ndarray of shape (K,)
+    positive_class_ : label or None
+        None where there are more than two classes.
     goal_ : Goal
     goal_report_ : GoalReport
         The goal on the validation rows, by estimate; its `certificate` is `guarantee_`.
@@ -154,6 +161,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     one binds. One threshold for each population, or two around the
     estimator's own: branch and bound over thresholds and over common levels of the
     rates that are compared, with prices of what looks at several populations at once; exact, or to a stated gap.
+    Offsets of several classes: branch and bound over their differences, exact for three classes and tens of thousands
+    of rows, else to a stated gap. They go with neither `randomize` nor `abstain`.
 
     Nothing is claimed about the objective on new rows. There is no `predict_proba`: the inner one knows nothing of the
     threshold.
@@ -178,7 +187,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     validation_fraction: kinds.Share = 0.2
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {
-        "classes_": "label 2", "threshold_": "scalar | any-float * | any-float g 2",
+        "classes_": "label k", "threshold_": "scalar | any-float * | any-float g 2", "offsets_": "float k | float g k",
         "mixture_thresholds_": "any-float g m", "mixture_weights_": "float g m",
     }  # fmt: skip
 
@@ -198,7 +207,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         X : array-like, data frame or sparse matrix of shape (n, d)
             Handed to the estimator as it is; rows are only taken out of it.
         y : array-like of shape (n,)
-            Two classes.
+            Two classes or more.
         sample_weight : array-like of shape (n,), default=None
             Weights >= 0, for the rates, and for the estimator if its `fit` has a parameter of that name.
         populations : table with n rows, default=None
@@ -254,7 +263,7 @@ class GoalThresholdClassifier(ThresholdedModel):
                 train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
                 self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
             else:
-                scores = cross_scores(self.estimator, X, y, weight, cv=self.cv, random_state=rng)
+                scores = self._cross_scores(X, y, weight, self.cv, rng)
                 self.estimator_ = fit_scorer(self.estimator, X, y, weight)
             own = rows if train is None else rows.take(held)
             if self.confidence is None:
@@ -265,6 +274,10 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _abstains(self) -> bool:
         return self.abstain is not None
+
+    def _only_binary(self) -> str | None:
+        """Why there may be two classes only."""
+        return super()._only_binary() or (f"abstain={self.abstain!r} is for two" if self._abstains() else None)
 
     def _refuse_abstention(self, y: Any) -> None:
         """Where it makes no sense."""
@@ -290,6 +303,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
         return self.cv is None or not self._fits()
 
+    def _cross_scores(self, X: Any, y: Any, weight: Any, cv: Any, rng: np.random.RandomState) -> Floats:
+        """Scores of every row by models that did not see it."""
+        scores_of = class_scores if self._several() else raw_scores
+        return cross_scores(self.estimator, X, y, weight, cv=cv, random_state=rng, scores_of=scores_of)
+
     def _scored(self, rows: Rows, own_scores: Floats | None = None) -> "_Scored":
         """Rows as the searches see them; where scores of the rows themselves are given, they are not made."""
         raw: dict[str | None, Floats] = {None: own_scores} if own_scores is not None else {}
@@ -297,7 +315,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         def scores_of(name: str | None) -> Floats:
             if name not in raw:
                 X = rows.X if name is None else row_wise(external_rows(rows.external, name))
-                raw[name] = raw_scores(self.estimator_, X)
+                raw[name] = (class_scores if self._several() else raw_scores)(self.estimator_, X)
             return raw[name]
 
         def said(source: Source) -> Signs:
@@ -305,8 +323,10 @@ class GoalThresholdClassifier(ThresholdedModel):
             return np.asarray(self._direction() * above, dtype=np.int8)
 
         tied = self._tie(rows, said if self._abstains() else None)
-        of_sources = [scores_of(part.name) for part in tied.sources]
+        of_sources = [scores_of(part.name) for part in tied.given]
         group, n_groups = self._group_numbers(rows, tied), len(self.groups_ or ()) or 1
+        if self._several():
+            return _Scored(tied, of_sources, group, n_groups, 0.0)
         if not self._abstains():
             direction = self._direction()
             return _Scored(tied, [direction * z for z in of_sources], group, n_groups, direction * self._natural())
@@ -333,7 +353,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""
         proving = self._scored(own)
-        number = 0 if self.randomize or self.groups_ or self._abstains() else len(ways(proving.tied))
+        one = not (self.randomize or self.groups_ or self._abstains() or self._several())
+        number = len(ways(proving.tied)) if one else 0
         if number:
             level = 1.0 - (1.0 - confidence) / number
             path = [proving.best(one_sided_margins(proving.tied, level), randomize=False)]
@@ -344,7 +365,7 @@ class GoalThresholdClassifier(ThresholdedModel):
                 train, own, scores = own.take(first), own.take(second), None
             else:
                 y, weight = np.asarray(train.y), None
-                scores = cross_scores(self.estimator, train.X, y, weight, cv=5, random_state=rng)
+                scores = self._cross_scores(train.X, y, weight, 5, rng)
             beside = split_external(own.external, 1.0 - ORDERING, rng)
             ordering = self._scored(train.replaced(external=beside[0]), scores)
             proving = self._scored(own.replaced(external=beside[1]))
@@ -354,13 +375,15 @@ class GoalThresholdClassifier(ThresholdedModel):
             )
         drawn = check_random_state(rng.randint(2**31 - 1))
 
-        def test(rule: Rule) -> Judged[Rule]:
+        def test(rule: Rule | OffsetRule) -> Judged[Rule | OffsetRule]:
             shares = proving.shares(rule)
             if self.randomize:  # of a rule that draws its decisions, what is drawn is what is tested
                 shares = [(drawn.random_sample(len(share)) < share).astype(np.float64) for share in shares]
             return Judged.of(rule, proving.tied, proving.tied.positive_mass(shares), self._possible(rule))
 
-        constants = [constant_rule(value, proving.n_groups) for value in (-np.inf, np.inf)]
+        constants: list[Rule | OffsetRule] = []
+        if not self._several():
+            constants = [constant_rule(value, proving.n_groups) for value in (-np.inf, np.inf)]
         proof = fixed_sequence(path, constants, test, level)
         rule, some = proof.chosen.candidate, proving.tied.n_constraints > 0
         self.optimality_gap_ = np.nan if some else rule.gap
@@ -371,14 +394,26 @@ class GoalThresholdClassifier(ThresholdedModel):
             tied, kept = proving.tied, self._kept()
             self._refuse(unproved_text(tied, proof, level, refused=f"{self._none_of()} can", keeping=kept))
 
-    def _found(self, ordering: "_Scored", margins: Floats) -> Found[Rule]:
+    def _found(self, ordering: "_Scored", margins: Floats) -> Found[Rule | OffsetRule]:
         """The best rule on the rows that order the sequence; what says the same of them all is made a constant."""
         rule = ordering.best(margins, self.randomize)
         rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
 
-    def _adopt(self, rule: Rule, rows: "_Scored", *, met: bool) -> tuple[Floats, list[Floats]]:
+    def _adopt(self, rule: Rule | OffsetRule, rows: "_Scored", *, met: bool) -> tuple[Floats, Predictions]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
+        self.status_ = "converged" if met else "infeasible"
+        data_name = f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}"
+        told: dict[str, Any] = {"certificate": self.guarantee_, "foretell": self.confidence is None}
+        self.offsets_: Any = None
+        self.mixture_thresholds_: Any = None
+        self.mixture_weights_: Any = None
+        if isinstance(rule, OffsetRule):
+            numbers = rows.shares(rule)
+            self.threshold_: Any = None
+            self.offsets_ = rule.offsets if self.groups_ else rule.offsets[0]
+            self._report(rows.tied, numbers, numbers, data_name=data_name, **told)
+            return np.ravel(rule.offsets), numbers
         direction, groups = self._direction(), self.groups_ or ()
         medians, shares = direction * rule.medians, rows.shares(rule)
         if self._abstains():
@@ -387,16 +422,11 @@ class GoalThresholdClassifier(ThresholdedModel):
             edges = np.column_stack([self._natural() - below, self._natural() + above])
             edges[below > 0.0, 0] = np.nextafter(edges[below > 0.0, 0], -np.inf)
             medians = edges if groups else edges[0]
-        self.threshold_: Any = medians if groups or self._abstains() else float(medians[0])
-        self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
-        self.mixture_weights_: Any = rule.probability if self.randomize else None
-        self.status_ = "converged" if met else "infeasible"
+        self.threshold_ = medians if groups or self._abstains() else float(medians[0])
+        if self.randomize:
+            self.mixture_thresholds_, self.mixture_weights_ = direction * rule.thresholds, rule.probability
         positive = [z > rule.medians[numbers] for z, numbers in zip(rows.scores, rows.group, strict=True)]
-        self._report(
-            rows.tied, positive, shares,
-            data_name=f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}",
-            certificate=self.guarantee_, foretell=self.confidence is None,
-        )  # fmt: skip
+        self._report(rows.tied, positive, shares, data_name=data_name, **told)
         return np.ravel(medians), shares
 
     def decision_function(self, X: Any, populations: Any = None) -> Floats:
@@ -450,11 +480,15 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _none_of(self) -> str:
         """The subject of a refusal."""
+        if self._several():
+            return "no offsets of these scores"
         kind = "mixture of thresholds" if self.randomize else "pair of thresholds" if self._abstains() else "threshold"
         return f"no {kind} {f'for each of {len(self.groups_)} populations' if self.groups_ else 'of these scores'}"
 
     def _kept(self) -> str:
         """What is kept after a refusal that only warns."""
+        if self._several():
+            return "these offsets"
         return "these thresholds" if self.groups_ or self.randomize or self._abstains() else "this threshold"
 
 
@@ -465,7 +499,7 @@ class _Scored(NamedTuple):
     ----------
     tied : TiedGoal
     scores, group : list of ndarray of shape (n_s,)
-        For each source, larger scores being rather positive.
+        For each source, larger scores being rather positive; of several classes one for each, shape (n_s, K).
     n_groups : int
     natural : float
         The scorer's own threshold.
@@ -477,13 +511,15 @@ class _Scored(NamedTuple):
     n_groups: int
     natural: float
 
-    def best(self, margins: Floats, randomize: bool) -> Rule:
+    def best(self, margins: Floats, randomize: bool) -> Rule | OffsetRule:
         """The best rule under tightened bounds."""
+        if self.tied.several:
+            return best_offset_rule(self.tied, self.scores, self.group, self.n_groups, margins)
         return best_rule(
             self.tied, self.scores, self.group, self.n_groups, natural=self.natural, margins=margins,
             randomize=randomize,
         )  # fmt: skip
 
-    def shares(self, rule: Rule) -> list[Floats]:
-        """Probability of the positive class for each row of each source."""
+    def shares(self, rule: Rule | OffsetRule) -> Predictions:
+        """Probability of the positive class for each row of each source; of several classes their numbers."""
         return list(map(rule.shares, self.scores, self.group))

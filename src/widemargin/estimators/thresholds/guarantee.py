@@ -167,18 +167,18 @@ def ways(tied: TiedGoal) -> set[float]:
     set of float
         +1: up, -1: down, one or both of them; empty where a constraint is about anything else, or there is none.
     """
-    found = {_way(item) for item in tied.constraints}
+    found = {_way(item, tied) for item in tied.constraints}
     return set() if 0.0 in found else found
 
 
-def _way(item: TiedConstraint) -> float:
+def _way(item: TiedConstraint, tied: TiedGoal) -> float:
     """+1 where a constraint gets safer as fewer rows are called positive, -1 as more are, 0 where neither is so."""
     (factor, rate), *others = item.cleared.form.terms
     if others or not isinstance(rate, Rate) or rate.definition.is_count:
         return 0.0
     if bool(rate.definition.alpha) == bool(rate.definition.beta):
         return 0.0
-    rises = (factor > 0.0) == bool(rate.definition.alpha)
+    rises = (factor * tied.space.turned(rate)[1] > 0.0) == bool(rate.definition.alpha)
     return 1.0 if rises == (item.cleared.sense == "<=") else -1.0
 
 

@@ -92,20 +92,24 @@ def fit_scorer(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | Non
 
 
 def cross_scores(
-    estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None, *, cv: Any, random_state: np.random.RandomState
-) -> Floats:
-    """Score of every row by a clone that was fitted on the other folds, shape (n,).
+    estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None, *, cv: Any, random_state: np.random.RandomState,
+    scores_of: "Callable[[Any, Any], Floats] | None" = None,
+) -> Floats:  # fmt: skip
+    """Score of every row by a clone that was fitted on the other folds, shape (n,); `scores_of`: default `raw_scores`.
 
     Raises
     ------
     DataError
         If the folds do not hold every row out exactly once.
     """
-    scores, splits = np.empty(y.shape[0]), make_splits(cv, y, random_state)
+    scores_of, splits, scores = scores_of or raw_scores, make_splits(cv, y, random_state), None
     fold_of_rows(splits, len(y))
     for train, test in splits:
         fitted = fit_scorer(estimator, take(X, train), y[train], take(weight, train))
-        scores[test] = raw_scores(fitted, take(X, test))
+        of_fold = scores_of(fitted, take(X, test))
+        scores = np.empty((len(y), *of_fold.shape[1:])) if scores is None else scores
+        scores[test] = of_fold
+    assert scores is not None
     return scores
 
 

@@ -12,23 +12,32 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags, validation
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import type_of_target
 
 from widemargin._text import listing
-from widemargin._typing import Bools, Classifier, Floats, Ints, Signs
+from widemargin._typing import Classifier, Floats, Ints, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, external_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators._prove import Provable
+from widemargin.estimators.thresholds.class_offsets import OffsetRule, class_scores
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import raw_scores, row_wise
-from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError, warn
+from widemargin.exceptions import (
+    DataError,
+    DoubtfulModelWarning,
+    GoalWarning,
+    InfeasibleGoalError,
+    warn,
+)
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.disjoint import disjoint
-from widemargin.goals.binding.labels import positive_class
+from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.sources import Source, external_data, make_sources
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
+from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
@@ -44,7 +53,9 @@ def randomizes(estimator: "ThresholdedModel") -> bool:
 
 @parameters
 class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """An inner scorer and the threshold (or one a group of rows) at which a goal is met."""
+    """An inner scorer and the threshold (or one a group of rows) at which a goal is met; of several classes an offset
+    for each of them.
+    """
 
     estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), HasMethods(["fit", "decision_function"])] = field(
         kw_only=False
@@ -64,12 +75,45 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator).input_tags
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._only_binary() is None
         tags.input_tags.sparse = inner.sparse
         tags.input_tags.allow_nan = inner.allow_nan
         tags.input_tags.string = inner.string
         tags.input_tags.categorical = inner.categorical
         return tags
+
+    def _set_classes(self, y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> None:
+        """Two classes, one of them positive, or several."""
+        known = np.unique(y) if fitted_classes is None else fitted_classes
+        if len(known) <= 2 or type_of_target(y) not in ("binary", "multiclass"):
+            super()._set_classes(y, fitted_classes)
+            return
+        if not np.isin(y, known).all():
+            raise DataError(
+                f"y holds the classes {np.unique(y).tolist()} and the fitted estimator knows {known.tolist()}; give "
+                "rows of these only."
+            )
+        ordered_classes(known.tolist(), self.pos_label)  # which refuses a positive one
+        if (reason := self._only_binary()) is not None:
+            raise DataError(
+                "Only binary classification is supported. The type of the target is multiclass "
+                f"({len(known)} classes), and {reason}."
+            )
+        self.classes_, self.positive_class_ = known, None
+
+    def _only_binary(self) -> str | None:
+        """Why there may be two classes only."""
+        if self.goal is not None and checked_goal(self.goal).needs_positive_class:
+            return 'the goal does not say which class it speaks of: name it, as in recall(of="cat")'
+        return "randomize=True is for two" if self.randomize else None
+
+    def _several(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.classes_) > 2
+
+    def _direction(self) -> float:
+        """+1 where the positive class is `classes_[1]`, else -1; scores of several classes have no direction."""
+        return 1.0 if self._several() else super()._direction()
 
     def _checked(
         self, X: Any, y: Any, sample_weight: Any, populations: Any, external: Mapping[str, Rows] | None
@@ -101,7 +145,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         Of a model that abstains, that is; of any other it is None.
         """
         self.goal_ = as_goal(self.goal)
-        classes = positive_class(self.classes_.tolist(), self.positive_class_)
+        classes = ordered_classes(self.classes_.tolist(), self.positive_class_)
         sources = make_sources(baselines_used(self.goal_), rows, classes=classes)
         if said is not None:
             sources = tuple(source.that_says(said(source)) for source in sources)
@@ -110,7 +154,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def _group_numbers(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
         """The group of each row of each source."""
         numbers = [group_numbers(self.groups_, rows.X, rows.populations, rows.n_rows)]
-        for part in tied.sources[1:]:
+        for part in tied.given[1:]:
             X = external_rows(rows.external, part.name)
             populations = external_data(str(part.name), rows.external).populations
             numbers.append(group_numbers(self.groups_, X, populations, length_of(X)))
@@ -123,8 +167,10 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             )
         return numbers
 
-    def _possible(self, rule: Rule) -> Possible:
+    def _possible(self, rule: Rule | OffsetRule) -> Possible:
         """What a rule can say of the rows of a population, by its definition."""
+        if not isinstance(rule, Rule):  # of several classes
+            return lambda population: EITHER
         said = rule.constant_decisions()
         conditions = [Population(None, where=group.where) for group in self.groups_ or ()]
         sides = len(said) // max(1, len(conditions))  # a model that abstains has thresholds on both sides
@@ -146,7 +192,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         return False
 
     def _report(
-        self, tied: TiedGoal, positive: Sequence[Bools], shares: Sequence[Floats], *, data_name: str,
+        self, tied: TiedGoal, positive: Predictions, shares: Predictions, *, data_name: str,
         certificate: str | None, foretell: bool,
     ) -> None:  # fmt: skip
         """Measure the decisions on the rows that the thresholds were chosen on; cautions are warned of."""
@@ -168,6 +214,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def decision_function(self, X: Any, populations: Any = None) -> Floats:
         """The estimator's score minus `threshold_` (of the row's population), shape (n,); positive means `classes_[1]`.
 
+        Of several classes the scores plus `offsets_`, shape (n, K); the largest wins.
+
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n, d)
@@ -181,6 +229,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             If a row belongs to no population that has a threshold.
         """
         scores, group = self._scores_and_groups(X, populations)
+        if self._several():
+            return np.asarray(scores + np.atleast_2d(self.offsets_)[group], dtype=np.float64)
         return np.asarray(scores - np.atleast_1d(self.threshold_)[group], dtype=np.float64)
 
     def predict(self, X: Any, populations: Any = None) -> npt.NDArray[Any]:
@@ -190,6 +240,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         goal was enforced on.
         """
         scores = self.decision_function(X, populations)
+        if self._several():
+            return np.asarray(self.classes_[np.argmax(scores, axis=1)])
         return self._labels(self._direction() * scores > 0.0)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, populations: Any = None) -> float:
@@ -227,7 +279,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
         """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
         validation.check_is_fitted(self, "threshold_")
-        scores = raw_scores(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
+        scores_of = class_scores if self._several() else raw_scores
+        scores = scores_of(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
         return scores, group_numbers(self.groups_, X, populations, len(scores))
 
     @property

@@ -21,7 +21,7 @@ from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Predicate
 
-__all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "build_cells"]
+__all__ = ["CellSpace", "Packer", "Rows", "SourceCells", "build_cells", "turns"]
 
 Rows = tuple[str | None, Predicate | None]
 """What decides membership: `Population.rows`."""
@@ -93,12 +93,9 @@ class CellSpace:
         return name if name in self.sources else view_of(rate)
 
     def turned(self, rate: Rate) -> tuple[int, int]:
-        """-1 where the negative one of two classes is what a rate speaks of, else 1: in labels, and in predictions."""
+        """`turns` of the rate's source; of a view the class that is looked for is the positive one."""
         source = self.sources.get(rate.population.source)
-        if source is None or rate.of is None:  # a view has made it the positive one
-            return 1, 1
-        labels = rate.of if rate.actual is None else rate.actual
-        return 2 * source.number_of(labels) - 3, 2 * source.number_of(rate.of) - 3
+        return (1, 1) if source is None else turns(source, rate)
 
     def covers(self, rates: Iterable[Rate]) -> bool:
         """Whether these cells tell apart all that the rates look at, so that they need not be found anew."""
@@ -109,6 +106,14 @@ class CellSpace:
             if rate.baseline not in (None, *part.baselines) or (rate.needs_label and not part.label.any()):
                 return False
         return True
+
+
+def turns(source: Source, rate: Rate) -> tuple[int, int]:
+    """-1 where the negative one of two classes is what a rate speaks of, else 1: in labels, and in predictions."""
+    if rate.of is None:
+        return 1, 1
+    label = rate.of if rate.actual is None else rate.actual
+    return 2 * source.number_of(label) - 3, 2 * source.number_of(rate.of) - 3
 
 
 class Packer:

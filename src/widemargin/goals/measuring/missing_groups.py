@@ -22,6 +22,7 @@ import numpy as np
 from widemargin._text import aligned, digits, printable, with_lists
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.cells import turns
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import SAID, Source
 from widemargin.goals.binding.tables import PopulationTable, TableColumn
@@ -307,6 +308,8 @@ def _on_rows(rate: Rate, source: Source, chosen: Bools) -> _Sums:
     # Of a classifier that abstains `chosen` are the decided rows, and a row without a decision adds nothing above.
     said = source.baselines.get(SAID)
     positive, decided = (chosen, np.ones(source.n_rows, bool)) if said is None else (said > 0, chosen)
+    turned = turns(source, rate)
+    labels, positive = turned[0] * labels, positive if turned[1] > 0 else ~positive
     at = (labels < 0).astype(int), (~positive).astype(int), (signs < 0).astype(int)
     usable = labels != 0 if rate.needs_label else np.ones(source.n_rows, bool)
     over = np.zeros((2, 2))

@@ -167,15 +167,15 @@ class Pool:
                 self._raw.append(between)
                 self.add(between)
 
-    def polish(self, budget: Budget, most: int = 6) -> None:
-        """Improve the best of those judged since the last time by exact moves, dominated or not.
+    def polish(self, budget: Budget, most: int) -> None:
+        """Improve the best of those judged and not improved yet by exact moves, dominated or not.
 
         They end in different places, so several are tried.
         """
         if self.measures.moves is not None and not budget.exhausted:
-            best_first = sorted(self._raw, key=lambda candidate: candidate.rank)
-            self._raw.clear()
-            for candidate in self.measures.moves.polish(best_first[:most], budget):
+            self._raw.sort(key=lambda candidate: candidate.rank)
+            best, self._raw = self._raw[:most], self._raw[most:]
+            for candidate in self.measures.moves.polish(best, budget):
                 self.add(candidate)
 
     def take_in(self, models: Iterable[tuple[Floats, float]], how: str) -> None:

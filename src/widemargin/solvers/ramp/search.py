@@ -38,15 +38,23 @@ class LadderOptions:
         Relative gap of the steps of each rung. More exact steps (1e-3) ended at higher errors on three tables of three.
     rhos : int
         So many penalties of the plan are tried at a rung; the larger ones are left to the tightening.
-    small : int
-        Rows times features up to which the descent without a ladder is made beside it in any case: on small tables the
-        local minima lie far apart, and it takes milliseconds.
+    small, few_features : int
+        Rows times features up to which, and features above which, the descent without a ladder is made beside it in any
+        case: on small tables the local minima lie far apart. Among few features moves along lines find them.
+    stricter : float
+        From the best model a step is made towards bounds that are stricter by so much. What meets them is often better
+        for those asked for: the training error fell by .0005 on average, on a9a by .0025. A second step gave little.
+    polished : int
+        Models that moves along lines are tried from at the end: of those that are best and were not moved yet.
     """
 
     factors: tuple[float, ...] = (30.0, 5.0, 1.0)
     tol: float = 1e-2
     rhos: int = 3
     small: int = 100_000
+    few_features: int = 15
+    stricter: float = 0.015
+    polished: int = 4
 
 
 OPTIONS = LadderOptions()
@@ -90,29 +98,52 @@ def search(
     if start is None and options.steps > 1:
         first = _ladder(problem, convex, pool, options, budget)
     enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
-    if problem.n_constraints == 0 or budget.exhausted:
-        return pool
-    small = problem.weight.shape[0] * problem.n_features <= OPTIONS.small
-    # The descent without a ladder, from the constant start.
-    if first is not None and (small or pool.best.violation > 0.0):
-        enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
-    # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
-    constant = (small or first is None) and start is None and problem.constant_start(options.rhos[0]) != 0.0
-    if budget.exhausted or not (constant or pool.best.violation > 0.0):
+    if problem.n_constraints == 0:
         return pool
     try:
-        # The SVM without constraints, with the threshold that meets them best.
-        plain, rival = _plain(problem, convex, options, budget), pool.best
-        pool.count(plain)
-        shifted = pool.judge(plain)
-        if measures is not hard:
-            rival, shifted = hard.judge(rival.solution), hard.judge(plain)
-        if not budget.exhausted and shifted.beats(rival):
-            second = shifted.w, shifted.b
-            enforce(problem, convex, pool, options, give_back=give_back, start=second, budget=budget)
+        _second_opinions(problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget)
+        if give_back:
+            _beyond(problem, convex, pool, options, budget)
+        pool.polish(budget, OPTIONS.polished)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return pool
+
+
+def _second_opinions(
+    problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, hard: Measures, *,
+    start: tuple[Floats, float] | None, ladder: bool, budget: Budget,
+) -> None:  # fmt: skip
+    """Search from other starts where bounds are missed, and on small tables in any case."""
+    give_back = pool.measures is hard
+    n, d = problem.weight.shape[0], problem.n_features
+    small = n * d <= OPTIONS.small and (d > OPTIONS.few_features or pool.measures.moves is None)
+    # The descent without a ladder, from the constant start.
+    if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
+        enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
+    # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
+    constant = (small or not ladder) and start is None and problem.constant_start(options.rhos[0]) != 0.0
+    if budget.exhausted or not (constant or pool.best.violation > 0.0):
+        return
+    # The SVM without constraints, with the threshold that meets them best.
+    plain, rival = _plain(problem, convex, options, budget), pool.best
+    pool.count(plain)
+    shifted = pool.judge(plain)
+    if not give_back:
+        rival, shifted = hard.judge(rival.solution), hard.judge(plain)
+    if not budget.exhausted and shifted.beats(rival):
+        enforce(problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget)
+
+
+def _beyond(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
+    """Look from the best model towards stricter bounds: what meets them may be better for the bounds asked for."""
+    if budget.exhausted:
+        return
+    best, stricter = pool.best, problem.tightened(np.full(problem.n_constraints, OPTIONS.stricter))
+    once = options.going_on(best.solution.rho, steps=1)
+    solution = minimise_ramp(stricter, convex, once, start=(best.w, best.b), budget=budget)
+    pool.count(solution)
+    pool.add_between(best, pool.judge(solution))
 
 
 def _ladder(

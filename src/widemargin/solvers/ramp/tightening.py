@@ -5,7 +5,7 @@ bounds are moved by what the last round missed (and moved back where a binding c
 problem is solved again, warm. 0/1 rates jump, so rounds alternate between feasible and slightly infeasible: the best
 candidate is kept, never the last one. Between the best candidate and a round that overshot lies a line of
 classifiers, which is searched exactly for the one that uses up the slack. In the end the best models are polished by
-exact moves along single directions (`coordinate_moves`): first what they miss, then the objective.
+exact moves along lines (`line_moves`): first what they miss, then the objective.
 """
 
 from dataclasses import dataclass, replace
@@ -49,6 +49,8 @@ class TighteningOptions:
         Slack of a binding constraint that is worth another round.
     worth : float
         Relative gain of the objective that is worth another round, whose solve takes as long whatever it gains.
+    polished : int
+        Models that moves along lines are tried from, at the end of the rounds; more are tried when the search ends.
     """
 
     rounds: int = 8
@@ -62,6 +64,7 @@ class TighteningOptions:
     binding: float = 1e-6
     slack: float = 0.002
     worth: float = 0.003
+    polished: int = 2
 
 
 OPTIONS = TighteningOptions()
@@ -160,7 +163,7 @@ def enforce(
         if not gained and (retried or not overshot):
             break
         retried = overshot
-    pool.polish(budget)
+    pool.polish(budget, OPTIONS.polished)
     return pool
 
 

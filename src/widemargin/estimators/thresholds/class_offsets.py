@@ -1,0 +1,138 @@
+"""One offset for each of several classes that meets a goal: what is added to the scores before the largest one wins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from widemargin._typing import Floats, Ints, Signs
+from widemargin.estimators.thresholds.rule import sweep_problem
+from widemargin.exceptions import DataError
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.solvers.thresholds.offset_search import ClassCosts, best_offsets
+
+CERTAIN = 1e-6
+"""Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""
+
+
+def class_scores(estimator: Any, X: Any) -> Floats:
+    """A score for each class, the largest of which wins, shape (n, K): `decision_function`, else logarithms of
+    probabilities, so that an offset is a factor of the probability of its class.
+
+    Raises
+    ------
+    DataError
+        If the estimator has neither, or scores are not one finite number a row and class.
+    """
+    name, n_classes = type(estimator).__name__, len(estimator.classes_)
+    if hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    elif hasattr(estimator, "predict_proba"):
+        scores = np.log(np.clip(np.asarray(estimator.predict_proba(X), dtype=np.float64), CERTAIN, 1.0))
+    else:
+        raise DataError(f"{name} has neither decision_function nor predict_proba, so there are no scores to move.")
+    if scores.ndim != 2 or scores.shape[1] != n_classes:
+        raise DataError(
+            f"{name} gives scores of shape {scores.shape}; one for each of the {n_classes} classes is needed. Of "
+            'support vector machines ask for decision_function_shape="ovr".'
+        )
+    bad = int(np.count_nonzero(~np.isfinite(scores)))
+    if bad:
+        raise DataError(f"{name} gives {bad} of {scores.size} scores that are not finite.")
+    return scores
+
+
+@dataclass(frozen=True)
+class OffsetRule:
+    """A row of group g gets the class k of largest `score_k + offsets[g, k]`.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_groups, K)
+    objective, violation : float
+        Of the goal, up to a constant of the data; summed scaled excesses.
+    met : bool
+        Whether the (tightened) constraints are met; if not, it is the rule of smallest summed violation.
+    gap : float
+        At most so far is the objective from the lowest that such a rule can have; NaN where the constraints are not
+        met.
+    proved : bool
+        Where the constraints are not met: that no such rule meets them.
+    """
+
+    offsets: Floats
+    objective: float
+    violation: float
+    met: bool
+    gap: float
+    proved: bool
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Less violation first, then a lower objective."""
+        return self.violation, self.objective
+
+    def shares(self, scores: Floats, group: Ints) -> Signs:
+        """The number of each row's class, from 1 on."""
+        return np.asarray(np.argmax(scores + self.offsets[group], axis=1) + 1, np.int16)
+
+    def with_constants(self, scores: Floats, group: Ints) -> "OffsetRule":
+        """The rule itself: of one that always says the same no more is known by definition."""
+        return self
+
+
+def best_offset_rule(
+    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
+) -> OffsetRule:
+    """The rule of lowest objective that meets all constraints.
+
+    Parameters
+    ----------
+    tied : TiedGoal
+    scores : sequence of ndarray of shape (n_s, K)
+        For each source that was given.
+    group : sequence of ndarray of int64, shape (n_s,)
+    n_groups : int
+    margins : ndarray of shape (m,)
+        Tighten the bounds by this much, in units of `tied.bound`.
+    """
+    cost, bound = class_costs(tied, margins)
+    used = np.concatenate([part.weights > 0.0 for part in tied.given])
+    rows = ClassCosts(
+        np.concatenate(list(scores))[used], np.concatenate(cost)[used], bound, np.concatenate(list(group))[used],
+        n_groups,
+    )  # fmt: skip
+    found = best_offsets(rows)
+    met = found.violation == 0.0
+    gap = max(found.objective - found.lower, 0.0) if met else np.nan
+    return OffsetRule(found.offsets, found.objective, found.violation, met, gap, found.lower == np.inf)
+
+
+def class_costs(tied: TiedGoal, margins: Floats) -> tuple[list[Floats], Floats]:
+    """What each class costs as the decision of a row: objective, then constraints, scaled, and bounds of these.
+
+    Returns
+    -------
+    cost : list of ndarray of shape (n_s, K, 1 + m)
+        For each source that was given. Denominators that must not be zero are constraints more.
+    bound : ndarray of shape (m,)
+    """
+    nobody = [np.zeros(len(part.cell)) for part in tied.sources]
+    *_, coef, bound = sweep_problem(tied, nobody, margins, for_lp=True)
+    # By cell: what a unit of weight adds that is positive in a view, and one that is not.
+    each = np.repeat(np.arange(coef.n_cells), np.diff(coef.indptr))
+    sides = np.zeros((2, coef.n_cells, 1 + len(bound)))
+    sides[:, :, 0] = coef.alpha0, coef.beta0
+    for side, values in zip(sides, (coef.alpha, coef.beta), strict=True):
+        np.add.at(side, (each, 1 + coef.column), values)
+    positive, negative = sides
+    costs = [np.zeros((len(part.cell), len(tied.classes), 1 + len(bound))) for part in tied.given]
+    for part in tied.sources:
+        assert part.target is not None  # every source is a view
+        cost, weight = costs[part.given], part.weights[:, None]
+        cost += (weight * negative[part.cell])[:, None]
+        known = np.flatnonzero(part.target > 0)  # elsewhere no class is what the view looks for
+        gain = weight * (positive - negative)[part.cell]
+        cost[known, part.target[known] - 1] += gain[known]
+    return costs, bound

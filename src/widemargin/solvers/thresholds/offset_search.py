@@ -1,0 +1,483 @@
+"""One offset for each of several classes: a row gets the class of largest score plus offset, under constraints.
+
+Decisions depend on the differences of the offsets alone, and are constant on the cells that the planes `offset_k -
+offset_l = score_l - score_k` of all rows cut out. The best cell is found by branch and bound over *zones*: ranges of
+all differences, as tight as they can be by the triangle inequality. In a zone class k can win a row if
+`offset_k - offset_l` can exceed `score_l - score_k` for every l, because the offset of k can be as far above all others
+at once as it can be above each. Most rows are certain, one class wins them all over the zone; one that is not can at
+best take the cheapest class that can win. That bounds objective and constraints from below; a point inside is a
+candidate. A zone is cut at a difference where rows change their minds, so zones end as single cells, and near the
+optimum of n rows there are few of them: with three classes the search is exact within seconds for tens of thousands of
+rows. Where it is cut short, the least bound of the zones that are left says by how much.
+
+Offsets of several groups hang together by the constraints alone. At fixed prices of these they come apart, and the sum
+of the groups' minima is a bound on everything that meets the constraints (weak duality); its maximum over the prices is
+found by cutting planes, and the offsets visited are improved one by one.
+"""
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.optimize import linprog
+
+from widemargin._numba import kernel
+from widemargin._typing import Floats, Ints
+
+FEASIBLE = 1e-9
+"""Summed excess that is rounding."""
+
+HIGHEST = 1e3
+"""Objective per unit of a constraint, at which nothing but the constraint counts any more."""
+
+OVERHEAD = 2e4
+"""Numbers that are read in the time that a zone takes by itself."""
+
+
+@dataclass(frozen=True)
+class OffsetOptions:
+    """What the search may cost.
+
+    Attributes
+    ----------
+    looks : float
+        Numbers that are read in all zones, about two seconds; a zone as such counts as `OVERHEAD` of them.
+    share : float
+        Of the looks, for each search at prices; there are as many as groups in each round.
+    narrowest : float
+        Cells narrower than this share of the range of the scores are not looked for: below lies the rounding of scores.
+    rounds : int
+        Of prices, where there are several groups.
+    sweeps : int
+        Most rounds over all offsets, each moved to its best place while the others stay.
+    """
+
+    looks: float = 2e9
+    share: float = 0.025
+    narrowest: float = 1e-9
+    rounds: int = 30
+    sweeps: int = 20
+
+
+OPTIONS = OffsetOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCosts:
+    """Rows with a score for each class, and what each decision adds to objective and constraints.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n, K)
+    cost : ndarray of shape (n, K, 1 + m)
+        What a row adds that is decided as each class: to the objective, then to constraints `<= bound`.
+    bound : ndarray of shape (m,)
+    group : ndarray of int64, shape (n,)
+        Rows of a group share offsets.
+    n_groups : int
+    """
+
+    scores: Floats
+    cost: Floats
+    bound: Floats
+    group: Ints
+    n_groups: int
+
+    def totals(self, offsets: Floats) -> Floats:
+        """Objective and constraints of offsets, shape (n_groups, K)."""
+        return total_cost(self.scores + offsets[self.group], self.cost)
+
+    def rank(self, totals: Floats) -> tuple[float, float]:
+        """Summed excess first, rounding being none, then the objective."""
+        excess = float(np.maximum(totals[1:] - self.bound, 0.0).sum())
+        return (excess if excess > FEASIBLE else 0.0), float(totals[0])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassOffsets:
+    """The best offsets found.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_groups, K)
+        The first class has 0.
+    objective, violation : float
+        `violation` is the summed excess, 0 where all constraints are met.
+    lower : float
+        No offsets that meet the constraints have a smaller objective; inf where it is proved that none meet them.
+    """
+
+    offsets: Floats
+    objective: float
+    violation: float
+    lower: float
+
+
+def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOffsets:
+    """The offsets of lowest objective that meet all constraints; where none are found, those of least summed excess."""
+    costs = _merged(costs)
+    start = np.zeros((costs.n_groups, costs.scores.shape[1]))
+    if costs.n_groups == 1:
+        first = improved(costs, start, options)
+        search = ZoneSearch(costs, options, first)
+        search.run()
+        offsets = improved(costs, search.best[None], options)
+        violation, objective = costs.rank(costs.totals(offsets))
+        return ClassOffsets(offsets, objective, violation, min(search.lower, objective if violation == 0.0 else np.inf))
+    return _by_prices(costs, improved(costs, start, options), options)
+
+
+def _merged(costs: ClassCosts) -> ClassCosts:
+    """Rows with the same scores in a group are decided alike: one row stands for them."""
+    keys = np.column_stack([costs.group, costs.scores])
+    distinct, place = np.unique(keys, axis=0, return_inverse=True)
+    if len(distinct) == len(keys):
+        return costs
+    cost = np.zeros((len(distinct), *costs.cost.shape[1:]))
+    np.add.at(cost, place, costs.cost)
+    return replace(costs, scores=distinct[:, 1:].copy(), cost=cost, group=distinct[:, 0].astype(np.int64))
+
+
+# Coordinate by coordinate
+
+
+def improved(costs: ClassCosts, offsets: Floats, options: OffsetOptions = OPTIONS) -> Floats:
+    """Offsets of which none can be moved alone to a better place."""
+    offsets = offsets.copy()
+    n_classes = offsets.shape[1]
+    best = costs.rank(costs.totals(offsets))
+    members = [np.flatnonzero(costs.group == g) for g in range(costs.n_groups)]
+    for _ in range(options.sweeps):
+        before = best
+        for g, k in itertools.product(range(costs.n_groups), range(n_classes)):
+            trial = offsets.copy()
+            trial[g, k] = _best_place(costs, members[g], offsets, g, k)
+            trial[g] -= trial[g, 0]
+            found = costs.rank(costs.totals(trial))
+            if found < best:
+                offsets, best = trial, found
+        if best == before:
+            break
+    return offsets
+
+
+def _best_place(costs: ClassCosts, rows: Ints, offsets: Floats, g: int, k: int) -> float:
+    """Where to put the offset of one class of a group, while all others stay."""
+    shifted = costs.scores[rows] + offsets[g]
+    shifted[:, k] = -np.inf
+    other = np.argmax(shifted, axis=1)
+    # The row is of class k where the offset is above this.
+    at = shifted[np.arange(len(rows)), other] - costs.scores[rows, k]
+    order = np.argsort(at, kind="stable")
+    at = at[order]
+    change = (costs.cost[rows, k] - costs.cost[rows, other])[order]
+    current = costs.totals(offsets) - change[at < offsets[g, k]].sum(axis=0)  # with no row of class k in this group
+    totals = current + np.concatenate([np.zeros((1, change.shape[1])), np.cumsum(change, axis=0)])
+    excess = np.maximum(totals[:, 1:] - costs.bound, 0.0).sum(axis=1)
+    excess[excess <= FEASIBLE] = 0.0
+    edges = np.concatenate([[-np.inf], at, [np.inf]])
+    possible = edges[1:] > edges[:-1]
+    middle = 0.5 * (np.clip(edges[:-1], at[0] - 1.0, None) + np.clip(edges[1:], None, at[-1] + 1.0))
+    inside = (edges[:-1] < offsets[g, k]) & (offsets[g, k] < edges[1:])
+    middle[inside] = offsets[g, k]
+    found = np.lexsort((np.abs(middle - offsets[g, k]), totals[:, 0], excess, ~possible))
+    return float(middle[found[0]])
+
+
+# One group: branch and bound over zones
+
+
+@dataclass(eq=False)
+class ZoneSearch:
+    """The search over the offsets of one group.
+
+    Attributes
+    ----------
+    costs : ClassCosts
+    options : OffsetOptions
+    start : ndarray of shape (1, K)
+        Offsets to begin with.
+    best : ndarray of shape (K,)
+    rank : (float, float)
+        Excess and objective of the best.
+    lower : float
+        Lower bound of the objective of all offsets that meet the constraints.
+    """
+
+    costs: ClassCosts
+    options: OffsetOptions
+    start: Floats
+    best: Floats = field(init=False)
+    rank: tuple[float, float] = field(init=False)
+    lower: float = field(init=False)
+
+    def run(self) -> None:
+        """Cut zones, the most promising first, until none is left or the looks are used up."""
+        scores, cost, n_classes = self.costs.scores, self.costs.cost, self.costs.scores.shape[1]
+        spread = float((scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)) or 1.0
+        narrow = self.options.narrowest * spread
+        self.best, self.rank = self.start[0], self.costs.rank(self.costs.totals(self.start))
+        # Beyond this a class wins every row against another one.
+        whole = np.full((n_classes, n_classes), 1.0001 * (n_classes - 1) * spread)
+        np.fill_diagonal(whole, 0.0)
+        counter, looks = itertools.count(), 0.0
+        heap: list[tuple[tuple[float, float], int, Floats, Floats, Ints]] = []
+        fresh = [(whole, np.zeros(cost.shape[2]), np.arange(len(scores)))]
+        while True:
+            for zone, certain, rows in fresh:
+                looks += OVERHEAD + (n_classes**2 + cost[0].size) * len(rows)
+                inside = inside_of(zone)
+                base, least, middle, left = look(scores, cost, rows, zone, inside)
+                found = self.costs.rank(certain + middle)
+                if found < self.rank:
+                    self.rank, self.best = found, inside
+                bound = self.costs.rank(certain + least)
+                if len(left) and self._promising(bound):
+                    heapq.heappush(heap, (bound, next(counter), zone, certain + base, left))
+            if not heap or looks > self.options.looks or not self._promising(heap[0][0]):
+                break
+            _, _, zone, certain, rows = heapq.heappop(heap)
+            k, rival, place = cut(scores, rows, zone, inside_of(zone))
+            halves = narrowed(zone, k, rival, place), narrowed(zone, rival, k, -place)
+            fresh = [(half, certain, rows) for half in halves if (half + half.T + np.eye(n_classes)).min() > narrow]
+        open_bounds = [bound[1] for bound, *_ in heap if bound[0] == 0.0 and self._promising(bound)]
+        reached = self.rank[1] if self.rank[0] == 0.0 else np.inf
+        self.lower = min([reached, *open_bounds])
+
+    def _promising(self, bound: tuple[float, float]) -> bool:
+        """Whether something better than the best so far could be where this is the bound."""
+        rounding = 1e-12 * max(1.0, abs(self.rank[1]))
+        return bound[0] < self.rank[0] - FEASIBLE or (bound[0] <= self.rank[0] and bound[1] < self.rank[1] - rounding)
+
+
+@kernel
+def total_cost(shifted: Floats, cost: Floats) -> Floats:
+    """What all rows add that are decided as the class of largest shifted score, shape (1 + m,)."""
+    total = np.zeros(cost.shape[2])
+    for i in range(shifted.shape[0]):
+        won = 0
+        for k in range(1, shifted.shape[1]):
+            if shifted[i, k] > shifted[i, won]:
+                won = k
+        for j in range(total.shape[0]):
+            total[j] += cost[i, won, j]
+    return total
+
+
+@kernel
+def inside_of(zone: Floats) -> Floats:
+    """Offsets inside a zone: the mean of the points where each class is as far above all others as it can be."""
+    n_classes = zone.shape[0]
+    inside = np.zeros(n_classes)
+    for k in range(n_classes):
+        for rival in range(n_classes):
+            inside[rival] += (zone[k, 0] - zone[k, rival]) / n_classes
+    return inside
+
+
+@kernel
+def narrowed(zone: Floats, k: int, rival: int, place: float) -> Floats:
+    """The part of a zone where `offset_k - offset_l <= place`; `zone[k, rival]` is the largest such difference."""
+    part = zone.copy()
+    part[k, rival] = min(part[k, rival], place)
+    for a in range(part.shape[0]):
+        for b in range(part.shape[0]):
+            # No other difference is larger than a way that passes this one.
+            part[a, b] = min(part[a, b], zone[a, k] + part[k, rival] + zone[rival, b])
+    return part
+
+
+@kernel
+def look(
+    scores: Floats, cost: Floats, rows: Ints, zone: Floats, offsets: Floats
+) -> tuple[Floats, Floats, Floats, Ints]:
+    """Rows in a zone: what the certain ones add, what all add at least, and what all add at offsets inside, of shape
+    (1 + m,); and the rows that are not certain.
+    """
+    n_classes, width = scores.shape[1], cost.shape[2]
+    base, least, middle = np.zeros(width), np.zeros(width), np.zeros(width)
+    left = np.empty(rows.shape[0], rows.dtype)
+    n_left = 0
+    possible = np.zeros(n_classes, np.bool_)
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        won, n_possible = 0, 0
+        for k in range(n_classes):
+            if scores[i, k] + offsets[k] > scores[i, won] + offsets[won]:
+                won = k
+            possible[k] = True
+            for rival in range(n_classes):
+                if rival != k and zone[k, rival] <= scores[i, rival] - scores[i, k]:
+                    possible[k] = False
+            n_possible += possible[k]
+        for j in range(width):
+            middle[j] += cost[i, won, j]
+        if n_possible <= 1:
+            for j in range(width):
+                base[j] += cost[i, won, j]
+                least[j] += cost[i, won, j]
+            continue
+        left[n_left] = i
+        n_left += 1
+        for j in range(width):
+            smallest = np.inf
+            for k in range(n_classes):
+                if possible[k] and cost[i, k, j] < smallest:
+                    smallest = cost[i, k, j]
+            least[j] += smallest
+    return base, least, middle, left[:n_left].copy()
+
+
+@kernel
+def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int, int, float]:
+    """Two classes and a difference of their offsets at which to cut: the median of those where rows change their minds
+    between these two, which are the first two of more rows than any others are.
+    """
+    n_classes = scores.shape[1]
+    count = np.zeros((n_classes, n_classes), np.int64)
+    first, second = np.zeros(rows.shape[0], np.int64), np.zeros(rows.shape[0], np.int64)
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        # Of the classes that differ from the winner by no more than the zone allows, the nearest one.
+        for k in range(n_classes):
+            if scores[i, k] + offsets[k] > scores[i, first[r]] + offsets[first[r]]:
+                first[r] = k
+        nearest, a = np.inf, first[r]
+        second[r] = -1
+        for k in range(n_classes):
+            at = scores[i, k] - scores[i, a]
+            if k != a and -zone[k, a] < at < zone[a, k] and offsets[a] - offsets[k] - at < nearest:
+                nearest, second[r] = offsets[a] - offsets[k] - at, k
+        if second[r] >= 0:
+            count[min(a, second[r]), max(a, second[r])] += 1
+    k, rival, most = 0, 1, 0
+    for a in range(n_classes):
+        for b in range(a + 1, n_classes):
+            if count[a, b] > most:
+                k, rival, most = a, b, count[a, b]
+    at, n_at = np.empty(most), 0
+    for r in range(rows.shape[0]):
+        if min(first[r], second[r]) == k and max(first[r], second[r]) == rival:
+            at[n_at] = scores[rows[r], rival] - scores[rows[r], k]
+            n_at += 1
+    return k, rival, np.sort(at)[most // 2]
+
+
+# Several groups, and several models: prices
+
+
+def at_prices(
+    costs: ClassCosts, prices: Floats, start: Floats, options: OffsetOptions = OPTIONS
+) -> tuple[Floats, list[Floats], float]:
+    """The best offsets where a unit of each constraint has a price and no bound.
+
+    Returns
+    -------
+    offsets : ndarray of shape (n_groups, K)
+    totals : list of ndarray of shape (1 + m,)
+        Of each group.
+    lower : float
+        Lower bound of the objective and what the constraints cost.
+    """
+    # At prices, what a row costs is one number, and groups do not hang together.
+    priced = costs.cost[:, :, :1] + (costs.cost[:, :, 1:] @ prices)[:, :, None]
+    options = replace(options, looks=options.looks * options.share)
+    offsets, totals, lower = start.copy(), list[Floats](), 0.0
+    for g in range(costs.n_groups):
+        rows = np.flatnonzero(costs.group == g)
+        own = ClassCosts(costs.scores[rows], priced[rows], costs.bound[:0], np.zeros(len(rows), np.int64), 1)
+        search = ZoneSearch(own, options, improved(own, start[g : g + 1], options))
+        search.run()
+        offsets[g], lower = search.best, lower + search.lower
+        totals.append(total_cost(costs.scores[rows] + search.best, costs.cost[rows]))
+    return offsets, totals, lower
+
+
+def _by_prices(costs: ClassCosts, offsets: Floats, options: OffsetOptions) -> ClassOffsets:
+    """Offsets of several groups, by the groups' best ones at prices of the constraints."""
+    best, rank = offsets, costs.rank(costs.totals(offsets))
+    columns: list[list[Floats]] = [[] for _ in range(costs.n_groups)]
+    prices, lower = np.zeros(len(costs.bound)), -np.inf
+    for _ in range(options.rounds):
+        visited, totals, least = at_prices(costs, prices, best, options)
+        lower = max(lower, least - float(prices @ costs.bound))
+        for visits, added in zip(columns, totals, strict=True):
+            visits.append(added)
+        trial = improved(costs, visited, options)
+        found = costs.rank(costs.totals(trial))
+        best, rank = (trial, found) if found < rank else (best, rank)
+        following = next_prices(columns, costs.bound, HIGHEST)
+        if np.abs(following - prices).max(initial=0.0) <= 1e-9:
+            break
+        prices = following
+    if rank[0] > 0.0:
+        # No decisions have a larger objective, so a larger bound says that none meet the constraints.
+        most = float(costs.cost[:, :, 0].max(axis=1).sum())
+        return ClassOffsets(best, rank[1], rank[0], np.inf if lower > most + FEASIBLE else lower)
+    return ClassOffsets(best, rank[1], rank[0], min(lower, rank[1]))
+
+
+def next_prices(columns: Sequence[Sequence[Floats]], bound: Floats, highest: float) -> Floats:
+    """Prices at which the bound is highest as far as the offsets visited tell, shape (m,).
+
+    `max sum_g t_g - prices @ bound  s.t.  t_g <= objective + prices @ constraints` for every visit of group g.
+    """
+    m, n_groups = len(bound), len(columns)
+    rows, right = list[Floats](), list[float]()
+    for g, visits in enumerate(columns):
+        for totals in visits:
+            row = np.zeros(m + n_groups)
+            row[:m], row[m + g] = -totals[1:], 1.0
+            rows.append(row)
+            right.append(float(totals[0]))
+    goal = np.concatenate([bound, -np.ones(n_groups)])
+    limits = [(0.0, highest)] * m + [(None, None)] * n_groups
+    solved = linprog(goal, A_ub=np.array(rows), b_ub=right, bounds=limits, method="highs")
+    return np.asarray(solved.x[:m], dtype=np.float64)
+
+
+@dataclass
+class PricedModels:
+    """Models of the same rows, each with all its offsets: the prices at which the next one is worth most.
+
+    As `ModelMixture` for one threshold: at given prices every model's best offsets are a column, and a linear programme
+    over the columns gives prices. At any prices the cheapest column, less what the bounds are worth, is a bound on
+    every lottery over these models.
+
+    Attributes
+    ----------
+    models : list of ClassCosts
+    rounds : int
+        Programmes for one answer.
+    lower : float
+        The best such bound; it falls as models are added.
+    """
+
+    models: list[ClassCosts] = field(default_factory=list)
+    rounds: int = 6
+    lower: float = -np.inf
+    _columns: list[Floats] = field(default_factory=list)
+
+    def add(self, costs: ClassCosts) -> None:
+        """Take in a model."""
+        self.models.append(_merged(costs))
+        self._columns.append(costs.totals(np.zeros((costs.n_groups, costs.scores.shape[1]))))
+
+    def solve(self, highest: float) -> Floats:
+        """Prices of at most `highest`, shape (m,)."""
+        bound, self.lower = self.models[0].bound, -np.inf
+        prices = next_prices([self._columns], bound, highest)
+        for _ in range(self.rounds):
+            least = np.inf
+            for model in self.models:
+                start = np.zeros((model.n_groups, model.scores.shape[1]))
+                _, totals, lower = at_prices(model, prices, start)
+                self._columns.append(np.sum(totals, axis=0))
+                least = min(least, lower)
+            self.lower = max(self.lower, least - float(prices @ bound))
+            before, prices = prices, next_prices([self._columns], bound, highest)
+            if np.abs(prices - before).max(initial=0.0) <= 1e-6:
+                break
+        return prices

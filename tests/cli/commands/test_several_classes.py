@@ -1,0 +1,119 @@
+"""Goals files whose target has several classes, from `check` to the HTML page."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+
+from widemargin.cli.main import main
+
+GOALS = """
+[data]
+table = "iris.csv"
+target = "species"
+protected = ["side"]
+[validation]
+fraction = 0.3
+[goal]
+text = '''
+left = population(side == "left")
+minimize error_rate()
+subject to floor: recall(of="versicolor") >= 0.8
+subject to fair: recall(left, of="virginica") >= 0.8 * recall(of="virginica")
+subject to mix: confusion("virginica", "versicolor") <= 0.3
+'''
+[model]
+C = 1.0
+[output]
+model = "m.skops"
+report = "m.html"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    data = load_iris()
+    frame = pd.DataFrame(data.data, columns=["sepal length", "sepal width", "petal length", "petal width"])
+    frame["side"] = np.where(np.arange(150) % 3 == 0, "left", "right")
+    frame["species"] = data.target_names[data.target]
+    frame.to_csv(tmp_path / "iris.csv", index=False)
+    (tmp_path / "goals.toml").write_text(GOALS)
+    return tmp_path
+
+
+def run(capsys, folder, command, *options, code=0, goals="goals.toml"):
+    assert main([command, str(folder / goals), *map(str, options)]) == code
+    return capsys.readouterr()
+
+
+def test_train_audit_predict_and_report(folder, capsys):
+    run(capsys, folder, "check", "--data")
+    content = json.loads(run(capsys, folder, "train", "--json").out)
+    assert content["met"] == {"train": True, "test": True}
+    assert content["training"]["classes"] == ["setosa", "versicolor", "virginica"]
+    assert set(content["reports"]["test"]) == {"this model", "plain logistic regression"}
+    model = folder / "m.skops"
+    audited = json.loads(run(capsys, folder, "audit", "--model", model, "--rows", "test", "--json").out)
+    assert audited["report"]["constraints"] == content["reports"]["test"]["this model"]["constraints"]
+    text = run(capsys, folder, "audit", "--model", model, "--rows", "test").out
+    assert "3 classes: 'setosa', 'versicolor', 'virginica'" in text
+    assert "'versicolor': all rows" not in text or "recall" in text
+    run(capsys, folder, "predict", "--model", model, "--data", folder / "iris.csv", "--out", folder / "said.csv")
+    said = pd.read_csv(folder / "said.csv")
+    assert set(said.iloc[:, -4:].columns) >= {"score setosa"} or "prediction" in " ".join(said.columns)
+    column = next(name for name in said.columns if "predict" in name.lower())
+    said[[column]].to_csv(folder / "only.csv", index=False)
+    again = json.loads(
+        run(capsys, folder, "audit", "--predictions", folder / "only.csv", "--rows", "test", "--json").out
+    )
+    assert again["report"]["constraints"] == audited["report"]["constraints"]
+    run(capsys, folder, "report", "--model", model, "--rows", "test")
+    page = (folder / "m.html").read_text()
+    assert "versicolor" in page
+    assert "None" not in page
+
+
+def test_what_is_for_two_classes_is_refused_in_words(folder, capsys):
+    goals = folder / "goals.toml"
+    for old, new, message in (
+        ('recall(of="versicolor")', "recall()", "does not say which class it speaks of"),
+        ('target = "species"', 'target = "species"\npositive = "setosa"', "Or leave out data.positive"),
+        ("C = 1.0", 'kernel = "rbf"', "model.kernel is for two classes"),
+        ('of="versicolor"', 'of="versicolour"', "the goal speaks of the class 'versicolour'"),
+        ('target = "species"', 'target = "petal width"', "A class is a word or a whole number"),
+    ):
+        goals.write_text(GOALS.replace(old, new))
+        assert message in " ".join(run(capsys, folder, "train", code=2).err.split())
+    goals.write_text(GOALS)
+    run(capsys, folder, "train")
+    for command, *options in (("tradeoff", "--constraint", "floor", "--from", "0.5", "--to", "0.9"),):
+        assert "two classes" in " ".join(run(capsys, folder, command, *options, code=2).err.split())
+
+
+def test_two_classes_need_no_positive_one_where_the_goal_names_it(folder, capsys):
+    frame = pd.read_csv(folder / "iris.csv")
+    frame["species"] = np.where(frame["species"] == "setosa", "virginica", frame["species"])
+    frame.to_csv(folder / "iris.csv", index=False)
+    before, rest = GOALS.split("subject to floor", 1)
+    floor = 'subject to floor: recall(of="virginica") >= 0.5\n'
+    (folder / "goals.toml").write_text(before + floor + "'''" + rest.rsplit("'''", 1)[1])
+    content = json.loads(run(capsys, folder, "train", "--json").out)
+    assert content["training"]["positive_class"] == "virginica"
+    assert set(content["reports"]["test"]) == {"this model", "unconstrained SVM"}
+
+
+def test_init_names_no_positive_class_and_says_what_is_found_of_each(folder, capsys):
+    said = json.loads(run_init(capsys, folder).out)
+    assert said["positive"] is None
+    text = (folder / "first.toml").read_text()
+    assert "positive =" not in text
+    assert 'of "setosa": subject to recall(of="setosa") >= ...' in text
+    run(capsys, folder, "train", goals="first.toml")
+
+
+def run_init(capsys, folder):
+    table, out = str(folder / "iris.csv"), str(folder / "first.toml")
+    assert main(["init", table, "--target", "species", "--out", out, "--json"]) == 0
+    return capsys.readouterr()
