@@ -61,7 +61,7 @@ def tables(options: Any) -> dict[str, Callable[[int], Table]]:
             f"drawn, {k} classes": lambda seed, k=k: some(
                 *make_classification(400, 8, n_informative=5, n_classes=k, random_state=0), seed
             )
-            for k in (2, 3, 4)
+            for k in (2, 3, 4, 5)
         }
     folder = data_folder(options.data) or ROOT.parent / "shared" / "data"
     adult, ijcnn, cover, mnist = load_adult(options), load_ijcnn1(folder), load_spruce(folder), load_mnist(folder)

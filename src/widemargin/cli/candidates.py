@@ -72,6 +72,7 @@ class Candidate(ABC):
         self.features: list[str] | None = None if features is None else list(features)
         self.labels: list[Any] = self.classes or []  # that it may give, as far as is known
         self.abstain: Any = own_setting(last, "abstain")  # what it says where it does not decide
+        self._caution: str | None = None  # of what the goal asks about scores
 
     @abstractmethod
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
@@ -83,7 +84,7 @@ class Candidate(ABC):
 
     def finish(self) -> list[str]:
         """What is to be said when all blocks have been answered."""
-        return []
+        return [] if self._caution is None else [f"{self.title}: {self._caution}"]
 
     def columns_in(self, block: Block) -> list[str]:
         """The columns that it reads, which have to be there."""
@@ -113,7 +114,6 @@ class TableModel(Candidate):
         words = [column.name for column in schema.of_kind("word")]
         super().__init__(title, model.classes_, schema.names, words, last)
         self._blocks = 0
-        self._caution: str | None = None
         self._fallbacks: list[str] = []
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
@@ -142,8 +142,7 @@ class TableModel(Candidate):
     def finish(self) -> list[str]:
         """See `Candidate`."""
         where = f" (in {len(self._fallbacks)} of {self._blocks} blocks of rows; this is the first)"
-        said = [text + where * (self._blocks > 1) for text in self._fallbacks[:1]]
-        return said + ([] if self._caution is None else [f"{self.title}: {self._caution}"])
+        return [*(text + where * (self._blocks > 1) for text in self._fallbacks[:1]), *super().finish()]
 
 
 class FrameModel(Candidate):
@@ -153,7 +152,6 @@ class FrameModel(Candidate):
         named = getattr(model, "feature_names_in_", None)
         chosen = features if named is None else [str(name) for name in named]
         super().__init__(title, getattr(model, "classes_", None), chosen, last=model)
-        self._caution: str | None = None
         self._named = named is not None or not hasattr(model, "n_features_in_")
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
@@ -179,10 +177,6 @@ class FrameModel(Candidate):
         """See `Candidate`."""
         self._caution = caution_of_bounds(goal.facts, self.last)
         return score_facts(goal.facts, self.last, self._features(block), y, positive)
-
-    def finish(self) -> list[str]:
-        """See `Candidate`."""
-        return [] if self._caution is None else [f"{self.title}: {self._caution}"]
 
     def _features(self, block: Block) -> Any:
         frame = block.table.select(self.columns_in(block)).to_pandas()
