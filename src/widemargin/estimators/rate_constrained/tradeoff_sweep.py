@@ -85,6 +85,10 @@ class Neighbour(NamedTuple):
     n_constraints: int
 
 
+LEAP = 1.05
+"""How much the objective may rise from one point of a path to the next before a search from nothing is tried, too."""
+
+
 class GoalSeries:
     """Trains goals on the same rows, in order: what does not change is done once, and each starts warm.
 
@@ -124,6 +128,7 @@ class GoalSeries:
         self._given: Neighbour | None = None
         self._state: ConvexState | None = None
         self._models: list[steps.Solution] = []
+        self._objective = np.inf
 
     def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
@@ -161,9 +166,11 @@ class GoalSeries:
                 budget=self.budget,
             )  # fmt: skip
             refine(problem, convex, found, warm, self.budget)
-        # a resumed start knows neither penalty nor hinge variables, so it gets a second opinion too
+        # A resumed start knows neither penalty nor hinge variables. Where the objective leaps, the path may have been
+        # led to a place that gets worse and worse: both get a second opinion.
         alike = before is not None and found is not None and before.met == (found.best.violation <= 0.0)
-        if found is None or ((resumed or not alike) and not self.budget.exhausted):
+        leapt = found is not None and found.best.objective > LEAP * self._objective
+        if found is None or ((resumed or leapt or not alike) and not self.budget.exhausted):
             cold = search(problem, convex, measures, self.plan.steps, hard=hard, budget=self.budget)
             found = cold if found is None or cold.best.beats(found.best) else found
         # The restarts begin near the best model for this goal that any point so far has found.
@@ -173,6 +180,7 @@ class GoalSeries:
         trained = steps.Trained(best, found, problem, steps.result_status(best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked)
+        self._objective = best.objective
         self._tied, self._state = tied, convex.last
         if not isinstance(self.space, GramSpace):  # models of an exact kernel are weights of the rows of one goal
             self._models.append((trained.best.w, trained.best.b))
