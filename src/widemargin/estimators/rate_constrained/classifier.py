@@ -341,7 +341,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
         Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Interpolations and the polish of
-        `fit`, which move along single directions by 0/1 rates, are left out: each would be a pass. The appendix's
+        `fit`, which move along lines by 0/1 rates, are left out: each would be a pass. The appendix's
         generalisation bound is not computed.
         """
         self._validate_params()

@@ -2,7 +2,7 @@
 
     TiedRows -> RateConstrainedProblem -> search (ladder of regularisers, tightening, polish) -> Trained
 
-Rows in memory and rows in blocks take the same steps; only the moves along single directions need all rows at hand.
+Rows in memory and rows in blocks take the same steps; only the moves along lines need all rows at hand.
 """
 
 from abc import abstractmethod

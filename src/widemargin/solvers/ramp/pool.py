@@ -88,7 +88,7 @@ class Moves(Protocol):
         """The best classifier on the segment from one to the other."""
 
     def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
-        """What exact moves along single directions make of candidates, the first ones first, as far as work allows."""
+        """What exact moves along lines make of candidates, the first ones first, as far as work allows."""
 
     def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
         """What exact moves make of random models around a candidate, as far as work allows."""
