@@ -41,7 +41,7 @@ def _counted(seed, goal, **options):
     return RowCounter(naive).count(bind(goal, sources, warn_trivial=False)), naive
 
 
-@pytest.mark.parametrize("metric", sorted(METRICS))
+@pytest.mark.parametrize("metric", sorted(set(METRICS) - {"confusion"}))  # which takes several classes
 def test_sums_over_rows_agree_with_plain_loops(metric):
     seed = fresh_seed()
     rng = np.random.default_rng(seed)

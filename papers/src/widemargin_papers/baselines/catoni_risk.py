@@ -9,7 +9,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin.extending import Floats, kinds, parameters
 from widemargin.losses import catoni_location
-from widemargin.losses.margin import KNEE
 from widemargin_papers.baselines.linear_classifier import LinearBaseline, LinearModel, Task, ended
 from widemargin_papers.baselines.robust_start import clipped_start, logistic, margins, refit, weights_of
 
@@ -17,6 +16,9 @@ __all__ = ["CatoniRiskClassifier"]
 
 _SCALES = (4.0, 2.0, 1.0, 0.5, 0.25)
 """Scales of "auto", in units of the logistic loss: a row on the boundary has log 2."""
+
+KNEE = float(np.sqrt(2.0))
+"""Beyond so many scales a loss has no influence on Catoni's location."""
 
 
 @parameters
