@@ -153,6 +153,28 @@ def test_products_with_rows_are_those_of_one_thread(kind: str, d: int, monkeypat
             np.testing.assert_allclose(shared, one, rtol=1e-6 if kind == "float32" else 1e-11, atol=1e-6)
 
 
+def test_threads_that_share_rows_get_their_own_products() -> None:
+    """The last product is remembered; a thread must not be given what another has put there in the meantime."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 2))
+    rows, weights = RowBlocks([(X, None)]), rng.normal(size=(4, 2))
+    wrong, before = list[int](), sys.getswitchinterval()
+
+    def ask(k: int) -> None:
+        wrong.append(sum(not np.allclose(rows.dot(weights[k]), X @ weights[k]) for _ in range(1500)))
+
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=ask, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == [0] * 4
+
+
 def test_a_fit_meets_its_goal_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 100)
     monkeypatch.setattr(matrix_blocks, "_NUMBERS_PER_THREAD", 100)

@@ -28,7 +28,7 @@ from widemargin.distributed.predict import fitted_columns
 from widemargin.distributed.recipes import rows_of
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
-from widemargin.goals.binding.labels import find_classes, ordered_classes, plain_value
+from widemargin.goals.binding.labels import find_classes, innermost, ordered_classes, plain_value
 from widemargin.goals.binding.sources import External, external_data
 from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
@@ -372,9 +372,5 @@ def own_setting(model: object, name: str) -> Label:
     """A classifier's own `pos_label` or `abstain`, also inside a pipeline or a search; None where it has none."""
     if not hasattr(model, "predict"):
         return None
-    for attribute in ("best_estimator_", "steps"):
-        inner = getattr(model, attribute, None)
-        if inner is not None:
-            return own_setting(inner[-1][1] if attribute == "steps" else inner, name)
-    label: Label = getattr(model, name, None)
+    label: Label = getattr(innermost(model), name, None)
     return label

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.labels import innermost
 from widemargin.goals.binding.tables import column_of
 from widemargin.rows import check_sparse
 
@@ -139,9 +140,7 @@ def _scores(
         if X is None:
             raise DataError("margins of a classifier need its rows; give X.")
         source, labels, cure = methods[0], np.asarray(classes), "give the scores themselves"
-        inner: Any = clf  # the classifier inside searches and pipelines, whose scores they give
-        while hasattr(inner, "best_estimator_") or hasattr(inner, "steps"):
-            inner = inner.best_estimator_ if hasattr(inner, "best_estimator_") else inner.steps[-1][1]
+        inner = innermost(clf)
         # Scores of pairs of classes are no scores of classes, though of three classes there are three pairs.
         if len(labels) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
             raise DataError(

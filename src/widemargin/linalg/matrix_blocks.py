@@ -153,9 +153,11 @@ class RowBlocks:
         """
         if out is None:
             # The solver, the majorisation and the judge ask for the same product one after the other.
-            if self._last is None or not np.array_equal(self._last[0], w):
-                self._last = w.copy(), self.dot(w, np.empty(self.n_rows))
-            return self._last[1].copy()
+            # Other threads may ask for products of their own, so what is returned is held here.
+            last = self._last
+            if last is None or not np.array_equal(last[0], w):
+                last = self._last = w.copy(), self.dot(w, np.empty(self.n_rows))
+            return last[1].copy()
         for k, block in enumerate(self.blocks):
             mine = out[block.place]
             # The copies are centred, so the product with the centre is added back.

@@ -75,6 +75,14 @@ def test_train_audit_predict_and_report(folder, capsys):
     assert "None" not in page
 
 
+def test_a_goal_of_several_classes_is_proved_on_rows_kept_aside(folder, capsys):
+    easy = GOALS[: GOALS.index("subject to fair")].replace(">= 0.8", ">= 0.5") + GOALS[GOALS.index("'''\n[model]") :]
+    (folder / "goals.toml").write_text(easy.replace("fraction = 0.3", "fraction = 0.3\nconfidence = 0.9"))
+    content = json.loads(run(capsys, folder, "train", "--json").out)
+    assert content["met"]["validation"]
+    assert "probability >= 0.9" in content["guarantee"]
+
+
 def test_what_is_for_two_classes_is_refused_in_words(folder, capsys):
     goals = folder / "goals.toml"
     for old, new, message in (

@@ -18,24 +18,21 @@ def plain_learner(goals: GoalsFile) -> LogisticRegression:
 
 
 def reduction_options(goals: GoalsFile, callbacks: Sequence[Callable[[Progress], object]]) -> dict[str, Any]:
-    """Parameters of `GoalReduction` by the goals file, besides the goal.
+    """Parameters of `GoalReduction` by the goals file, besides the goal and its proof.
 
     Raises
     ------
     DataError
         If the file asks for what there is for two classes only.
     """
-    model, held = goals.model, goals.validation
+    model = goals.model
     for key, is_asked in {
         "model.kernel": model.kernel_name != "linear", "model.enforce": model.enforce != "deterministic",
-        "validation.folds": held.folds is not None,
+        "validation.folds": goals.validation.folds is not None,
     }.items():  # fmt: skip
         if is_asked:
             raise DataError(f"{key} is for two classes, and the target {goals.data.target!r} has more. Drop it")
-    proof = {} if held.confidence is None else {"confidence": held.confidence}
-    if held.confidence is not None and held.fraction is not None:
-        proof["validation_fraction"] = held.fraction
     return {
         "estimator": plain_learner(goals), "time_budget": model.time_budget, "on_infeasible": model.on_infeasible,
-        "callbacks": callbacks, "random_state": 0, "solver_options": {"on_interrupt": "return"}, **proof,
+        "callbacks": callbacks, "random_state": 0, "solver_options": {"on_interrupt": "return"},
     }  # fmt: skip

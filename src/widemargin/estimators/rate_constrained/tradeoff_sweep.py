@@ -76,13 +76,14 @@ class Piece(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """What a point starts from: a solution, its penalty, whether it met its goal, and that goal's constraints."""
+    """What a point starts from: a solution, its penalty, whether it met its goal, that goal's constraints and value."""
 
     w: Floats
     b: float
     rho: float
     met: bool
     n_constraints: int
+    objective: float = np.inf
 
 
 LEAP = 1.05
@@ -128,7 +129,6 @@ class GoalSeries:
         self._given: Neighbour | None = None
         self._state: ConvexState | None = None
         self._models: list[steps.Solution] = []
-        self._objective = np.inf
 
     def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
@@ -169,7 +169,7 @@ class GoalSeries:
         # A resumed start knows neither penalty nor hinge variables. Where the objective leaps, the path may have been
         # led to a place that gets worse and worse: both get a second opinion.
         alike = before is not None and found is not None and before.met == (found.best.violation <= 0.0)
-        leapt = found is not None and found.best.objective > LEAP * self._objective
+        leapt = before is not None and found is not None and found.best.objective > LEAP * before.objective
         if found is None or ((resumed or leapt or not alike) and not self.budget.exhausted):
             cold = search(problem, convex, measures, self.plan.steps, hard=hard, budget=self.budget)
             found = cold if found is None or cold.best.beats(found.best) else found
@@ -179,8 +179,7 @@ class GoalSeries:
         best = found.best
         trained = steps.Trained(best, found, problem, steps.result_status(best, self.budget), tuple(solver.used))
         last = trained.solution
-        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked)
-        self._objective = best.objective
+        self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked, best.objective)
         self._tied, self._state = tied, convex.last
         if not isinstance(self.space, GramSpace):  # models of an exact kernel are weights of the rows of one goal
             self._models.append((trained.best.w, trained.best.b))

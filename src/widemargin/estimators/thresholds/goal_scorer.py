@@ -16,7 +16,7 @@ from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import ordered_classes
+from widemargin.goals.binding.labels import innermost, ordered_classes
 from widemargin.goals.binding.sources import External, make_sources, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
@@ -159,10 +159,7 @@ def goal_scorer(
 
 def _setting(estimator: Any, name: str) -> Any:
     """The classifier's own `pos_label` or `abstain`, also inside a pipeline or a search; None where it has none."""
-    for attribute in ("best_estimator_", "steps"):
-        inner = getattr(estimator, attribute, None)
-        if inner is not None:
-            return _setting(inner[-1][1] if attribute == "steps" else inner, name)
-    if name == "pos_label" and hasattr(estimator, "positive_class_"):
-        return estimator.positive_class_
-    return getattr(estimator, name, None)
+    inner = innermost(estimator)
+    if name == "pos_label" and hasattr(inner, "positive_class_"):
+        return inner.positive_class_
+    return getattr(inner, name, None)

@@ -14,7 +14,15 @@ from widemargin.exceptions import DataError, GoalWarning, warn
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.goal import Goal
 
-__all__ = ["ClassPair", "encode_labels", "find_classes", "ordered_classes", "plain_value", "positive_class"]
+__all__ = [
+    "ClassPair",
+    "encode_labels",
+    "find_classes",
+    "innermost",
+    "ordered_classes",
+    "plain_value",
+    "positive_class",
+]
 
 # (negative, positive) pairs whose alphabetical order is also the order of their meaning
 ORDERED_PAIRS = {
@@ -25,6 +33,13 @@ ORDERED_PAIRS = {
 _DECIDE_FIRST = (
     "These look like scores or probabilities: decide them first, such as np.where(p >= 0.5, positive, negative)."
 )
+
+
+def innermost(model: Any) -> Any:
+    """The classifier inside searches and pipelines, whose scores, classes and settings theirs are."""
+    while hasattr(model, "best_estimator_") or hasattr(model, "steps"):
+        model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.steps[-1][1]
+    return model
 
 
 def encode_labels(y: Column, classes: tuple[Label, ...], *, what: str = "y", allow_missing: bool = False) -> Signs:

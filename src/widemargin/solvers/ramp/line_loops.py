@@ -10,13 +10,12 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Cells, Floats, Integers, Ints
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["Counted", "Lines", "State", "best_on_line", "try_lines", "turns"]
+__all__ = ["Counted", "Lines", "State", "best_on_line", "total", "try_lines", "turns"]
 
 TIE = 1e-9
 """Turns closer than this, relative to their distance, count as one: rounding does not tell them apart."""
-FEASIBLE = 1e-10
-"""Excess that counts as rounding."""
 EQUAL = 1e-12
 """Violations and objectives are sums in another order each time, so equal ones are told by so tiny a difference."""
 STILL = 1e-11

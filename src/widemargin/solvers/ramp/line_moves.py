@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.line_loops import TINY, Counted, Lines, State, best_on_line, try_lines, turns
+from widemargin.solvers.ramp.line_loops import TINY, Counted, Lines, State, best_on_line, total, try_lines, turns
 from widemargin.solvers.ramp.majorization import RampProblem
-from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import best_threshold
 
 __all__ = ["Columns", "MoveOptions", "Moved", "Step", "best_step", "improve"]
 
@@ -46,8 +46,8 @@ class MoveOptions:
         So many rows, at least, and such a share of all may change sides in one move. 200 ended at training errors lower
         by .0002 and errors on new rows at the bound higher by .001, and models hung on the last digits of the rows.
     kicks : tuple of float
-        How far from the best a walk starts again, by turns, in norms of its w: nearer ends in the same place, farther
-        in worse ones.
+        How far from the best a walk starts again, one of these at random, in norms of its w: nearer ends in the same
+        place, farther in worse ones.
     patience : int
         Lines without a better classifier after which it does.
     chunk : int
@@ -133,7 +133,7 @@ def best_step(
     n = row.shape[0]
     turn, distance, ahead = np.empty(n), np.empty(n), np.empty(n, np.int64)
     turns(z, row, x, turn, distance)
-    found = np.array([_violation(excess), objective, 0.0])
+    found = np.array([total(excess), objective, 0.0])
     length = best_on_line(
         turn, distance, np.argsort(distance), n, limits[0], limits[1], row, z, _counted(problem), excess, objective,
         ahead, np.empty_like(excess), found,
@@ -164,7 +164,7 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     """
     n, d = problem.weight.shape[0], problem.n_features
     rng = np.random.default_rng(0)  # the same rows and start give the same model
-    at = _state(problem, np.append(w, b))
+    at, counted = _state(problem, np.append(w, b)), _counted(problem)
     lines, most = OPTIONS.walk if walk else OPTIONS.lines, OPTIONS.entries * columns.n_stored
     order, done, reach = rng.permutation(d + 1), 0, max(OPTIONS.reach, int(OPTIONS.reach_share * n))
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
@@ -174,7 +174,7 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
         size = min(max(min(OPTIONS.chunk, OPTIONS.numbers // n), 1), lines - done)
         features = order[np.arange(done, done + size) % (d + 1)]
         done += try_lines(
-            columns.lines(features, at.z, rng), _counted(problem), problem.lam, reach,
+            columns.lines(features, at.z, rng), counted, problem.lam, reach,
             OPTIONS.patience if walk else lines + 1, float(w @ w), at,
         )  # fmt: skip
     w, b = at.best_w[:d].copy(), float(at.best_w[d])
@@ -185,7 +185,7 @@ def _state(problem: RampProblem, w: Floats) -> State:
     """A walk at (w, b), its best so far."""
     z = problem.scores(w[:-1], float(w[-1]))
     objective, excess = problem.values(problem.hard_mass(z))
-    best = np.array([_violation(excess), objective])
+    best = np.array([total(excess), objective])
     return State(w.copy(), z, excess, np.array([objective]), w.copy(), best, np.zeros(2, np.int64))
 
 
@@ -206,10 +206,6 @@ def _kicked(problem: RampProblem, columns: "Columns", w: Floats, far: float, rng
 def _counted(problem: RampProblem) -> Counted:
     coef = problem.coef
     return Counted(problem.weight, problem.cell, coef.alpha0 - coef.beta0, *coef.entries)
-
-
-def _violation(excess: Floats) -> float:
-    return float(excess[excess > FEASIBLE].sum())
 
 
 class Columns:
