@@ -131,6 +131,11 @@ def _unwrapped(clf: Any) -> tuple[Any, Floats | float]:
     slope: Floats | float = 1.0
     if hasattr(clf, "best_estimator_"):
         return _unwrapped(clf.best_estimator_)
+    if getattr(clf, "group_estimator", None) is not None:
+        raise DataError(
+            "the threshold of this model moves with the predicted population, and so with the features; certify its "
+            "estimator_."
+        )
     if hasattr(clf, "estimator_") and hasattr(clf, "threshold_"):  # the threshold is taken off the score
         return _unwrapped(clf.estimator_)
     if not hasattr(clf, "steps"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints, Signs
 from widemargin.estimators.thresholds.rule import sweep_problem
+from widemargin.estimators.thresholds.scores import refuse_infinite
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.solvers.thresholds.offset_search import OPTIONS, ClassCosts, OffsetOptions, best_offsets
@@ -37,9 +38,7 @@ def class_scores(estimator: Any, X: Any) -> Floats:
             f"{name} gives scores of shape {scores.shape}; one for each of the {n_classes} classes is needed. Of "
             'support vector machines ask for decision_function_shape="ovr".'
         )
-    bad = int(np.count_nonzero(~np.isfinite(scores)))
-    if bad:
-        raise DataError(f"{name} gives {bad} of {scores.size} scores that are not finite.")
+    refuse_infinite(name, scores)
     return scores
 
 

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state, validation
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Index, Ints, Signs
+from widemargin._typing import Floats, Index, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
-from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_scores
+from widemargin.estimators.thresholds.class_offsets import OffsetRule
+from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
     Found,
     Judged,
@@ -27,7 +28,9 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
     ways,
 )
-from widemargin.estimators.thresholds.rule import Rule, best_rule, constant_rule
+from widemargin.estimators.thresholds.predicted_groups import FOLDS, best_mixed_thresholds, group_shares, learn_groups
+from widemargin.estimators.thresholds.rule import Rule, constant_rule
+from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (
     cross_scores,
     fit_scorer,
@@ -39,7 +42,7 @@ from widemargin.estimators.thresholds.scores import (
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
 from widemargin.goals.binding.sources import External, Source
-from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions
 from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import Rows, take
 
@@ -74,6 +77,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         one for each; together they must hold every row once, by conditions on columns alone. Rows of another or a
         missing value are refused in `fit` and in `predict`: no threshold was chosen for them. A population for the rest
         takes them in. `predict` then needs `populations` too, unless X is a data frame with the columns.
+    group_estimator : classifier, default=None
+        None: `predict` looks up which population a row belongs to. A classifier with `predict_proba`: populations need
+        only be known in `fit`, and may be unknown for some rows there. A clone of it learns them from X, and the
+        threshold of a row is `P(population | x) @ threshold_` (see Notes). Without `confidence`, `randomize`,
+        `abstain`.
     randomize : bool, default=False
         Draw the threshold for each row from a few with fixed probabilities. The optimum over all such mixtures is at
         least as good as that of fixed thresholds, and meets goals that they cannot. Constraints then hold for the
@@ -115,6 +123,12 @@ class GoalThresholdClassifier(ThresholdedModel):
         has no `decision_function`. `threshold_` is then None.
     groups_ : tuple of Population or None
         The groups of rows with a threshold of their own, in the order of `threshold_`.
+    group_estimator_ : classifier
+        With `group_estimator`: fitted to the numbers of the groups.
+    known_groups_objective_ : float
+        With `group_estimator`: objective of the best thresholds for each population on the same rows if all populations
+        were known at prediction, to be compared with `goal_report_.objective`; NaN where they are unknown for some rows
+        or the goal names external rows, or no such thresholds meet it.
     mixture_thresholds_, mixture_weights_ : ndarray of shape (n_groups, s) or None
         With `randomize=True`: thresholds of each group (one row without `per_population`) and their probabilities.
     optimality_gap_ : float
@@ -164,8 +178,19 @@ class GoalThresholdClassifier(ThresholdedModel):
     Offsets of several classes: branch and bound over their differences, exact for three classes and tens of thousands
     of rows, else to a stated gap. They go with neither `randomize` nor `abstain`.
 
+    **Groups unknown at prediction.** The best classifier that may not see the group shifts its threshold by prices
+    times the probabilities of the groups [1]_, so with `group_estimator` a row has the mean of the populations'
+    thresholds, weighted by its probabilities, on the probability of the class where the estimator gives one. A local
+    search chooses the thresholds by 0/1 rates; a single one, and those for known populations, are candidates too. The
+    less the features tell of the population, the more the goal costs: compare `known_groups_objective_`.
+
     Nothing is claimed about the objective on new rows. There is no `predict_proba`: the inner one knows nothing of the
     threshold.
+
+    References
+    ----------
+    .. [1] Z. Lipton, A. Chouldechova, J. McAuley, "Does mitigating ML's impact disparity require treatment disparity?",
+       NeurIPS 2018.
 
     Examples
     --------
@@ -181,6 +206,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     True
     """
 
+    group_estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), None] = None
     confidence: kinds.Confidence | None = None
     abstain: Any = None
     cv: Annotated[Any, "cv_object", StrOptions({"prefit"})] = None
@@ -239,6 +265,8 @@ class GoalThresholdClassifier(ThresholdedModel):
         rows, y, weight = self._checked(X, y, sample_weight, populations, external)
         if self._abstains():
             self._refuse_abstention(y)
+        if self.group_estimator is not None:
+            self._refuse_predicted_groups()
         X = rows.X
         if weight is not None and self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
             warn(
@@ -252,6 +280,11 @@ class GoalThresholdClassifier(ThresholdedModel):
             validation.check_is_fitted(self.estimator, "classes_")
             self._set_classes(y, np.asarray(self.estimator.classes_))
         self._set_groups(rows)
+        self.guarantee_: str | None = None
+        self.threshold_: Any = None
+        self.offsets_: Any = None
+        self.mixture_thresholds_: Any = None
+        self.mixture_weights_: Any = None
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
             # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from
@@ -266,7 +299,9 @@ class GoalThresholdClassifier(ThresholdedModel):
                 scores = self._cross_scores(X, y, weight, self.cv, rng)
                 self.estimator_ = fit_scorer(self.estimator, X, y, weight)
             own = rows if train is None else rows.take(held)
-            if self.confidence is None:
+            if self.group_estimator is not None:
+                self._fit_predicted_groups(own, None if train is None else rows.take(train), scores, rng)
+            elif self.confidence is None:
                 self._fit_by_estimate(self._scored(own, scores))
             else:
                 self._fit_proved(own, None if train is None else rows.take(train), float(self.confidence), rng)
@@ -291,9 +326,21 @@ class GoalThresholdClassifier(ThresholdedModel):
         if self.randomize:
             raise CapabilityError("abstain goes with fixed thresholds only; leave out randomize=True.")
 
+    def _refuse_predicted_groups(self) -> None:
+        """What does not go together with them."""
+        others = {"randomize": self.randomize, "abstain": self._abstains(), "confidence": self.confidence is not None}
+        if asked := [name for name, is_asked in others.items() if is_asked]:
+            raise CapabilityError(
+                f"group_estimator goes without {', '.join(asked)}: leave one of them out. Fresh rows can prove the "
+                "goal afterwards: prove(X, y, populations)."
+            )
+        if self.per_population is None:
+            raise DataError("group_estimator learns the groups of per_population, which is None; name a column.")
+
     def _natural(self) -> float:
         """Where the scorer changes its mind."""
-        return 0.0 if hasattr(self.estimator_, "decision_function") else 0.5
+        likely = self.group_estimator is not None and hasattr(self.estimator_, "predict_proba")
+        return 0.0 if hasattr(self.estimator_, "decision_function") and not likely else 0.5
 
     def _fits(self) -> bool:
         """Whether the estimator is to be fitted."""
@@ -305,17 +352,22 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _cross_scores(self, X: Any, y: Any, weight: Any, cv: Any, rng: np.random.RandomState) -> Floats:
         """Scores of every row by models that did not see it."""
-        scores_of = class_scores if self._several() else raw_scores
-        return cross_scores(self.estimator, X, y, weight, cv=cv, random_state=rng, scores_of=scores_of)
+        return cross_scores(self.estimator, X, y, weight, cv=cv, random_state=rng, scores_of=self._scores_by)
 
-    def _scored(self, rows: Rows, own_scores: Floats | None = None) -> "_Scored":
+    def _scores_by(self, estimator: Any, X: Any) -> Floats:
+        """What thresholds or offsets are chosen on: mixtures of thresholds by probabilities want probabilities."""
+        if self.group_estimator is not None:
+            return raw_scores(estimator, X, probable=True)
+        return super()._scores_by(estimator, X)
+
+    def _scored(self, rows: Rows, own_scores: Floats | None = None) -> ScoredRows:
         """Rows as the searches see them; where scores of the rows themselves are given, they are not made."""
         raw: dict[str | None, Floats] = {None: own_scores} if own_scores is not None else {}
 
         def scores_of(name: str | None) -> Floats:
             if name not in raw:
                 X = rows.X if name is None else row_wise(external_rows(rows.external, name))
-                raw[name] = (class_scores if self._several() else raw_scores)(self.estimator_, X)
+                raw[name] = self._scores_by(self.estimator_, X)
             return raw[name]
 
         def said(source: Source) -> Signs:
@@ -324,20 +376,22 @@ class GoalThresholdClassifier(ThresholdedModel):
 
         tied = self._tie(rows, said if self._abstains() else None)
         of_sources = [scores_of(part.name) for part in tied.given]
-        group, n_groups = self._group_numbers(rows, tied), len(self.groups_ or ()) or 1
+        if self.group_estimator is None:
+            group, n_groups = self._group_numbers(rows, tied), len(self.groups_ or ()) or 1
+        else:  # which group a row belongs to is not asked
+            group, n_groups = [np.zeros(len(z), np.int64) for z in of_sources], 1
         if self._several():
-            return _Scored(tied, of_sources, group, n_groups, 0.0)
+            return ScoredRows(tied, of_sources, group, n_groups, 0.0)
         if not self._abstains():
             direction = self._direction()
-            return _Scored(tied, [direction * z for z in of_sources], group, n_groups, direction * self._natural())
+            return ScoredRows(tied, [direction * z for z in of_sources], group, n_groups, direction * self._natural())
         # Decided where the score is far enough from the scorer's own threshold, how far on either side by itself.
         sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
-        return _Scored(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
+        return ScoredRows(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
 
-    def _fit_by_estimate(self, rows: "_Scored") -> None:
+    def _fit_by_estimate(self, rows: ScoredRows) -> None:
         """The best rule on the validation rows."""
         rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
-        self.guarantee_: str | None = None
         self.optimality_gap_ = rule.gap
         medians, shares = self._adopt(rule, rows, met=rule.met)
         if not rule.met:
@@ -349,6 +403,42 @@ class GoalThresholdClassifier(ThresholdedModel):
             )  # fmt: skip
             keep = f'or keep {self._kept()} with on_infeasible="warn".'
             self._refuse(f"{text} Loosen one of them, use a better estimator, {keep}")
+
+    def _fit_predicted_groups(
+        self, own: Rows, train: Rows | None, raw: Floats | None, rng: np.random.RandomState
+    ) -> None:
+        """A threshold for each population, mixed by the probabilities that the group estimator gives."""
+        groups, rows = self.groups_ or (), self._scored(own, raw)
+        matrices = [own.X, *(row_wise(external_rows(own.external, part.name)) for part in rows.tied.given[1:])]
+        learnt = own if train is None else train
+        self.group_estimator_, shares = learn_groups(self.group_estimator, groups, learnt, matrices, rng)
+        candidates = [np.full(len(groups), rows.best_rule().medians[0])]
+        self.known_groups_objective_ = float("nan")
+        here = group_numbers(groups, own.X, own.populations, own.n_rows, may_lack=True)
+        if len(matrices) == 1 and (here >= 0).all():
+            by_group = rows._replace(group=[here], n_groups=len(groups))
+            rule = by_group.best_rule()
+            if rule.met:
+                mass = rows.tied.positive_mass(by_group.shares(rule))
+                self.known_groups_objective_ = rows.tied.measure(mass).objective
+                candidates.append(rule.medians)
+        mixed = best_mixed_thresholds(rows.tied, rows.scores, shares, candidates)
+        self.optimality_gap_ = np.nan
+        self.threshold_ = self._direction() * mixed.thresholds
+        self.status_ = "converged" if mixed.met else "infeasible"
+        positive = [z > p @ mixed.thresholds for z, p in zip(rows.scores, shares, strict=True)]
+        found = "a local search found the thresholds"
+        if np.isfinite(self.known_groups_objective_):
+            found += f"; with the groups of all rows known they would reach {self.known_groups_objective_:.4g}"
+        data_name = f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}"
+        self._report(rows.tied, positive, positive, data_name=data_name, certificate=found, foretell=True)
+        if not mixed.met:
+            text = refusal_text(
+                rows.tied, rows.tied.measure(rows.tied.positive_mass(positive)), nearest="the nearest",
+                refused="no thresholds mixed by predicted populations", tried="by a local search, which is no proof",
+            )  # fmt: skip
+            keep = 'or keep the nearest with on_infeasible="warn".'
+            self._refuse(f"{text} Loosen one of them, use better estimators, {keep}")
 
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""
@@ -365,7 +455,7 @@ class GoalThresholdClassifier(ThresholdedModel):
                 train, own, scores = own.take(first), own.take(second), None
             else:
                 y, weight = np.asarray(train.y), None
-                scores = self._cross_scores(train.X, y, weight, 5, rng)
+                scores = self._cross_scores(train.X, y, weight, FOLDS, rng)
             beside = split_external(own.external, 1.0 - ORDERING, rng)
             ordering = self._scored(train.replaced(external=beside[0]), scores)
             proving = self._scored(own.replaced(external=beside[1]))
@@ -394,23 +484,20 @@ class GoalThresholdClassifier(ThresholdedModel):
             tied, kept = proving.tied, self._kept()
             self._refuse(unproved_text(tied, proof, level, refused=f"{self._none_of()} can", keeping=kept))
 
-    def _found(self, ordering: "_Scored", margins: Floats) -> Found[Rule | OffsetRule]:
+    def _found(self, ordering: ScoredRows, margins: Floats) -> Found[Rule | OffsetRule]:
         """The best rule on the rows that order the sequence; what says the same of them all is made a constant."""
         rule = ordering.best(margins, self.randomize)
         rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
 
-    def _adopt(self, rule: Rule | OffsetRule, rows: "_Scored", *, met: bool) -> tuple[Floats, Predictions]:
+    def _adopt(self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool) -> tuple[Floats, Predictions]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
         self.status_ = "converged" if met else "infeasible"
         data_name = f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}"
         told: dict[str, Any] = {"certificate": self.guarantee_, "foretell": self.confidence is None}
-        self.offsets_: Any = None
-        self.mixture_thresholds_: Any = None
-        self.mixture_weights_: Any = None
         if isinstance(rule, OffsetRule):
             numbers = rows.shares(rule)
-            self.threshold_: Any = None
+            self.threshold_ = None
             self.offsets_ = rule.offsets if self.groups_ else rule.offsets[0]
             self._report(rows.tied, numbers, numbers, data_name=data_name, **told)
             return np.ravel(rule.offsets), numbers
@@ -440,6 +527,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         populations : table with n rows, default=None
             With `per_population`, as in `predict`.
         """
+        if self.group_estimator is not None:
+            validation.check_is_fitted(self, "group_estimator_")
+            X = X if hasattr(X, "shape") else np.asarray(X)
+            mixed = group_shares(self.group_estimator_, X) @ self.threshold_
+            return np.asarray(self._scores_by(self.estimator_, X) - mixed, dtype=np.float64)
         if not self._abstains():
             return super().decision_function(X, populations)
         return self._scores_and_groups(X, populations)[0] - self._natural()
@@ -490,36 +582,3 @@ class GoalThresholdClassifier(ThresholdedModel):
         if self._several():
             return "these offsets"
         return "these thresholds" if self.groups_ or self.randomize or self._abstains() else "this threshold"
-
-
-class _Scored(NamedTuple):
-    """Rows with the scores of an estimator, as the searches over thresholds take them.
-
-    Attributes
-    ----------
-    tied : TiedGoal
-    scores, group : list of ndarray of shape (n_s,)
-        For each source, larger scores being rather positive; of several classes one for each, shape (n_s, K).
-    n_groups : int
-    natural : float
-        The scorer's own threshold.
-    """
-
-    tied: TiedGoal
-    scores: list[Floats]
-    group: list[Ints]
-    n_groups: int
-    natural: float
-
-    def best(self, margins: Floats, randomize: bool) -> Rule | OffsetRule:
-        """The best rule under tightened bounds."""
-        if self.tied.several:
-            return best_offset_rule(self.tied, self.scores, self.group, self.n_groups, margins)
-        return best_rule(
-            self.tied, self.scores, self.group, self.n_groups, natural=self.natural, margins=margins,
-            randomize=randomize,
-        )  # fmt: skip
-
-    def shares(self, rule: Rule | OffsetRule) -> Predictions:
-        """Probability of the positive class for each row of each source; of several classes their numbers."""
-        return list(map(rule.shares, self.scores, self.group))

@@ -67,8 +67,10 @@ def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int, most
     return groups
 
 
-def group_numbers(groups: Sequence[Population] | None, X: Any, populations: Any, n_rows: int) -> Ints:
-    """Number of the group of each row, shape (n,); 0 without groups.
+def group_numbers(
+    groups: Sequence[Population] | None, X: Any, populations: Any, n_rows: int, *, may_lack: bool = False
+) -> Ints:
+    """Number of the group of each row, shape (n,); 0 without groups, -1 where it belongs to none and may.
 
     Raises
     ------
@@ -87,6 +89,8 @@ def group_numbers(groups: Sequence[Population] | None, X: Any, populations: Any,
         inside = members(group, source).true
         number[inside] = g
         times += inside
+    if may_lack:
+        number[times == 0], times[times == 0] = -1, 1
     if (times != 1).any():
         none, several = int((times == 0).sum()), int((times > 1).sum())
         raise DataError(

@@ -161,8 +161,8 @@ def make_splits(
     return list(splitter.split(np.zeros(len(y)), y if strata is None else strata(folds)))
 
 
-def raw_scores(estimator: Any, X: Any) -> Floats:
-    """`decision_function`, else the probability of `classes_[1]`, shape (n,), in double precision.
+def raw_scores(estimator: Any, X: Any, *, probable: bool = False) -> Floats:
+    """`decision_function`, else the probability of `classes_[1]`, shape (n,), in double precision; or the other way.
 
     Raises
     ------
@@ -170,15 +170,20 @@ def raw_scores(estimator: Any, X: Any) -> Floats:
         If the estimator has neither, or scores are not one finite number a row.
     """
     name = type(estimator).__name__
-    if hasattr(estimator, "decision_function"):
-        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
-    elif hasattr(estimator, "predict_proba"):
+    if hasattr(estimator, "predict_proba") and (probable or not hasattr(estimator, "decision_function")):
         scores = np.asarray(estimator.predict_proba(X), dtype=np.float64)[:, 1]
+    elif hasattr(estimator, "decision_function"):
+        scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
     else:
         raise DataError(f"{name} has neither decision_function nor predict_proba, so there is no threshold to move.")
     if scores.ndim != 1:
         raise DataError(f"{name} gives scores of shape {scores.shape}; one score a row is needed.")
+    refuse_infinite(name, scores)
+    return scores
+
+
+def refuse_infinite(name: str, scores: Floats) -> None:
+    """Scores, or probabilities, of the estimator of this name are finite numbers."""
     bad = int(np.count_nonzero(~np.isfinite(scores)))
     if bad:
-        raise DataError(f"{name} gives {bad} of {len(scores)} scores that are not finite.")
-    return scores
+        raise DataError(f"{name} gives {bad} of {scores.size} scores that are not finite.")

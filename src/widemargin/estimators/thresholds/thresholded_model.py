@@ -191,6 +191,10 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """Whether a row may be left undecided."""
         return False
 
+    def _scores_by(self, estimator: Any, X: Any) -> Floats:
+        """What thresholds or offsets are chosen on."""
+        return (class_scores if self._several() else raw_scores)(estimator, X)
+
     def _report(
         self, tied: TiedGoal, positive: Predictions, shares: Predictions, *, data_name: str,
         certificate: str | None, foretell: bool,
@@ -279,8 +283,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def _scores_and_groups(self, X: Any, populations: Any) -> tuple[Floats, Ints]:
         """Scores of the inner estimator, and the number of each row's group (0 where there is one threshold)."""
         validation.check_is_fitted(self, "threshold_")
-        scores_of = class_scores if self._several() else raw_scores
-        scores = scores_of(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
+        scores = self._scores_by(self.estimator_, X if hasattr(X, "shape") else np.asarray(X))
         return scores, group_numbers(self.groups_, X, populations, len(scores))
 
     @property
