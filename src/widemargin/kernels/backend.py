@@ -1,7 +1,8 @@
-"""Where blocks of kernel values are computed: NumPy by default, PyTorch on request.
+"""Where blocks of kernel values are computed: by NumPy, or by a library like it on a device.
 
-The only seam for accelerators: a backend keeps the rows wherever it likes, and hands blocks of kernel values back as
-NumPy arrays. Everything above it (cache, counters, solvers) does not know which one is at work.
+A backend keeps the rows wherever it likes, and hands blocks of kernel values back as NumPy arrays, so that every solver
+works with each of them. What stays on a device from the rows to the scores asks its backend for `values` instead
+(`kernels.device`).
 """
 
 import importlib
@@ -21,7 +22,10 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import LOG2_E, gaussian
 from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, fill, list_entries, pack
 
-__all__ = ["Backend", "NumpyBackend", "Placed", "TorchBackend", "backend_named", "fill_packed", "usable_name"]
+__all__ = [
+    "Backend", "DeviceBackend", "NumpyBackend", "Placed", "backend_named", "fill_packed", "squared_norms",
+    "usable_name",
+]  # fmt: skip
 
 
 logger = logging.getLogger("widemargin")
@@ -133,67 +137,125 @@ class NumpyBackend:
         return np.asarray(_finish(np, kernel, block, left.square, right.square))
 
 
-class TorchBackend:
-    """Dense products by PyTorch, on the device of its name.
+class DeviceBackend:
+    """Dense products by a library with NumPy's functions, on its device.
 
     Parameters
     ----------
+    xp : module
+        PyTorch or NumPy.
     device : str, default="cpu"
+        Of PyTorch.
+
+    Attributes
+    ----------
+    at_once : int
+        Kernel values of a block: a device works best on some hundred megabytes, a processor within its caches.
 
     Raises
     ------
     CapabilityError
-        If PyTorch is not installed.
+        If the device is not there, or does not know double precision, which certificates need.
     """
 
-    def __init__(self, device: str = "cpu") -> None:
+    def __init__(self, xp: Any, device: str = "cpu") -> None:
+        self.xp, self.name = xp, device
+        self.at_once = 1 << 20 if device == "cpu" else 1 << 26
         try:
-            self._torch = importlib.import_module("torch")
-        except ImportError as error:
-            raise CapabilityError("backend 'torch' needs PyTorch: install widemargin[torch].") from error
-        self._device = device
+            self.put(np.zeros(1))
+        # PyTorch says in three ways that it does not know a device.
+        except (RuntimeError, AssertionError, TypeError) as error:
+            raise CapabilityError(
+                f"backend 'torch:{device}' cannot hold numbers in double precision ({error}); use 'torch', or the "
+                "default 'numpy'."
+            ) from error
+
+    def put(self, values: npt.ArrayLike) -> Any:
+        """A copy of some numbers on the device: it may share memory with NumPy, and users may change theirs later."""
+        return self.xp.asarray(np.array(values), device=self.name)
+
+    def pull(self, values: Any) -> npt.NDArray[Any]:
+        """The numbers of an array of the device."""
+        return np.asarray(values if isinstance(values, np.ndarray) else values.cpu().numpy())
+
+    def free(self) -> int | None:
+        """Bytes that are free on the device; None where it has no memory of its own."""
+        if not self.name.startswith("cuda"):
+            return None
+        cuda = self.xp.cuda
+        # What PyTorch holds and does not use is free, too.
+        unused = cuda.memory_reserved(self.name) - cuda.memory_allocated(self.name)
+        return int(cuda.mem_get_info(self.name)[0] + unused)
+
+    @property
+    def rounds_as_numpy(self) -> bool:
+        """Whether products in single precision are: PyTorch may be told to round their factors to fewer digits."""
+        return self.xp is np or self.xp.get_float32_matmul_precision() == "highest"
 
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
-        """Rows on the device; sparse rows, callables and the Laplacian kernel are refused."""
-        if sp.issparse(X) or kernel.name in ("callable", "laplacian", "precomputed"):
-            kind = "CSR rows" if sp.issparse(X) else f"kernel {kernel.name!r}"
-            raise CapabilityError(f"backend 'torch' cannot do {kind}; use the default backend 'numpy'.")
-        # A copy: the device may share memory with NumPy, and users may change X later.
-        copied = np.array(X, dtype=dtype)
-        square = squared_norms(copied) if kernel.name == "rbf" else None  # in double precision, as NumPy's
+        """Rows on the device. CSR rows that would fill it stay where they are, and come in blocks of dense rows.
+
+        Raises
+        ------
+        CapabilityError
+            If the kernel is no function of inner products, or the rows do not fit.
+        """
+        if kernel.name in ("callable", "laplacian", "precomputed"):
+            raise CapabilityError(f"backend 'torch' cannot do kernel {kernel.name!r}; use the default backend 'numpy'.")
+        X = X.astype(dtype, copy=False)
+        square = squared_norms(X) if kernel.name == "rbf" else None  # in double precision, as NumPy's
+        size = X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize
+        # Kernel rows need the memory more: dense copies of CSR rows may take a quarter of it, and 256 MB of the host's.
+        room = 256 << 20 if (free := self.free()) is None else free // 4
         try:
+            placed = X if not isinstance(X, np.ndarray) and size > room else self._dense(X)
             # Norms are rounded once, from double precision, whatever the device computes in.
-            placed, norms = (
-                None if part is None else self._torch.from_numpy(part).to(self._device) for part in (copied, square)
-            )
+            return Placed(placed, None if square is None else self.put(square))
         except RuntimeError as error:
             raise CapabilityError(
-                f"backend 'torch:{self._device}' cannot hold the rows ({error}); use 'torch', or the default 'numpy'."
+                f"backend 'torch:{self.name}' cannot hold the rows of {size >> 20} MB ({error}); use CSR or float32 "
+                "rows, fewer rows, or the default 'numpy'."
             ) from error
-        return Placed(placed, norms)
+
+    def values(self, kernel: Kernel, left: Placed, right: Placed) -> Any:
+        """Kernel values of all pairs, shape (len(left), len(right)), on the device."""
+        product = self._dense(left.X) @ self._dense(right.X).T
+        return _finish(self.xp, kernel, product, left.square, right.square)
+
+    def _dense(self, X: Any) -> Any:
+        """Rows on the device: they are there, or in an array or CSR matrix on the host."""
+        if sp.issparse(X):
+            X = X.toarray()
+        return self.put(X) if isinstance(X, np.ndarray) and self.xp is not np else X
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right)), on the host."""
-        block = _finish(self._torch, kernel, left.X @ right.X.T, left.square, right.square)
-        return np.asarray(block.cpu().numpy())
+        return self.pull(self.values(kernel, left, right))
 
 
 def backend_named(name: str) -> Backend:
-    """A backend by name: "numpy", "torch" or "torch:DEVICE" (for example "torch:cuda").
+    """A backend by name: "numpy", "torch" or "torch:DEVICE" (for example "torch:cuda"), or "array-api".
 
-    "dask" computes by NumPy, too: on the workers, see `kernels.partitioned`.
+    "dask" computes by NumPy, too: on the workers, see `kernels.partitioned`. "array-api" is the code of devices on
+    NumPy, which needs none.
 
     Raises
     ------
     CapabilityError
-        If the name is unknown.
+        If the name is unknown, or PyTorch or the device is not there.
     """
     if name in ("numpy", "dask"):
         return NumpyBackend()
+    if name == "array-api":
+        return DeviceBackend(np)
     first, _, device = name.partition(":")
-    if first == "torch":
-        return TorchBackend(device or "cpu")
-    raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'dask', 'torch' or 'torch:DEVICE'.")
+    if first != "torch":
+        raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'dask', 'torch' or 'torch:DEVICE'.")
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise CapabilityError("backend 'torch' needs PyTorch: install widemargin[torch].") from error
+    return DeviceBackend(torch, device or "cpu")
 
 
 def usable_name(name: str) -> str:
@@ -205,8 +267,7 @@ def usable_name(name: str) -> str:
         return "numpy"
     if name != "numpy":
         try:
-            # The cheapest way to find out is to place a row there.
-            backend_named(name).place(np.zeros((1, 1)), Kernel("linear"), np.float32)
+            backend_named(name)
         except CapabilityError as error:
             logger.info("%s Predicting by NumPy.", error)
             return "numpy"

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
@@ -251,13 +252,21 @@ def test_evaluations_are_those_of_the_kernel():
     assert model.evaluations_ == function.count > 0
 
 
-def test_torch_computes_the_same():
-    pytest.importorskip("torch")
+def test_torch_computes_the_same(monkeypatch):
+    pytorch = pytest.importorskip("torch")
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     X, y = moons()
     plain, torch = (KernelSVC(solver_options={"backend": name}, tol=1e-6).fit(X, y) for name in ("numpy", "torch"))
     np.testing.assert_allclose(torch.decision_function(X), plain.decision_function(X), atol=1e-5)
-    with pytest.raises(CapabilityError, match="backend 'torch' cannot do CSR rows"):
-        KernelSVC(solver_options={"backend": "torch"}).fit(sp.csr_matrix(np.pad(X, ((0, 0), (0, 2000)))), y)
+    with config_context(array_api_dispatch=True):  # rows of PyTorch come in, and its numbers come out
+        rows, labels = (pytorch.asarray(values) for values in (X, y))
+        model = KernelSVC(solver_options={"backend": "torch"}, tol=1e-6).fit(rows, labels, pytorch.ones(len(y)))
+        np.testing.assert_array_equal(model.dual_coef_, torch.dual_coef_)
+        for ask in (model.predict, model.decision_function):
+            assert isinstance(ask(rows), pytorch.Tensor) and ask(rows).device == rows.device
+        np.testing.assert_array_equal(model.predict(rows).numpy(), torch.predict(X))
+        words = KernelSVC().fit(X, np.array(["no", "yes"])[y])
+        assert words.predict(rows).dtype.kind == "U"
     with pytest.raises(CapabilityError, match="backend 'tpu' is unknown"):
         KernelSVC(solver_options={"backend": "tpu"}).fit(X, y)
 

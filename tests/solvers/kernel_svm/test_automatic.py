@@ -27,6 +27,8 @@ def chosen(name="auto", n_rows=1000, n_columns=10, **options):
         ({"n_rows": 7999, "reach": None, "hold_out": True}, "dual", "7999 rows: few enough"),
         ({"n_rows": 100_000, "stored": True, "hold_out": True}, "dual", "in memory"),
         ({"n_rows": 100_000, "stored": True}, "dual", "in memory"),
+        ({"n_rows": 100_000, "device": True}, "dual", "on a device"),
+        ({"device": True, "positive": False}, "smo", "not positive semi-definite"),
     ],
 )
 def test_auto_follows_the_problem_and_says_why(options, name, reason):

@@ -13,6 +13,7 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.kernels.backend import squared_norms
+from widemargin.kernels.device import DeviceRows
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
@@ -141,7 +142,8 @@ def kernel_rows(
             dtype = np.float64
     if backend == "dask":
         return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
-    return KernelRows(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
+    made = KernelRows if backend == "numpy" else DeviceRows
+    return made(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
 
 
 def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[Solved]:
@@ -152,9 +154,9 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     """
     matrix: KernelMatrix = training.rows
     coarse = training.solver != "auto" or training.tol is None or training.tol >= 1e-3
-    n, stored = training.rows.n_rows, False
+    n, stored, device = training.rows.n_rows, False, isinstance(training.rows, DeviceRows)
     fits = n * n * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE
-    if len(parts) > 1 and fits and training.solver != "spatial-dual":
+    if len(parts) > 1 and fits and not device and training.solver != "spatial-dual":
         matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
     solved = []
     for number, part in enumerate(parts):
@@ -167,7 +169,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         chosen = choose(
             training.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
             reach=partial(_reach, rows) if training.spatial and coarse else None, hold_out=training.tol is None,
-            positive=training.positive,
+            positive=training.positive, device=device,
         )  # fmt: skip
         # LIBSVM's first class is the positive one, also of two classes
         mirrored = chosen.name == "smo" and len(parts) == 1

@@ -1,12 +1,14 @@
 """What kernel classifiers share: tags, checked rows and weights, the kernel settled on them, what they say of it."""
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -54,7 +56,8 @@ class KernelModel:
         self, X: Features, y: Column, sample_weight: Column | None, *, negative_weights: bool = False
     ) -> tuple[Matrix, Any, Floats]:
         """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator."""
-        X, y = checked_rows(self, X, y)
+        X, y = checked_rows(self, on_host(X), on_host(y))
+        sample_weight = on_host(sample_weight)
         rows = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
         if negative_weights and sample_weight is not None and not (np.asarray(sample_weight, np.float64) > 0.0).any():
             raise DataError("Invalid input - all samples have zero or negative weights. Give rows weights > 0.")
@@ -81,8 +84,30 @@ class KernelModel:
     def _checked_new(self, X: Features) -> Matrix:
         """Checked rows to predict; with a precomputed kernel its values with all training rows."""
         check_is_fitted(self)
-        X = checked_rows(self, X, reset=False)
+        X = checked_rows(self, on_host(X), reset=False)
         return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
+
+
+def on_host(values: Any) -> Any:
+    """NumPy's copy of an array of another library, on a device too; all else as it is.
+
+    Devices refuse to be read otherwise. As in scikit-learn, `array_api_dispatch=True` is what allows it.
+    """
+    if not _on_device(values):
+        return values
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values.get())
+
+
+def beside(X: Any, answer: npt.NDArray[Any]) -> Any:
+    """Numbers for the rows X, on their device where `array_api_dispatch=True` has brought X from there."""
+    if not _on_device(X) or answer.dtype.kind not in "biuf":  # devices know no strings
+        return answer
+    return sys.modules[type(X).__module__.partition(".")[0]].asarray(answer, device=X.device)
+
+
+def _on_device(values: Any) -> bool:
+    other = hasattr(values, "__dlpack_device__") and hasattr(values, "device") and not isinstance(values, np.ndarray)
+    return bool(get_config()["array_api_dispatch"]) and other
 
 
 @parameters

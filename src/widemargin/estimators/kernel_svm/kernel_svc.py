@@ -29,6 +29,7 @@ from widemargin.estimators.kernel_svm import multiclass
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
 from widemargin.estimators.kernel_svm.kernel_model import (
     KernelModel,
+    beside,
     class_weights,
     name_the_kernel,
     refuse_missing,
@@ -454,7 +455,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             Two classes: positive means `classes_[1]`. `decision_function_shape="ovo"`: the pairs (0, 1), (0, 2), ...;
             positive means the first of them.
         """
-        return self._scores(self._checked_new(X))
+        scores: Floats = beside(X, self._scores(self._checked_new(X)))
+        return scores
 
     def predict(self, X: Features) -> npt.NDArray[Any]:
         """Predicted labels, shape (p,)."""
@@ -470,7 +472,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             chosen = np.empty(rows.shape[0], dtype=np.intp)
             for block, scores in self._score_blocks(rows):
                 chosen[block] = multiclass.votes(scores, k)
-        return np.asarray(self.classes_[chosen])
+        labels: npt.NDArray[Any] = beside(X, self.classes_[chosen])
+        return labels
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Features) -> Floats:

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from sklearn.utils.multiclass import _ovr_decision_function
 
@@ -112,14 +111,14 @@ def score_blocks(
     """Scores of checked rows by all binary problems, shape (rows, n_problems), and the rows that they belong to.
 
     One against one (`pairs`), the kernel values of a class's support vectors serve all its problems at once. A model
-    without `intercept_` has none. NumPy computes the values where the rows are CSR, or the backend is not to be had. At
+    without `intercept_` has none. NumPy computes the values where the backend is not to be had. At
     most `numbers` scores are held at a time, 16 MB.
     """
     k, coef = model.classes_.shape[0], dense(model.dual_coef_)
     cuts = [0, coef.shape[1]]
     if pairs:
         cuts = [0, *np.cumsum(model.n_support_).tolist()]  # type: ignore[attr-defined]
-    backend = "numpy" if sp.issparse(X) else usable_name(backend)
+    backend = usable_name(backend)
     parts = [_weigher(model, slice(low, high), coef[:, low:high], backend) for low, high in pairwise(cuts)]
     intercept: Floats = getattr(model, "intercept_", np.zeros(1))
     step = max(1, numbers // (k * k))

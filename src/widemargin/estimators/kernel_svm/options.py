@@ -24,10 +24,11 @@ class KernelOptions(SolverOptions):
         of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast, and
         what LIBSVM keeps; double where C is so large that rounding could miss tol. The duals certify in double.
     backend : str, default="numpy"
-        Where blocks of kernel values are computed: "numpy", "torch" or "torch:DEVICE" (in `fit` for dense rows only);
-        "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in parts.
-        `predict` uses NumPy for CSR rows, and where PyTorch or the device is missing: the values agree up to rounding.
-        The default needs nothing installed.
+        Where kernel values are computed: "numpy"; "torch" or "torch:DEVICE": rows, kernel rows, scores and the choice
+        of the working set stay on the device, with a kernel of inner products ("array-api" runs the same code on
+        NumPy); "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in
+        parts. `predict` uses NumPy where PyTorch or the device is missing: the values agree up to rounding. The default
+        needs nothing installed.
     validation_fraction : float in (0, 1), default=0.1
         With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
         More rows judge more exactly, and fewer are left to train on; a tenth is scikit-learn's usual share.

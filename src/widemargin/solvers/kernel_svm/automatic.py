@@ -15,7 +15,7 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import pegasos, sdca, smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form
 from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
-from widemargin.solvers.kernel_svm.dual import nested, spatial, working_set
+from widemargin.solvers.kernel_svm.dual import nested, on_device, spatial, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
 __all__ = ["BY_GAP", "DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol"]
@@ -90,7 +90,9 @@ class Chosen(NamedTuple):
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.
         known = {name: value for name, value in options.items() if name in self.options and value is not None}
-        return SOLVERS[self.name](problem, tol=tol, budget=budget, start=start, **known)
+        placed = self.name == "dual" and isinstance(problem.rows, on_device.DeviceMatrix)
+        solver: KernelSolver = on_device.solve if placed else SOLVERS[self.name]
+        return solver(problem, tol=tol, budget=budget, start=start, **known)
 
 
 def meaning_of_tol(name: str, tol: float | None) -> float | None:
@@ -107,6 +109,7 @@ def choose(
     stored: bool = False,
     hold_out: bool = False,
     positive: bool = True,
+    device: bool = False,
     options: AutomaticOptions = AutomaticOptions(),
 ) -> Chosen:
     """The solver of a problem.
@@ -126,6 +129,8 @@ def choose(
         Whether the hold-out rule ends the run.
     positive : bool, default=True
         Whether the kernel is positive semi-definite, as far as is known.
+    device : bool, default=False
+        Whether the rows lie on a device.
     options : AutomaticOptions, optional
 
     Raises
@@ -143,6 +148,8 @@ def choose(
     # A kernel that is not positive semi-definite has many stationary points; users expect the one of SVC.
     if not positive:
         return Chosen("smo", "the kernel is not positive semi-definite: LIBSVM's steps lead where SVC ends")
+    if device:
+        return Chosen("dual", "the rows lie on a device, and all but the steps in a block stays there")
     # With all values in memory nothing is saved by shorter kernel rows or by their order.
     if stored:
         return Chosen("dual", "the kernel matrix is in memory, so its rows cost nothing")

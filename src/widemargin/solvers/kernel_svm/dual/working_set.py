@@ -20,7 +20,7 @@ from widemargin.solvers.kernel_svm.dual import pair_steps
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
-__all__ = ["Block", "Violation", "WorkingSetOptions", "solve", "violation"]
+__all__ = ["Block", "Violation", "WorkingSetOptions", "renewed", "solve", "violation"]
 
 
 @dataclass(frozen=True)
@@ -122,20 +122,12 @@ def solve(
             ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
             if ended or budget.exhausted:
                 break
-            if size_now < problem.n_rows:
-                # Half of the set is new; the rest are rows of the last sets, whose kernel rows are cached and which
-                # often have to move again.
-                fresh = np.concatenate((left.up, left.down))
-                work = np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size_now]
-            else:
-                # The set is the whole problem: one block solves it.
-                work = np.arange(problem.n_rows)
+            work = renewed(work, left, size_now, problem.n_rows)
             buffer, slot = problem.rows.cached(work)
             # A block is solved more exactly than the run, so that rounding does not stop it short.
             moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
-            # A block that ran out of steps was too large; others grow back to the full size.
-            size_now = max(min(options.smallest, size), size_now // 4) if block.tired else min(size, 2 * size_now)
+            size_now = block.next_size(size_now)
             if not moved:  # rounding: the block cannot be told from its optimum
                 break
     except KeyboardInterrupt:
@@ -170,11 +162,16 @@ class Block:
         self, problem: KernelProblem, size: int, budget: Budget, options: WorkingSetOptions = WorkingSetOptions()
     ) -> None:
         self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
+        self._size = size
         self._blocks = np.empty((2, size * size), dtype=self._dtype)  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
         self._lanes = np.empty(pair_steps.LANES, dtype=self._dtype)
         self._budget, self._options = budget, options
         self.steps, self.tired, self.indefinite = 0, False, False
+
+    def next_size(self, size: int) -> int:
+        """Rows of the next block: one that ran out of steps was too large; others grow back to the full size."""
+        return max(min(self._options.smallest, self._size), size // 4) if self.tired else min(self._size, 2 * size)
 
     def improve(
         self, buffer: Reals, slot: Ints, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,
@@ -232,6 +229,16 @@ class Block:
         self.tired = steps >= options.steps * q
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return b, b - before
+
+
+def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
+    """The next working set: the rows that violate most, and others of the last one."""
+    if size >= n_rows:  # one block solves the whole problem
+        return np.arange(n_rows)
+    # Half of the set is new; the rest are rows of the last sets, whose kernel rows are cached and which often have to
+    # move again.
+    fresh = np.concatenate((left.up, left.down))
+    return np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size]
 
 
 def violation(
