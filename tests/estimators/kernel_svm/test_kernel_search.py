@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 
 from widemargin import KernelSVC, SBPClassifier, kernel_search, nu_from_C
-from widemargin.estimators.kernel_svm.kernel_search import SearchOptions
+from widemargin.estimators.kernel_svm.search_cells import SearchOptions
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning
 from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import NuSearch
 
@@ -30,7 +30,7 @@ def moons(n=400, seed=0):
 @pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
 def test_errors_are_those_of_cross_validation(data, multi_class, monkeypatch):
     exact = SearchOptions(duals=NuSearch(tol=1e-6, near=0.02, widest=1e5))
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.SEARCH", exact)
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.search_cells.SEARCH", exact)
     X, y = data
     model = KernelSVC(solver_options={"multi_class": multi_class}, class_weight="balanced")
     found = kernel_search(model, X, y, Cs=CS, gammas=GAMMAS, random_state=3)
@@ -50,14 +50,14 @@ def test_errors_are_those_of_cross_validation(data, multi_class, monkeypatch):
         assert cell.standard_error == pytest.approx((cell.error * (1 - cell.error) / y.shape[0]) ** 0.5)
     best = min(found.cells, key=lambda cell: (cell.error, cell.C, cell.gamma))
     assert found.best_params == {"C": best.C, "gamma": best.gamma}
-    assert found.best_estimator.C == best.C and not hasattr(found.best_estimator, "support_")
+    assert found.best_estimator.C == best.C and found.best_estimator.shape_fit_ == X.shape
     assert (found.new_error, found.new_standard_error, found.n_rows) == (None, None, y.shape[0])
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_every_cell_has_the_nu_of_its_optimum(class_weight, monkeypatch):
     exact = SearchOptions(duals=NuSearch(tol=1e-6, near=0.02, widest=1e5))
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.SEARCH", exact)
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.search_cells.SEARCH", exact)
     X, y = moons(150)
     weights = dict(enumerate(_balance(y))) if class_weight else None
     found = kernel_search(KernelSVC(class_weight=class_weight), X, y, Cs=CS, gammas=GAMMAS, random_state=3)
@@ -76,7 +76,7 @@ def test_nus_are_another_name_of_the_axis(monkeypatch):
     nus = [cell.nu for cell in by_c.cells]
     assert nus[0] > nus[1]
     near = SearchOptions(duals=NuSearch(tol=0.02, near=1e-3, widest=1e5))
-    monkeypatch.setattr("widemargin.estimators.kernel_svm.kernel_search.SEARCH", near)
+    monkeypatch.setattr("widemargin.estimators.kernel_svm.search_cells.SEARCH", near)
     for model in (KernelSVC(), SBPClassifier(random_state=0)):
         found = kernel_search(model, X, y, nus=nus, gammas=(1.0,), random_state=0)
         assert (found.given, [cell.nu for cell in found.cells]) == ("nu", nus)
@@ -119,6 +119,47 @@ def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch, capsys):
     kernel_search(KernelSVC(), X, y, Cs=CS, gammas=GAMMAS, verbose=1)
     drawn = capsys.readouterr()
     assert "4/4" in drawn.err and "gamma=0.1" in drawn.err and drawn.out == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "gammas"),
+    [(moons(1200), (1e-3, 1.0, 1e4)), (load_digits(n_class=4, return_X_y=True), (1e-3, 1.0))],
+    ids=["two", "four"],
+)
+def test_a_race_leaves_only_worse_cells_behind(data, gammas):
+    X, y = data
+    grid = {"Cs": (1e-3, 1.0, 100.0), "gammas": gammas, "n_folds": 10, "random_state": 0}
+    whole, race = (kernel_search(KernelSVC(), X, y, race=race, **grid) for race in (False, True))
+    assert {cell.folds for cell in whole.cells} == {10}
+    assert {2, 10} <= {cell.folds for cell in race.cells} <= {2, 5, 10}
+    assert race.best_params == whole.best_params and race.best_cell.folds == 10
+    for mine, other in zip(race.cells, whole.cells, strict=True):
+        if mine.folds == 10:
+            assert mine.error == pytest.approx(other.error, abs=2 / len(y))  # starts differ, within the tolerance
+        else:
+            assert other.error > race.best_cell.error
+            assert mine.standard_error > other.standard_error
+
+
+def test_threads_share_the_folds_and_change_nothing():
+    X, y = moons(300)
+    one, two = (kernel_search(KernelSVC(), X, y, Cs=CS, gammas=GAMMAS, n_jobs=n, random_state=0) for n in (1, 2))
+    assert one.cells == two.cells
+
+
+def test_all_rows_and_a_fitted_model():
+    X, y = moons(2500)
+    labels = np.array(["no", "yes"])[y]
+    options = {"Cs": CS, "gammas": (1.0,), "random_state": 0}
+    every = kernel_search(KernelSVC(), X, labels, n_rows=None, **options)
+    assert (every.n_rows, every.new_error) == (2500, None)
+    again = KernelSVC(**every.best_params).fit(X, labels)
+    np.testing.assert_array_equal(every.best_estimator.dual_coef_, again.dual_coef_)
+    some = kernel_search(KernelSVC(), X, labels, n_rows=300, **options)
+    assert not hasattr(some.best_estimator, "support_")
+    asked = kernel_search(KernelSVC(), X, labels, n_rows=300, refit=True, **options)
+    assert asked.best_estimator.shape_fit_ == X.shape and asked.cells == some.cells
+    assert not hasattr(kernel_search(KernelSVC(), X, y, n_rows=None, refit=False, **options).best_estimator, "support_")
 
 
 def _balance(y):

@@ -128,12 +128,13 @@ def c_from_nu(problem: KernelProblem, nu: float) -> float:
 
 
 class Dual(NamedTuple):
-    """An SVM of the family: what `upper` is multiplied by, its nu, and its solution."""
+    """An SVM of the family: what `upper` is multiplied by, its nu, its solution, and the solution's `K coef`."""
 
     factor: float
     nu: float
     coef: Floats
     intercept: float
+    scores: Floats
 
 
 class Duals:
@@ -156,16 +157,33 @@ class Duals:
         """The SVM with `upper` multiplied; its nu is infinite where w = 0."""
         if factor not in self._solved:
             problem = replace(self._problem, upper=factor * self._problem.upper)
-            # The last solution is feasible for a larger C; for a smaller one it is shrunk into its bounds.
-            start = None if self._last is None else self._last.coef * min(1.0, factor / self._last.factor)
-            result = working_set.solve(problem, tol=self._search.tol, start=start, budget=self._budget)
+            start, scores = (None, None) if self._last is None else self._grown(self._last, problem, factor)
+            result = working_set.solve(problem, tol=self._search.tol, start=start, scores=scores, budget=self._budget)
             # Half a solution has another nu, which would lead the search astray.
             if result.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
-            self._last = Dual(factor, hinge / norm if norm > 0.0 else math.inf, result.coef, result.intercept)
+            assert result.scores is not None
+            norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept, result.scores)
+            nu = hinge / norm if norm > 0.0 else math.inf
+            self._last = Dual(factor, nu, result.coef, result.intercept, result.scores)
             self._solved[factor] = self._last
         return self._solved[factor]
+
+    @staticmethod
+    def _grown(last: Dual, problem: KernelProblem, factor: float) -> tuple[Floats, Floats]:
+        """The last solution multiplied, as far as bounds allow and the dual gains; and its scores.
+
+        Where most support vectors are at their bound the solution grows with C, and what is left to do is little. On
+        50 values of C from 1e-3 to 1e3 and 4,000 rows of a9a it takes a third of the working sets.
+        """
+        square = float(last.coef @ last.scores)
+        most = float(problem.y @ last.coef) / square if square > 0.0 else math.inf  # the top of the dual along it
+        share = min(factor / last.factor, max(1.0, most))
+        start, size = share * last.coef, np.abs(share * last.coef)
+        # Rounding must not leave what was at its bound just below it: it would count as free to move.
+        bound = size >= (1.0 - 1e-12) * problem.upper
+        start[bound] = np.copysign(problem.upper[bound], start[bound])
+        return start, share * last.scores
 
     def of(self, nu: float) -> Dual:
         """The SVM of the least factor that has this nu; with `near` any that is as near.
@@ -208,10 +226,8 @@ class Duals:
         return self.at(math.exp(brentq(excess, low, high, xtol=search.precision) if low < high else low))
 
 
-def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float) -> tuple[float, float]:
+def _norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float, scores: Floats) -> tuple[float, float]:
     """|w| and the mean hinge loss of a classifier, by weight."""
-    # Along a path the support vectors change little, so most of their kernel rows are in the cache.
-    scores = cached_responses(problem.rows, coef)
     hinge = np.maximum(0.0, 1.0 - problem.y * (scores + intercept))
     return math.sqrt(max(float(coef @ scores), 0.0)), float(problem.upper @ hinge / problem.upper.sum())
 
@@ -247,7 +263,9 @@ def nu_path(
             problem, nu=nu, tol=tol, start=start, budget=budget, max_iter=max_iter, seed=seed, unit_norm=True,
             options=options,
         )  # fmt: skip
-        norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept)
+        # Along a path the support vectors change little, so most of their kernel rows are in the cache.
+        scores = cached_responses(problem.rows, result.coef)
+        norm, hinge = _norm_and_hinge(problem, result.coef, result.intercept, scores)
         yield ParetoPoint(nu, norm if result.margin > 0.0 < norm else math.inf, hinge, budget.elapsed, result)
         if budget.exhausted:
             return
