@@ -44,6 +44,9 @@ from widemargin.solvers.ramp.majorization import MajorizeOptions
 PREVIOUS = "model before refit"
 """Name of the baseline that the deployed model becomes."""
 
+MOST_VISITED = 500
+"""Models that `warm_start` keeps: some ten come from a fit, and measuring one costs a pass over the rows."""
+
 STABILITY = "stability"
 """Label of the constraint on its churn, and name of the external data set of `stability_rows`."""
 
@@ -89,6 +92,10 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none. The
         goal is then met on the rows that are left.
+    warm_start : bool, default=False
+        Whether models that earlier calls of `fit` visited are candidates in the next: with another `goal` on the same
+        rows, a looser bound then never has a worse objective than a stricter one trained before. For models that are
+        linear in the columns of X; not with a confidence.
     on_infeasible : {"raise", "warn"}, default="raise"
         Where no model meets the goal: raise `InfeasibleGoalError`, or warn and keep the model of least violation.
     time_budget : float, default=None
@@ -153,6 +160,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Only after `refit`: the model before it.
     n_refits_ : int
         Only after `refit`: how many since `fit`.
+    visited_ : ndarray of shape (k, n_features + 1)
+        Only with `warm_start`: weights and bias b of the models that fits so far found worth keeping, the newest last.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X has string column names.
@@ -192,6 +201,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     confidence: kinds.Confidence | None = None
     validation_fraction: kinds.Share = 0.2
     calibration: kinds.Calibration = None
+    warm_start: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(
@@ -254,6 +264,11 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         self.goal_, self.calibrator_, self.infeasibility_ = goal, None, None
         rng, proving, held = check_random_state(self.random_state), None, None
         if self.confidence is not None:
+            if self.warm_start:
+                raise CapabilityError(
+                    "warm_start=True brings candidates from earlier fits, which may have seen the rows that prove a "
+                    f"confidence of {self.confidence}; use warm_start=False."
+                )
             refuse_unprovable(self.enforce, self.kernel, fit_intercept=self._options.fit_intercept)
             rows, aside = keep_rows(rows, float(self.validation_fraction), rng)
             proving = self._tied(aside)
@@ -264,7 +279,12 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             space = space or self._space(rows.X, rows.weight, n_sources=len(tied.matrices))
             plan = self._plan(rows.whole_weight)
             if proving is None:
-                trained = steps.train(tied, space, plan, budget, start=start)
+                earlier = self._visited_before(space)
+                others = ((model[:-1], float(model[-1])) for model in earlier)
+                trained = steps.train(tied, space, plan, budget, start=start, others=others)
+                if self.warm_start:
+                    members = [np.append(model.w, model.b) for model in trained.pool.members]
+                    self.visited_ = np.vstack([earlier, *members])[-MOST_VISITED:]
                 scores_at = partial(self._scores_at, space, tied.matrices)
                 self._adopt(space, trained, tied)
                 self.infeasibility_ = find_out(
@@ -282,6 +302,20 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             scores, second = self._scores(held.X), held.labels == self.classes_[1]
             self.calibrator_ = fit_calibrator(str(self.calibration), scores, second, held.weight)
         return self
+
+    def _visited_before(self, space: ColumnSpace) -> Floats:
+        """Models of earlier fits that are candidates now, as rows of weights and bias."""
+        none = np.empty((0, self.n_features_in_ + 1))
+        if not self.warm_start:
+            self.__dict__.pop("visited_", None)
+            return none
+        if type(space) is not ColumnSpace:
+            raise CapabilityError(
+                "warm_start=True keeps models that are linear in the columns of X; leave out kernel and feature_map, "
+                "or use tradeoff_path for models along a bound."
+            )
+        kept = np.asarray(getattr(self, "visited_", none))
+        return kept if kept.shape[1] == none.shape[1] else none
 
     def fit_blocks(
         self,

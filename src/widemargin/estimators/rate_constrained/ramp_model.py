@@ -74,6 +74,7 @@ class RampParameters:
         "classes_": "label 2", "coef_": "float 1 *", "intercept_": "float 1", "support_": "count s",
         "support_vectors_": "float s d | float 0 0", "dual_coef_": "float 1 s", "multipliers_": "any-float *",
         "generalization_bound_": "any-float *", "previous_coef_": "float 1 *", "previous_intercept_": "float 1",
+        "visited_": "float v *",
     })  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:

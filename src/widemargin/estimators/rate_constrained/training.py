@@ -160,7 +160,7 @@ class Trained:
 
 def train(
     rows: TiedRows, space: ColumnSpace, plan: Plan, budget: Budget, *, start: Solution | None = None,
-    explain: bool = True,
+    others: Iterable[Solution] = (), explain: bool = True,
 ) -> Trained:  # fmt: skip
     """Train on a tied goal.
 
@@ -173,12 +173,14 @@ def train(
     budget : Budget
     start : (w, b), optional
         First point of the search; it stays a candidate.
+    others : iterable of (w, b)
+        Models of earlier fits, which are candidates, too.
     explain : bool, default=True
         Whether to find out why the bounds are missed, where they are.
     """
     flat = build_problem(rows.tied, space.features(rows.matrices), plan.lam, fit_intercept=plan.fit_intercept)
     problem, convex = with_solver(flat, space, plan.solver)
-    return train_problem(problem, convex, convex.used, plan, budget, start=start, explain=explain)
+    return train_problem(problem, convex, convex.used, plan, budget, start=start, others=others, explain=explain)
 
 
 def with_solver(
@@ -194,7 +196,7 @@ def with_solver(
 
 def train_problem(
     problem: RateConstrainedProblem, convex: ConvexSolver, used: Sequence[str], plan: Plan, budget: Budget, *,
-    start: Solution | None = None, explain: bool = True,
+    start: Solution | None = None, others: Iterable[Solution] = (), explain: bool = True,
 ) -> Trained:  # fmt: skip
     """Train on a problem with its convex solver; `used` names those that it called. Else as `train`."""
     measures, hard = make_measures(problem, plan.enforce)
@@ -203,6 +205,7 @@ def train_problem(
     if start is not None:  # the model that the search started from stays a candidate
         how = "the model is the one that the search started from"
         pool.take_in([start], how)
+    pool.take_in(others, OF_ANOTHER_GOAL)
     diagnosis = None
     try:
         pool.restart(budget)
