@@ -7,7 +7,7 @@ what it saves as its weight: the weighted error is then the cost, up to a consta
 "An Iterative Method for Multi-class Cost-sensitive Learning", KDD 2004).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -94,8 +94,7 @@ class CostLearner:
         if not counts.all():
             X, weight, second, mass = take(X, np.flatnonzero(counts)), weight[counts], second[counts], mass[counts]
         # In all they weigh as much as the rows: that keeps the meaning of C, of leaf sizes and the like.
-        weights = {weight_parameter(self.estimator): weight * (mass.sum() / weight.sum())}
-        return clone(self.estimator).fit(X, self.classes[second.astype(np.intp)], **weights)
+        return self._fit(X, self.classes[second.astype(np.intp)], weight * (mass.sum() / weight.sum()))
 
     def _fit_classes(self, X: Features, cost: Floats, mass: Floats) -> Any:
         saved = cost.max(axis=1, keepdims=True) - cost
@@ -103,8 +102,11 @@ class CostLearner:
         if len(np.unique(number)) < 2:
             return None
         weight = saved[row, number]
-        weights = {weight_parameter(self.estimator): weight * (mass.sum() / weight.sum())}
-        return clone(self.estimator).fit(take(X, row), self.classes[number], **weights)
+        return self._fit(take(X, row), self.classes[number], weight * (mass.sum() / weight.sum()))
+
+    def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
+        """A fitted clone."""
+        return clone(self.estimator).fit(X, labels, **{weight_parameter(self.estimator): weight})
 
 
 def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> Floats:
@@ -211,17 +213,34 @@ class CrossFitter:
     n_folds: int
     n_jobs: int | None
 
+    ends_early: ClassVar[bool] = True
+    """Whether nothing is gained by a visit at prices that were visited before."""
+
     def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         """Scores of every row by a model that did not see it, for each source."""
+        return self._joined(cost, side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
+
+    def model(self, visit: int, cost: Sequence[Floats]) -> Any:
+        """The model of a visit at these costs, for rows that no fold held; None where nothing was to be learned."""
+        return self.fitted(cost)
+
+    def _joined(self, cost: Sequence[Floats], parts: Iterable[Sequence[Floats]]) -> list[Floats]:
+        """Scores of all rows from those of the parts."""
         scores = [np.zeros(np.shape(part)) for part in cost]
-        parts = side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs)
         for number, of_fold in enumerate(parts):
             for whole, fold, part in zip(scores, self.fold, of_fold, strict=True):
                 whole[fold == number] = part
         return scores
 
     def _one_fold(self, cost: Sequence[Floats], number: int) -> list[Floats]:
-        fitted = self.fitted(cost, [np.flatnonzero(fold != number) for fold in self.fold])
+        return self._scores_by(self.fitted(cost, self._others(number)), cost, number)
+
+    def _others(self, number: int) -> list[Ints]:
+        """The rows that a part does not hold."""
+        return [np.flatnonzero(fold != number) for fold in self.fold]
+
+    def _scores_by(self, fitted: Any, cost: Sequence[Floats], number: int) -> list[Floats]:
+        """Scores of the rows of a part."""
         held = [np.flatnonzero(fold == number) for fold in self.fold]
         several = len(self.learner.classes) > 2
         return [

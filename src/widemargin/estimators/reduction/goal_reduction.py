@@ -17,6 +17,7 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
+from widemargin.estimators.reduction.one_run import BoostingLearner, ContinuedFitter, number_of_rounds
 from widemargin.estimators.reduction.visits import ClassVisits, Placed, ReductionOptions, Visits
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
 from widemargin.estimators.thresholds.groups import group_numbers
@@ -65,6 +66,10 @@ class GoalReduction(ThresholdedModel):
         What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
     max_models : int, default=4
         Most prices to try. Each costs as many fits as there are folds; more than four rarely gain anything.
+    one_run : bool, default=False
+        For boosted trees of scikit-learn, LightGBM and XGBoost with two classes: change the prices while the trees
+        grow, in place of a new model for each. Costs as many fits as there are folds, in all; `max_models` is not
+        looked at, and the model is the mean of the boosters of all folds. Early stopping is switched off.
     cv : int, splitter or iterable of (train, test), default=3
         Folds of the rows; with a number they are stratified by label and population. External data sets are split in as
         many parts.
@@ -165,6 +170,7 @@ class GoalReduction(ThresholdedModel):
     """
 
     max_models: kinds.Count = 4
+    one_run: bool = False
     cv: Annotated[Any, "cv_object"] = 3
     confidence: kinds.Confidence | None = None
     validation_fraction: kinds.Share = 0.2
@@ -233,11 +239,16 @@ class GoalReduction(ThresholdedModel):
         mass = [part.weights for part in tied.given]
         matrices = _matrices(rows, tied)
         fold, n_folds = self._folds(tied, y)
-        learner = CostLearner(self.estimator, self.classes_, self._direction())
-        fitter = CrossFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
+        most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
+        if self.one_run:
+            most = min(self._options.stages, self._rounds())
+            learner = BoostingLearner(*about, rounds=-(-self._rounds() // most))
+            fitter: CrossFitter = ContinuedFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
+        else:
+            fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs)
         group = self._group_numbers(rows, tied)
         visits = (ClassVisits if self._several() else Visits)(
-            tied, fitter, group, len(self.groups_ or ()) or 1, int(self.max_models), self._options
+            tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options
         )  # fmt: skip
         best = visits.run(budget)
         if aside is not None:
@@ -252,6 +263,20 @@ class GoalReduction(ThresholdedModel):
             warn(f"{cause_of(budget)}; the best of {self.n_models_} models is kept.", MarginConvergenceWarning)
         interrupted(self._options, budget)
         return self
+
+    def _rounds(self) -> int:
+        """Rounds of boosting in all.
+
+        Raises
+        ------
+        CapabilityError
+            If the estimator cannot go on from a model, or there are more than two classes.
+        """
+        if self._several():
+            raise CapabilityError(
+                f"one_run=True is for two classes, and there are {len(self.classes_)}; use one_run=False."
+            )
+        return number_of_rounds(self.estimator)
 
     def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
         """The part of each row of each source that holds it out."""

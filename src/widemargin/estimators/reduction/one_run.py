@@ -1,0 +1,121 @@
+"""Boosting in one run: the prices of the constraints change while the trees grow.
+
+    for each stage: the booster of each fold grows by a share of its rounds, on the costs at the prices of now;
+                    prices from the scores of the rows that it does not hold, by the models of all stages so far
+
+A reduction fits a model for each choice of prices. Boosted trees need not begin again: what they have learned at other
+prices is corrected by the next trees. Prices come from rows that a booster did not see, because on those that it
+learned from its rates say nothing; the final model is the mean of the boosters of all folds.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from widemargin._typing import Features, Floats
+from widemargin.distributed.workers import side_by_side
+from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter
+from widemargin.exceptions import CapabilityError
+
+BEFORE = ("init_model", "xgb_model")
+"""Parameters of `fit` that take the model to go on from, of LightGBM and XGBoost."""
+
+
+def number_of_rounds(estimator: Any) -> int:
+    """Rounds that a boosted classifier, or the one at the end of a pipeline, is to be fitted for.
+
+    Raises
+    ------
+    CapabilityError
+        If it cannot go on from a model.
+    """
+    booster = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(booster, HistGradientBoostingClassifier):
+        return int(booster.max_iter)
+    if isinstance(booster, GradientBoostingClassifier) or any(has_fit_parameter(booster, name) for name in BEFORE):
+        return int(booster.get_params().get("n_estimators") or 100)
+    raise CapabilityError(
+        "one_run=True needs boosted trees that can go on from a model: scikit-learn's HistGradientBoostingClassifier "
+        "or GradientBoostingClassifier, LightGBM or XGBoost, also at the end of a pipeline; got "
+        f"{type(booster).__name__}. Use one_run=False."
+    )
+
+
+@dataclass(frozen=True)
+class BoostingLearner(CostLearner):
+    """A boosted classifier that goes on from `before`, None at first, by so many rounds."""
+
+    rounds: int
+    before: Any = None
+
+    def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
+        if not isinstance(self.estimator, Pipeline):
+            return self._grown(self.estimator, self.before, X, labels, weight)
+        # What stands before the booster is fitted once, so that the trees go on in the same features.
+        whole = copy.copy(clone(self.estimator) if self.before is None else self.before)
+        *head, (name, last) = whole.steps
+        if head:
+            steps = Pipeline(head)
+            X = steps.fit_transform(X, labels) if self.before is None else steps.transform(X)
+            head = steps.steps
+        before = None if self.before is None else last
+        whole.steps = [*head, (name, self._grown(self.estimator.steps[-1][1], before, X, labels, weight))]
+        return whole
+
+    def _grown(self, booster: Any, before: Any, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
+        parameter = next((name for name in BEFORE if has_fit_parameter(booster, name)), None)
+        if parameter is not None:
+            grown = clone(booster).set_params(n_estimators=self.rounds)
+            return grown.fit(X, labels, sample_weight=weight, **{parameter: before})
+        # The model before stays as it is: it may turn out to be the best one.
+        grown = clone(booster).set_params(warm_start=True) if before is None else copy.deepcopy(before)
+        if isinstance(grown, HistGradientBoostingClassifier):
+            # Early stopping would look at rows of other costs than those before.
+            grown.set_params(max_iter=self.rounds + (0 if before is None else before.max_iter), early_stopping=False)
+        else:
+            grown.set_params(n_estimators=self.rounds + (0 if before is None else before.n_estimators))
+        return grown.fit(X, labels, sample_weight=weight)
+
+
+@dataclass(frozen=True)
+class ContinuedFitter(CrossFitter):
+    """A booster for each fold, which every visit makes larger.
+
+    Attributes
+    ----------
+    learner : BoostingLearner
+    boosters : list of list
+        After each visit, for each fold; None where nothing was to be learned yet.
+    """
+
+    learner: BoostingLearner
+    boosters: list[list[Any]] = field(default_factory=list)
+
+    ends_early: ClassVar[bool] = False
+
+    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
+        before = self.boosters[-1] if self.boosters else [None] * self.n_folds
+        done = list(side_by_side(partial(self._go_on, cost), list(enumerate(before)), self.n_jobs))
+        self.boosters.append([booster for booster, _ in done])
+        return self._joined(cost, [scores for _, scores in done])
+
+    def model(self, visit: int, cost: Sequence[Floats]) -> Any:
+        """The mean of the boosters of all folds after a visit."""
+        learner, boosters = self.learner, self.boosters[visit]
+        return AveragedScorer(learner.classes, boosters, np.full(len(boosters), 1.0 / len(boosters)), learner.direction)
+
+    def _go_on(self, cost: Sequence[Floats], fold: tuple[int, Any]) -> tuple[Any, list[Floats]]:
+        number, before = fold
+        going_on = replace(self, learner=replace(self.learner, before=before))
+        fitted = going_on.fitted(cost, self._others(number))
+        booster = before if fitted is None else fitted
+        return booster, self._scores_by(booster, cost, number)

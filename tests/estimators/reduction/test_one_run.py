@@ -1,0 +1,111 @@
+"""Boosted trees whose prices change while they grow."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from widemargin import GoalReduction, audit
+from widemargin.estimators.reduction.one_run import BoostingLearner
+from widemargin.exceptions import CapabilityError
+
+PARITY = "minimize error_rate()\nsubject to demographic_parity(group, difference=0.05)"
+
+
+def draw(n, seed=0):
+    rng = np.random.default_rng(seed)
+    group = np.where(rng.random(n) < 0.4, "F", "M")
+    X = rng.normal(size=(n, 4)).round(1)  # fewer values than bins: scikit-learn looks for weighted quantiles for long
+    X[:, 0] -= 0.7 * (group == "F")
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=n) > 0.3).astype(int)
+    return X, y, pd.DataFrame({"group": group})
+
+
+def trees(rounds=20):
+    return HistGradientBoostingClassifier(max_iter=rounds, max_leaf_nodes=8, random_state=0)
+
+
+BOOSTERS = [
+    trees(),
+    GradientBoostingClassifier(n_estimators=20, random_state=0),
+    make_pipeline(StandardScaler(), trees()),
+    make_pipeline(trees()),
+]
+
+
+@pytest.mark.parametrize("booster", BOOSTERS, ids=lambda booster: type(booster).__name__)
+def test_a_run_meets_the_goal_and_its_final_model_is_the_mean_of_the_folds(booster):
+    X, y, table = draw(700)
+    clf = GoalReduction(booster, PARITY, one_run=True, random_state=0).fit(X, y, populations=table)
+    assert clf.goal_report_.passed
+    assert clf.n_models_ == 10
+    best = clf.estimator_.models[-1]
+    assert len(best.models) == 3
+    mean = np.mean([model.decision_function(X) for model in best.models], axis=0)
+    np.testing.assert_allclose(best.decision_function(X), mean)
+
+
+def test_it_is_as_good_as_a_model_for_each_price():
+    X, y, table = draw(3000)
+    new = draw(8000, seed=1)
+    errors = {}
+    for one_run in (False, True):
+        clf = GoalReduction(trees(30), PARITY, one_run=one_run, random_state=0).fit(X, y, populations=table)
+        report = audit(clf, PARITY, *new[:2], populations=new[2], confidence=None)
+        assert min(item.slack for item in report.constraints) > -0.06
+        errors[one_run] = report.objective
+    assert errors[True] < errors[False] + 0.02
+
+
+@pytest.mark.parametrize("grown", [trees(40), GradientBoostingClassifier(n_estimators=40, random_state=0)])
+def test_trees_that_go_on_at_the_same_costs_are_those_of_one_fit(grown):
+    X, y, _ = draw(500)
+    cost, mass = np.where(y == 1, -1.0, 1.0), np.ones(500)
+    booster = None
+    for _ in range(4):
+        before = booster
+        booster = BoostingLearner(grown, np.array([0, 1]), 1.0, rounds=10, before=before).fit(X, cost, mass)
+        assert booster is not before  # the earlier one may turn out to be the best
+    whole = type(grown)(**grown.get_params()).fit(X, y)
+    np.testing.assert_allclose(booster.decision_function(X), whole.decision_function(X), atol=1e-9)
+
+
+def test_lotteries_and_thresholds_by_group():
+    X, y, table = draw(600)
+    lottery = GoalReduction(trees(), PARITY, one_run=True, randomize=True, random_state=0).fit(X, y, populations=table)
+    assert lottery.goal_report_.certificate
+    by_group = GoalReduction(trees(), PARITY, one_run=True, per_population="group", random_state=0)
+    by_group.fit(X, y, populations=table)
+    assert by_group.threshold_.shape == (2,)
+    assert by_group.goal_report_.passed
+
+
+def test_without_constraints_it_is_boosting():
+    X, y, _ = draw(400)
+    clf = GoalReduction(trees(), one_run=True, random_state=0).fit(X, y)
+    assert np.mean(clf.predict(X) == y) > 0.85
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+def test_other_libraries_go_on_too(name):
+    library = pytest.importorskip(name)
+    booster = (
+        library.LGBMClassifier(n_estimators=20, verbose=-1)
+        if name == "lightgbm"
+        else library.XGBClassifier(n_estimators=20)
+    )
+    X, y, table = draw(600)
+    clf = GoalReduction(booster, PARITY, one_run=True, random_state=0).fit(X, y, populations=table)
+    assert clf.goal_report_.passed
+    assert np.mean(clf.predict(X) == y) > 0.75
+
+
+def test_what_cannot_go_on_is_refused():
+    X, y, table = draw(300)
+    with pytest.raises(CapabilityError, match="got RandomForestClassifier"):
+        GoalReduction(RandomForestClassifier(10), PARITY, one_run=True).fit(X, y, populations=table)
+    several = "subject to recall(of=2) >= 0.1"
+    with pytest.raises(CapabilityError, match="one_run=True is for two classes, and there are 3"):
+        GoalReduction(trees(), several, one_run=True).fit(X, np.arange(300) % 3)
