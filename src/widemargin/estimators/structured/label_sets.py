@@ -88,7 +88,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         ndarray of shape (n, k)
             0 or 1.
         """
-        return self.decode_certified(X)[0]
+        return self._decode(X)[0]
 
     def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
         """The predictions, and which of them are proved to have the largest score of all label sets that are allowed.
@@ -108,24 +108,29 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         CapabilityError
             If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to.
         """
+        sets, u = self._decode(X)
+        if self.model_.exact or self._options.decode == "seen":
+            return sets, np.ones(u.shape[0], dtype=bool)
+        proved = [self.model_.decode_certified(own[None, :], self.theta_)[1] for own in u]
+        return sets, np.array(proved, dtype=bool)
+
+    def _decode(self, X: Features) -> tuple[Ints, Floats]:
+        """The predictions, and the potentials by which they are the best of all label sets."""
         u, decode = self._potentials(X), self._options.decode
         if decode == "seen":
             if "label_sets_" not in vars(self):
                 raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
             scores = self.model_.scores_of(self.label_sets_, u, self.theta_)
-            return self.label_sets_[scores.argmax(axis=1)].astype(np.int64), np.ones(u.shape[0], dtype=bool)
-        sets, proved = np.empty(u.shape, dtype=np.int64), np.empty(u.shape[0], dtype=bool)
-        for i in range(u.shape[0]):
-            sets[i], proved[i] = self.model_.decode_certified(u[i : i + 1], self.theta_)
+            return self.label_sets_[scores.argmax(axis=1)].astype(np.int64), u
+        sets = self.model_.decode_all(u, self.theta_)
         empty = np.flatnonzero(~sets.any(axis=1))
         if decode == "nonempty" and len(empty):
-            # Where the empty set is the best one, the best other set has the label of largest max-marginal.
-            label = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
-            for i, wanted in zip(empty.tolist(), label.tolist(), strict=True):
-                forced = u[i : i + 1].copy()
-                forced[0, wanted] += 1.0 + 2.0 * (np.abs(forced).sum() + np.abs(self.theta_).sum())
-                sets[i], proved[i] = self.model_.decode_certified(forced, self.theta_)
-        return sets, proved
+            # Where the empty set is the best one, the best other set has the label of largest max-marginal: a gain
+            # beyond all others together forces it in.
+            wanted = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
+            u[empty, wanted] += 1.0 + 2.0 * (np.abs(u[empty]).sum(axis=1) + np.abs(self.theta_).sum())
+            sets[empty] = self.model_.decode_all(u[empty], self.theta_)
+        return sets, u
 
     def decision_function(self, X: Features) -> Floats:
         """How much every label is wanted: the best score with it on, minus the best score with it off.
@@ -211,8 +216,9 @@ class MultiLabelSVC(LabelSetSVM):
         then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are those of the
         relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp" exact by
         integer programming; both are slow.
-    restarts : int, default=5
-        Random starts of the local search after the first. More find better labels and take longer.
+    restarts : int, default=1
+        Random starts of the local search after the first. More find better labels and take longer. Predictions make 20
+        more.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     feature_map : {None, "nystroem", "fourier"}, default=None
@@ -295,7 +301,7 @@ class MultiLabelSVC(LabelSetSVM):
     )
     weights: kinds.ArrayLike | None = None
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
-    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 5
+    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
     offset: kinds.AnyNumber = 0.0
 
     def _model(self, y: Features) -> MultiLabelModel:
