@@ -33,9 +33,10 @@ class MultiLabelModel(LabelSetModel):
 
     Parameters
     ----------
-    edges : {"full", "tree"} or sequence of pairs or None, default="full"
-        Pairs of labels with a weight. "tree": maximum spanning tree of the labels' mutual information. Forests are
-        solved exactly whatever k is; other graphs exactly up to 18 labels (by enumeration), beyond by local search.
+    edges : {"full", "tree", "auto"} or sequence of pairs or None, default="full"
+        Pairs of labels with a weight. "auto": "full" up to 64 labels, else "tree". "tree": maximum spanning tree of the
+        labels' mutual information. Forests are solved exactly whatever k is; other graphs exactly up to 18 labels (by
+        enumeration), beyond by local search.
     weights : array-like of shape (k,), optional
         Loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
@@ -43,7 +44,7 @@ class MultiLabelModel(LabelSetModel):
         or linear programming, with a certified gap of the relaxed problem, whose primal value is no less than that of
         the label sets (the two agree; the flow is much faster); "milp" is exact and slow.
     restarts : int, default=1
-        Greedy search: random starts after the first. More find better labels and take longer. Predictions make 20 more.
+        Greedy search: random starts after the first. More find better labels and take longer. Predictions make 10 more.
     seed : int, default=0
         Of those starts.
 
@@ -179,11 +180,14 @@ def _pairs(edges: str | npt.ArrayLike | None, Y: Ints) -> Ints:
     if edges is None:
         return np.zeros((0, 2), dtype=np.int64)
     if isinstance(edges, str):
+        if edges == "auto":
+            # The dual point holds a number for every pair and row: 16 kB a row for the 2,016 pairs of 64 labels.
+            edges = "full" if k <= 64 else "tree"
         if edges == "full":
             return np.argwhere(np.triu(np.ones((k, k), dtype=bool), 1)).astype(np.int64)
         if edges == "tree":
             return spanning_tree(Y)
-        raise DataError(f"edges={edges!r}: give 'full', 'tree', None or a list of pairs of labels.")
+        raise DataError(f"edges={edges!r}: give 'auto', 'full', 'tree', None or a list of pairs of labels.")
     # Any list of pairs, also a generator.
     listed = np.asarray(list(edges) if isinstance(edges, Iterable) else [edges])
     if listed.size and (listed.ndim != 2 or listed.shape[1] != 2 or not np.issubdtype(listed.dtype, np.integer)):
