@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from widemargin.estimators.structured.label_sets import HierarchicalSVC as HierarchicalSVC
     from widemargin.estimators.structured.label_sets import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.structured.multiclass_svc import MulticlassSVC as MulticlassSVC
-    from widemargin.estimators.structured.structural_search import label_set_scorers as label_set_scorers
+    from widemargin.estimators.structured.scorers import label_set_scorers as label_set_scorers
     from widemargin.estimators.structured.structural_search import structural_path as structural_path
     from widemargin.estimators.structured.structural_search import structural_search as structural_search
     from widemargin.estimators.structured.structural_svm import StructuralSVM as StructuralSVM
@@ -123,7 +123,7 @@ _HOMES = {
     "audit": "widemargin.diagnostics",
     "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
     "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",
-    "label_set_scorers": "widemargin.estimators.structured.structural_search",
+    "label_set_scorers": "widemargin.estimators.structured.scorers",
     "load_model": "widemargin.persistence",
     "label_suspects": "widemargin.diagnostics",
     "margin_changes": "widemargin.diagnostics",

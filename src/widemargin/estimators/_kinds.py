@@ -13,8 +13,14 @@ from widemargin.kernels.functions import KERNELS, KernelFunction
 from widemargin.solvers.base import Callback
 
 Positive: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="neither")]
+PositiveOrAuto: TypeAlias = Annotated[
+    float | Literal["auto"], Interval(Real, 0.0, None, closed="neither"), StrOptions({"auto"})
+]
 NotNegative: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="left")]
 AnyNumber: TypeAlias = Annotated[float, Interval(Real, None, None, closed="neither")]
+AnyNumberOrAuto: TypeAlias = Annotated[
+    float | Literal["auto"], Interval(Real, None, None, closed="neither"), StrOptions({"auto"})
+]
 Share: TypeAlias = Annotated[float, Interval(Real, 0.0, 1.0, closed="neither")]
 Confidence: TypeAlias = Annotated[float, Interval(Real, 0.5, 1.0, closed="left")]
 Count: TypeAlias = Annotated[int, Interval(Integral, 1, None, closed="left")]

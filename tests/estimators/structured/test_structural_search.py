@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit
 
 from widemargin import (
@@ -263,3 +264,53 @@ def test_a_time_limit_takes_the_best_so_far():
     assert 1 <= len(found.cells) <= 3
     assert found.best_params["C"] == found.cells[-1].C
     assert found.status == "time_limit"
+
+
+@pytest.mark.parametrize("kind", ["sets", "hierarchy", "sequences"])
+def test_one_fit_chooses_C_and_offset(kind):
+    """What `fit` chooses is what the search over folds finds best, and the model is the one of these numbers."""
+    X, Y = sets(90)
+    fixed = {"tol": 0.05, "random_state": 0}
+    clf = MultiLabelSVC(**fixed) if kind == "sets" else HierarchicalSVC([-1, -1, 0], **fixed)
+    if kind == "hierarchy":
+        Y[:, 2] &= Y[:, 0]
+    if kind == "sequences":
+        clf, X, Y = ChainSVC(**fixed), list(X.reshape(30, 3, 4)), list(Y[:, 0].reshape(30, 3))
+    clf.fit(X, Y)
+    known = {"C": clf.C_} if kind == "sequences" else {"C": clf.C_, "offset": clf.offset_}
+    again = clone(clf).set_params(**known).fit(X, Y)
+    np.testing.assert_array_equal(again.coef_, clf.coef_)
+    np.testing.assert_array_equal(np.concatenate(again.predict(X)), np.concatenate(clf.predict(X)))
+    assert clf.status_ == "converged"
+    assert clf.gap_ <= 0.05
+    assert clf.score(X, Y) > clone(clf).set_params(C=1e-5).fit(X, Y).score(X, Y)
+    assert (clf.C, getattr(clf, "offset", "auto")) == ("auto", "auto")
+
+
+def test_the_choice_follows_the_score_and_the_unit_of_the_features():
+    X, Y = sets(120)
+    chosen = [
+        MultiLabelSVC(None, random_state=0, solver_options={"scoring": scoring}).fit(X, Y).offset_
+        for scoring in ("jaccard", lambda model, X, Y: -model.offset, lambda model, X, Y: model.offset)
+    ]
+    assert chosen[1:] == [-0.05, 0.3]
+    small, large = (MultiLabelSVC(None, random_state=0, fit_intercept=False).fit(a * X, Y) for a in (0.1, 10.0))
+    assert pytest.approx(1e-4 * small.C_) == large.C_
+    np.testing.assert_allclose(small.coef_, 100.0 * large.coef_, rtol=1e-6)
+
+
+def test_few_examples_are_fitted_without_a_choice():
+    X, Y = sets(19)
+    clf = MultiLabelSVC(random_state=0).fit(X, Y)
+    assert (clf.C_, clf.offset_) == (1.0, 0.0)
+    assert MultiLabelSVC(random_state=0, offset=0.1).fit(X, Y).offset_ == 0.1
+    one = MultiLabelSVC(C=0.1, random_state=0).fit(X, Y)
+    assert (one.C_, one.offset_) == (0.1, 0.0)
+
+
+def test_the_choice_keeps_within_half_of_the_time():
+    X, Y = sets(400)
+    with pytest.warns(MarginConvergenceWarning, match="time"):
+        clf = MultiLabelSVC(time_budget=1e-4, random_state=0).fit(X, Y)
+    assert clf.status_ == "time_limit"
+    assert clf.C_ > 0.0

@@ -115,7 +115,9 @@ def test_compiled_loops_are_python_loops():
     for run in (block_frank_wolfe.compiled_pass, block_frank_wolfe.compiled_pass.py_func):
         passes = CompiledPasses(problem)
         blocks, W, theta = zero_blocks(problem), np.zeros((problem.d, problem.S)), np.zeros(problem.P)
-        average = block_frank_wolfe.Average(zero_blocks(problem), np.zeros(6, dtype=np.int64))
+        average = block_frank_wolfe.Average(
+            np.zeros_like(blocks.a), np.zeros(6), np.zeros(problem.P), np.zeros(6, dtype=np.int64)
+        )
         gap = run(
             np.arange(6), 0, problem.C, passes.training, passes.work, blocks, Weights(W, theta), average, True,
             passes.buffers(),

@@ -12,8 +12,10 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Floats, Label, Matrix
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import stacked
+from widemargin.estimators.structured.structural_search import choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
@@ -40,17 +42,19 @@ class ChainSVC(ReadyMadeSVM):
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
-    C : float, default=1.0
+    C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
-        rescaling (by factors of 3 to 30): search each on a grid of its own.
+        rescaling, by factors of 3 to 30. "auto": chosen on sequences held out, by the share of right steps or the
+        `scoring` of `solver_options`; 1 with fewer than 20 sequences. `structural_search` looks more closely, and at
+        both rescalings.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
-    tol : float, default=0.01
+    tol : float, default=0.05
         Relative duality gap at which to stop.
-    max_iter : int, default=100
+    max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
@@ -78,6 +82,8 @@ class ChainSVC(ReadyMadeSVM):
     intercept_ : ndarray of shape (S,)
     theta_ : ndarray of shape (S * S,)
         Weights of two successive states: `theta_.reshape(S, S)[before, after]`.
+    C_ : float
+        `C`, or what was chosen.
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
@@ -102,6 +108,7 @@ class ChainSVC(ReadyMadeSVM):
     1.0
     """
 
+    C: kinds.PositiveOrAuto = "auto"
     weights: Annotated[Mapping[Label, float] | npt.ArrayLike | None, dict, "array-like", None] = None
 
     model_: ChainModel = field(init=False)
@@ -128,6 +135,8 @@ class ChainSVC(ReadyMadeSVM):
         if y is None:
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
+        model = ChainModel(self.weights)
+        C, _, spent = choose(self, self.C, 0.0, model, sequences, y)
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
             if len({x.shape[1] for x in sequences}) == 1:
@@ -135,7 +144,7 @@ class ChainSVC(ReadyMadeSVM):
                 ends = np.cumsum([x.shape[0] for x in sequences])
                 steps = self._training_rows(stacked(sequences))
                 sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
-        self._train(ChainModel(self.weights), sequences, y)
+        self._train(model, sequences, y, C=C, spent=spent)
         return self
 
     @property

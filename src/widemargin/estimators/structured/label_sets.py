@@ -18,6 +18,7 @@ from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.structural_search import choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import as_csr
@@ -34,8 +35,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     than 0 and 1 as y (`tests/estimators/structured/test_multilabel_svc.py` lists them).
     """
 
-    offset: float
+    C: kinds.PositiveOrAuto
+    offset: kinds.AnyNumberOrAuto
     model_: LabelSetModel
+    offset_: float
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S", "label_sets_": "count * S"}
 
@@ -65,15 +68,18 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
         X = checked_rows(self, X)
-        Y = as_csr(y, "y") if sparse.issparse(y) else np.asarray(y)
-        if Y.ndim != 2:
-            raise DataError(f"y has {Y.ndim} dimension(s): give a 0/1 matrix, one row per example, a column per label.")
-        model = self._model(y)
+        dimensions = len(y.shape) if hasattr(y, "shape") else np.asarray(y).ndim
+        if dimensions != 2:
+            raise DataError(
+                f"y has {dimensions} dimension(s): give a 0/1 matrix, a row per example, a column per label."
+            )
+        Y, model = indicator(y), self._model(y)
         self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
-        self._train(model, self._training_rows(X), Y)
+        C, self.offset_, spent = choose(self, self.C, self.offset, model, X, Y, "jaccard")
+        self._train(model, self._training_rows(X), Y, C=C, spent=spent)
         self.__dict__.pop("label_sets_", None)
         if self._options.decode == "seen":
-            self.label_sets_ = np.unique(indicator(Y), axis=0)
+            self.label_sets_ = np.unique(Y, axis=0)
         return self
 
     def predict(self, X: Features) -> Ints:
@@ -88,7 +94,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         ndarray of shape (n, k)
             0 or 1.
         """
-        return self.decode_certified(X)[0]
+        return self._decode(X)[0]
 
     def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
         """The predictions, and which of them are proved to have the largest score of all label sets that are allowed.
@@ -108,24 +114,29 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         CapabilityError
             If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to.
         """
+        sets, u = self._decode(X)
+        if self.model_.exact or self._options.decode == "seen":
+            return sets, np.ones(u.shape[0], dtype=bool)
+        proved = [self.model_.decode_certified(own[None, :], self.theta_)[1] for own in u]
+        return sets, np.array(proved, dtype=bool)
+
+    def _decode(self, X: Features) -> tuple[Ints, Floats]:
+        """The predictions, and the potentials by which they are the best of all label sets."""
         u, decode = self._potentials(X), self._options.decode
         if decode == "seen":
             if "label_sets_" not in vars(self):
                 raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
             scores = self.model_.scores_of(self.label_sets_, u, self.theta_)
-            return self.label_sets_[scores.argmax(axis=1)].astype(np.int64), np.ones(u.shape[0], dtype=bool)
-        sets, proved = np.empty(u.shape, dtype=np.int64), np.empty(u.shape[0], dtype=bool)
-        for i in range(u.shape[0]):
-            sets[i], proved[i] = self.model_.decode_certified(u[i : i + 1], self.theta_)
+            return self.label_sets_[scores.argmax(axis=1)].astype(np.int64), u
+        sets = self.model_.decode_all(u, self.theta_)
         empty = np.flatnonzero(~sets.any(axis=1))
         if decode == "nonempty" and len(empty):
-            # Where the empty set is the best one, the best other set has the label of largest max-marginal.
-            label = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
-            for i, wanted in zip(empty.tolist(), label.tolist(), strict=True):
-                forced = u[i : i + 1].copy()
-                forced[0, wanted] += 1.0 + 2.0 * (np.abs(forced).sum() + np.abs(self.theta_).sum())
-                sets[i], proved[i] = self.model_.decode_certified(forced, self.theta_)
-        return sets, proved
+            # Where the empty set is the best one, the best other set has the label of largest max-marginal: a gain
+            # beyond all others together forces it in.
+            wanted = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
+            u[empty, wanted] += 1.0 + 2.0 * (np.abs(u[empty]).sum(axis=1) + np.abs(self.theta_).sum())
+            sets[empty] = self.model_.decode_all(u[empty], self.theta_)
+        return sets, u
 
     def decision_function(self, X: Features) -> Floats:
         """How much every label is wanted: the best score with it on, minus the best score with it off.
@@ -146,7 +157,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
-        return self._scores(X) + self.offset
+        return self._scores(X) + (self.offset_ if self.offset == "auto" else self.offset)
 
     def margins(self, X: Features, y: Features) -> Floats:
         """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
@@ -201,8 +212,9 @@ class MultiLabelSVC(LabelSetSVM):
 
     Parameters
     ----------
-    edges : {"full", "tree"}, None or sequence of pairs, default="full"
-        Pairs of labels with a weight: all, a maximum spanning tree of the labels' mutual information, none, or these.
+    edges : {"auto", "full", "tree"}, None or sequence of pairs, default="auto"
+        Pairs of labels with a weight: all ("full"), a maximum spanning tree of the labels' mutual information, none, or
+        these. "auto": all pairs of up to 64 labels, else a tree, as time and memory grow with rows times pairs.
     weights : array-like of shape (k,), default=None
         Loss of each wrong label, `>= 0`. None: 1 each.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
@@ -211,27 +223,30 @@ class MultiLabelSVC(LabelSetSVM):
         then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are those of the
         relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp" exact by
         integer programming; both are slow.
-    restarts : int, default=5
-        Random starts of the local search after the first. More find better labels and take longer.
+    restarts : int, default=1
+        Random starts of the local search after the first. More find better labels and take longer. Predictions make 10
+        more.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
-    offset : float, default=0.0
+    offset : float or "auto", default="auto"
         Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
-        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
-    C : float, default=1.0
+        training with Hamming counts finds best is too few labels for Jaccard and F1. "auto": chosen together with C; 0
+        where C is a number.
+    C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
-        rescaling (by factors of 3 to 30): search each on a grid of its own.
+        rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
+        `solver_options`; 1 with fewer than 20 rows. `structural_search` looks more closely, and at both rescalings.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
-    tol : float, default=0.01
+    tol : float, default=0.05
         Relative duality gap at which to stop.
-    max_iter : int, default=100
+    max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
@@ -261,6 +276,10 @@ class MultiLabelSVC(LabelSetSVM):
         Labels that they join.
     classes_ : ndarray of shape (k,)
         Names of the columns of y, or their numbers.
+    C_ : float
+        `C`, or what was chosen.
+    offset_ : float
+        `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
@@ -290,13 +309,14 @@ class MultiLabelSVC(LabelSetSVM):
     True
     """
 
-    edges: Annotated[str | npt.ArrayLike | None, StrOptions({"full", "tree"}), "array-like", None] = field(
-        default="full", kw_only=False
+    edges: Annotated[str | npt.ArrayLike | None, StrOptions({"auto", "full", "tree"}), "array-like", None] = field(
+        default="auto", kw_only=False
     )
     weights: kinds.ArrayLike | None = None
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
-    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 5
-    offset: kinds.AnyNumber = 0.0
+    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
+    C: kinds.PositiveOrAuto = "auto"
+    offset: kinds.AnyNumberOrAuto = "auto"
 
     def _model(self, y: Features) -> MultiLabelModel:
         return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
@@ -342,20 +362,22 @@ class HierarchicalSVC(LabelSetSVM):
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
-    offset : float, default=0.0
+    offset : float or "auto", default="auto"
         Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
-        training with Hamming counts finds best is too few labels for Jaccard and F1. `structural_search` chooses it.
-    C : float, default=1.0
+        training with Hamming counts finds best is too few labels for Jaccard and F1. "auto": chosen together with C; 0
+        where C is a number.
+    C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
-        rescaling (by factors of 3 to 30): search each on a grid of its own.
+        rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
+        `solver_options`; 1 with fewer than 20 rows. `structural_search` looks more closely, and at both rescalings.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
-    tol : float, default=0.01
+    tol : float, default=0.05
         Relative duality gap at which to stop.
-    max_iter : int, default=100
+    max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
@@ -382,6 +404,10 @@ class HierarchicalSVC(LabelSetSVM):
     theta_ : ndarray of shape (0,)
     classes_ : ndarray of shape (k,)
         Names of the columns of y, or their numbers.
+    C_ : float
+        `C`, or what was chosen.
+    offset_ : float
+        `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
@@ -418,7 +444,8 @@ class HierarchicalSVC(LabelSetSVM):
     weights: kinds.ArrayLike | None = None
     oracle: Literal["auto", "milp"] = "auto"
     labels: Literal["sets", "path"] = "sets"
-    offset: kinds.AnyNumber = 0.0
+    C: kinds.PositiveOrAuto = "auto"
+    offset: kinds.AnyNumberOrAuto = "auto"
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -43,9 +43,9 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         as large as the cost.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
-    tol : float, default=0.01
+    tol : float, default=0.05
         Relative duality gap at which to stop.
-    max_iter : int, default=100
+    max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
@@ -97,6 +97,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     """
 
     cost: kinds.ArrayLike | None = field(default=None, kw_only=False)
+    C: kinds.Positive = 1.0
 
     model_: MulticlassModel = field(init=False)
 
@@ -122,7 +123,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
-        self._train(MulticlassModel(self.cost), self._training_rows(X), labels)
+        self._train(MulticlassModel(self.cost), self._training_rows(X), labels, C=self.C)
         return self
 
     @property

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Bools, Floats
+from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import CapabilityError, DataError
@@ -50,9 +51,9 @@ class StructuralSVM(StructuralEstimator):
         attribute `exact` says so.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
-    tol : float, default=0.01
+    tol : float, default=0.05
         Relative duality gap at which to stop.
-    max_iter : int, default=100
+    max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
     debug : bool, default=False
         Compare every answer of the oracle with the model's own features and loss, with its `smallest_loss` and
@@ -116,6 +117,7 @@ class StructuralSVM(StructuralEstimator):
     """
 
     model: Any = field(kw_only=False)
+    C: kinds.Positive = 1.0
     search: Annotated[str | Search, StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable] = "auto"
     debug: bool = False
 
@@ -145,7 +147,7 @@ class StructuralSVM(StructuralEstimator):
             at random weights; `debug=True` compares every answer.
         """
         model = copy.deepcopy(self.model)
-        self._train(model, as_examples(X), as_examples(Y), search=self.search, debug=self.debug)
+        self._train(model, as_examples(X), as_examples(Y), C=self.C, search=self.search, debug=self.debug)
         return self
 
     def _set_weights(self, weights: Weights) -> None:

@@ -82,6 +82,9 @@ class StructuralOptions(SolverOptions):
         Which label sets `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses from: all; all but the empty one,
         for data in which every example has a label; or those of the training examples, which are then kept in
         `label_sets_`. Training and `decision_function` look at all of them whatever it is.
+    scoring : str or callable, default=None
+        What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
+        for label sets, the share of right steps for sequences.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
     verbose : int, default=0
@@ -107,6 +110,7 @@ class StructuralOptions(SolverOptions):
     coef0: kinds.AnyNumber = 0.0
     n_components: kinds.Count = 256
     decode: Literal["best", "nonempty", "seen"] = "best"
+    scoring: str | Callable[..., float] | None = None
     on_interrupt: kinds.OnInterrupt = "raise"
     verbose: kinds.Verbose = 0
 
@@ -115,11 +119,10 @@ class StructuralOptions(SolverOptions):
 class StructuralParameters:
     """The parameters that all structural SVMs have; each says in its own docstring what they mean there."""
 
-    C: kinds.Positive = 1.0
     rescaling: kinds.Rescaling = "slack"
     solver: Annotated[str, StrOptions(set(_SOLVERS))] = "bcfw"
-    tol: kinds.NotNegative = 0.01
-    max_iter: kinds.Count = 100
+    tol: kinds.NotNegative = 0.05
+    max_iter: kinds.Count = 1000
     warm_start: bool = False
     random_state: kinds.Random = None
     time_budget: kinds.Positive | None = None
@@ -138,6 +141,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     coef_: Floats
     theta_: Floats
     blocks_: Blocks
+    C_: float
     _origin: tuple[float, int, int]
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"coef_": "double * *", "theta_": "double *"}
@@ -165,13 +169,18 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         return self.coef_.shape
 
     def _train(
-        self, model: StructuredModel, X: Examples, Y: Examples, *, search: str | Search = "auto", debug: bool = False
-    ) -> None:
-        """Train the model, set the fitted attributes, then warn or raise according to how the run ended."""
-        options = self._options
-        budget = budget_of(self.time_budget, self.callbacks, options.verbose)
+        self, model: StructuredModel, X: Examples, Y: Examples, *, C: float, spent: float = 0.0,
+        search: str | Search = "auto", debug: bool = False,
+    ) -> None:  # fmt: skip
+        """Train the model, set the fitted attributes, then warn or raise according to how the run ended.
+
+        `spent` are the seconds of the time budget that the choice of C took.
+        """
+        options, self.C_ = self._options, float(C)
+        left = None if self.time_budget is None else max(self.time_budget - spent, 1e-3)
+        budget = budget_of(left, self.callbacks, options.verbose)
         problem = StructuredProblem(
-            model, X, Y, C=self.C, rescaling=self.rescaling, search=search, eps=options.search_tol,
+            model, X, Y, C=self.C_, rescaling=self.rescaling, search=search, eps=options.search_tol,
             ratio=options.search_ratio, max_queries=options.max_queries, check=debug, prove=self._prove,
         )  # fmt: skip
         if search == "auto" and problem.certain and not problem.exact:
@@ -193,8 +202,8 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             arguments["batch"] = options.oracle_batch
         # the dual point of the last fit proves something about the same problem only, whatever its C
         if self.warm_start and hasattr(self, "_origin") and self._origin[2] == problem.fingerprint():
-            C, steps, _ = self._origin
-            arguments["start"] = self.blocks_.scaled(self.C / C)
+            last_C, steps, _ = self._origin
+            arguments["start"] = self.blocks_.scaled(self.C_ / last_C)
             if self.solver == "sgd":
                 arguments["steps"] = steps
         # A model of the user's own may not be made for several questions at once, so that has to be asked for.
@@ -209,7 +218,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
         self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
         if self.warm_start:
-            self.blocks_, self._origin = result.blocks, (float(self.C), result.steps, problem.fingerprint())
+            self.blocks_, self._origin = result.blocks, (self.C_, result.steps, problem.fingerprint())
         self._conclude(result, budget, options)
 
     def _set_weights(self, weights: Weights) -> None:
@@ -232,7 +241,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         elif not result.gap < 0.5:
             # The gap falls slowly where it is still wide: on yeast and Enron_corr, C=1, seven to nine times the passes
             # brought it from 96% and 98% to 73% and 77% only.
-            cure = f"C={self.C:g} is far from what so many passes can solve: lower C, else raise max_iter or tol"
+            cure = f"C={self.C_:g} is far from what so many passes can solve: lower C, else raise max_iter or tol"
         relative = ""
         if not result.certified:
             relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"

@@ -14,7 +14,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
-from widemargin.structured.learners.example_rows import ExampleRows, add_rows, scores
+from widemargin.structured.learners.example_rows import ExampleRows, add_blocks, add_rows, scores
 from widemargin.structured.learners.passes import (
     BatchedPasses,
     Buffers,
@@ -24,7 +24,7 @@ from widemargin.structured.learners.passes import (
     choose_passes,
     respond,
 )
-from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, weights_of, zero_blocks
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 
@@ -32,17 +32,22 @@ __all__ = ["Average", "compiled_pass", "one_pass", "remember", "solve", "squared
 
 
 class Average(NamedTuple):
-    """Sums of the iterates `w_1, w_2, ...` with weights 1, 2, ..., block by block.
+    """Sums of the iterates `w_1, w_2, ...` with weights 1, 2, ....
 
     Attributes
     ----------
-    sums : Blocks
-        Up to the last visit of each block.
+    a : ndarray of shape (all rows, S)
+    loss : ndarray of shape (n,)
+        Of the blocks, up to the last visit of each.
+    theta : ndarray of shape (P,)
+        Up to the last step. By block it would be as large as all pairs of all examples.
     visited : ndarray of shape (n,)
-        Step of that visit.
+        Step of the last visit.
     """
 
-    sums: Blocks
+    a: Floats
+    loss: Floats
+    theta: Floats
     visited: Ints
 
 
@@ -64,8 +69,9 @@ def squared_norm(a: Floats, b: Floats, gram: Floats) -> float:
 
 @kernel
 def remember(
-    a: Floats, b: Floats, loss: Floats, t: int, visited: Ints, sums: Floats, b_sums: Floats, loss_sums: Floats, i: int
-) -> None:
+    a: Floats, loss: Floats, theta: Floats, t: int, visited: Ints, sums: Floats, loss_sums: Floats, theta_sums: Floats,
+    i: int,
+) -> None:  # fmt: skip
     """Add block i, as it was since its last visit, to the sums of the averaged iterate; step t visits it again."""
     # It was the same for the iterates visited[i], ..., t - 1, which have these weights.
     weight = 0.5 * (float(t) * (t - 1) - float(visited[i]) * (visited[i] - 1))
@@ -73,9 +79,10 @@ def remember(
     for r in range(a.shape[0]):
         for s in range(a.shape[1]):
             sums[r, s] += weight * a[r, s]
-    for j in range(b.shape[0]):
-        b_sums[j] += weight * b[j]
     loss_sums[i] += weight * loss[i]
+    # Every step changes theta: this one is that of the iterate t - 1.
+    for j in range(theta.shape[0]):
+        theta_sums[j] += (t - 1.0) * theta[j]
 
 
 @kernel
@@ -124,7 +131,7 @@ def compiled_pass(
     """Visit the examples of `order`; t steps were made before. Returns the sum of the blocks' gaps."""
     rows, start, gram, gram_start, truth, truth_start, structure, rescale = training
     (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
-    (a_sums, b_sums, loss_sums), visited = average
+    a_sums, loss_sums, theta_sums, visited = average
     total = 0.0
     # One step an example: scores of its labels, the most violating one, the sums of the average, the update.
     for position in range(order.shape[0]):
@@ -137,7 +144,7 @@ def compiled_pass(
         t += 1
         # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
         if averaging:
-            remember(a[first:last], b[i], loss, t, visited, a_sums[first:last], b_sums[i], loss_sums, i)
+            remember(a[first:last], loss, theta, t, visited, a_sums[first:last], loss_sums, theta_sums, i)
         gap, _ = update_block(
             rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u[:m],
             p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta,
@@ -151,7 +158,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
     problem, total = passes.problem, 0.0
     if isinstance(passes, CompiledPasses):
         passes.queries += order.shape[0]
-        sums = average or Average(blocks, np.empty(0, dtype=np.int64))
+        sums = average or Average(blocks.a, blocks.loss, weights.theta, np.empty(0, dtype=np.int64))
         compiled = passes.training, passes.work, blocks, weights, sums, average is not None, passes.buffers()
         return float(compiled_pass(order, t, problem.C, *compiled))
     for i, u, seen in passes.violations(order, weights):
@@ -160,8 +167,8 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
         passes.queries += seen.queries
         a, b = blocks.a[first:last], blocks.b[i]
         if average is not None:
-            iterates, visited = average
-            remember(a, b, blocks.loss, t, visited, iterates.a[first:last], iterates.b[i], iterates.loss, i)
+            sums_a, sums_loss, sums_theta, visited = average
+            remember(a, blocks.loss, weights.theta, t, visited, sums_a[first:last], sums_loss, sums_theta, i)
         gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
         p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
         gap, _ = update_block(
@@ -220,7 +227,10 @@ def solve(
     passes = choose_passes(problem, seed, compiled) if batch is None else BatchedPasses(problem, batch)
     recorder = LearnerRecorder(problem, passes, budget, "bcfw", tol)
     blocks, weights = begin(problem, start)
-    iterates = Average(zero_blocks(problem), np.zeros(problem.n, dtype=np.int64)) if average else None
+    iterates = None
+    if average:
+        visited = np.zeros(problem.n, dtype=np.int64)
+        iterates = Average(np.zeros_like(blocks.a), np.zeros(problem.n), np.zeros(problem.P), visited)
 
     def judge() -> None:
         # Many small steps leave rounding errors in the weights: before they are judged, they are added up anew.
@@ -233,15 +243,13 @@ def solve(
             return
         # The iterates 1, ..., t averaged with weights 1, ..., t are a dual point, as every iterate is one. A block has
         # been as it is since its last visit: the sum of the weights since then is still missing in its sum.
-        sums, visited = iterates
-        rest = 0.5 * (t * (t + 1) - visited * (visited - 1.0))
+        share, rest = 2.0 / (t * (t + 1)), 0.5 * (t * (t + 1) - iterates.visited * (iterates.visited - 1.0))
         per_row = np.repeat(rest, np.diff(problem.start))
-        mean = Blocks(
-            sums.a + per_row[:, None] * blocks.a, sums.b + rest[:, None] * blocks.b, sums.loss + rest * blocks.loss
-        ).scaled(2.0 / (t * (t + 1)))
-        mean_weights = weights_of(problem, mean)
-        recorder.bound(dual_value(mean, mean_weights))
-        recorder.evaluate(mean_weights, averaged=True)
+        mean = Weights(np.zeros_like(weights.W), share * (iterates.theta + t * weights.theta))
+        add_blocks(problem.rows, problem.start, share * (iterates.a + per_row[:, None] * blocks.a), mean.W)
+        loss = share * float((iterates.loss + rest * blocks.loss).sum())
+        recorder.bound(loss - 0.5 * norm2(mean))
+        recorder.evaluate(mean, averaged=True)
 
     converged = recorder.run_passes(
         lambda order: one_pass(passes, order, recorder.steps, blocks, weights, iterates), judge,

@@ -147,11 +147,11 @@ class HierarchyModel(LabelSetModel):
         label, weight = self.encode(truth), self.structure.weight[0]
         return ClosureOracle(potentials, label, weight, self.graph.arcs, self._local.program)
 
-    def decode(self, x: object, potentials: Floats, theta: Floats) -> Any:
-        """The closed label set with the largest score."""
+    def decode_all(self, u: Floats, theta: Floats) -> Ints:
+        """The closed label sets with the largest scores, for potentials of shape (n, k)."""
         if self.graph.is_forest:
-            return super().decode(x, potentials, theta)
-        return best_closure(potentials[0], self.graph.arcs)
+            return super().decode_all(u, theta)
+        return np.array([best_closure(own, self.graph.arcs) for own in u], dtype=np.int64).reshape(u.shape)
 
     def max_marginals(self, u: Floats, theta: Floats) -> Floats:
         """The best score of a closed label set, or of a path, with each label on, minus the best with it off."""

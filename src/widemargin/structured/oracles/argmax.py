@@ -27,7 +27,7 @@ from widemargin.structured.model import Features
 from widemargin.structured.oracles import closed_sets, enumeration, label_tree, local_search, viterbi
 
 __all__ = [
-    "argmax", "best_answer", "best_of_losses", "difference", "features", "label_of_loss", "loss", "score",
+    "argmax", "best_answer", "best_of_losses", "best_sets", "difference", "features", "label_of_loss", "loss", "score",
 ]  # fmt: skip
 
 
@@ -196,6 +196,15 @@ def best_answer(
     # time for the constant 0.)
     label_of_loss(int(best), truth, structure, work, label)
     return work.H[best], best * structure.unit
+
+
+@kernel
+def best_sets(u: Floats, theta: Floats, structure: Structure, work: Work, labels: Ints) -> None:
+    """The label set of largest score of every row, by potentials of shape (n, k), into `labels` of the same shape."""
+    nothing = np.zeros(labels.shape[1], dtype=np.int64)
+    for i in range(u.shape[0]):
+        work.scratch[3, 0] = 0  # the same random starts for every row, so that none depends on those before it
+        best_answer(u[i : i + 1], theta, nothing, False, 0.0, structure, work, labels[i])
 
 
 def argmax(
