@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
@@ -29,6 +30,8 @@ X = RNG.normal(size=(60, 4))
 SPARSE = sp.csr_matrix(np.where(RNG.random(X.shape) < 0.5, X, 0.0))
 TWO, THREE = (X[:, 0] > 0).astype(int), np.digitize(X[:, 0], [-0.4, 0.4])
 SETS = (X[:, :3] > 0).astype(int)
+BOOSTING = HistGradientBoostingClassifier(max_iter=4, max_leaf_nodes=4)
+FOREST = RandomForestClassifier(3, max_depth=3, random_state=0)
 SEQUENCES = [RNG.normal(size=(length, 2)) for length in (3, 5, 4, 6, 1)]
 STATES = [np.where(x[:, 0] > 0, "up", "down") for x in SEQUENCES]
 TABLE = pa.table({"age": X[:, 0], "work": ["a", "b", "c"] * 20, "citizen": X[:, 1] > 0})
@@ -57,6 +60,10 @@ CASES = {
     ),
     "RateConstrainedClassifierCV": (wm.RateConstrainedClassifierCV(GOAL, Cs=[0.1], cv=2, random_state=0), X, TWO),
     "GoalReduction": (wm.GoalReduction(LogisticRegression(), GOAL, max_models=1, cv=2, random_state=0), X, TWO),
+    "GoalReduction, boosting": (
+        wm.GoalReduction(BOOSTING, GOAL, one_run=True, cv=2, random_state=0), X.round(1), TWO,
+    ),
+    "GoalThresholdClassifier, forest": (wm.GoalThresholdClassifier(FOREST, GOAL, random_state=0), X, TWO),
     "GoalThresholdClassifier": (wm.GoalThresholdClassifier(LogisticRegression(), GOAL, random_state=0), X, TWO),
     "GoalThresholdClassifier, three classes": (
         wm.GoalThresholdClassifier(LogisticRegression(), "subject to recall(of=1) >= 0.5", random_state=0), X, THREE,
@@ -95,6 +102,28 @@ def fitted():
         return known[case], CASES[case][1]
 
     return fit
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("left", 0), ("right", 10**6), ("feature_idx", 99), ("feature_idx", -1), ("is_categorical", 1)],
+)
+def test_a_boosted_tree_that_leaves_its_bounds_is_refused(field, value):
+    boosting = HistGradientBoostingClassifier(max_iter=2, max_leaf_nodes=4).fit(X, THREE)
+    check_arrays(boosting, "m")
+    boosting._predictors[1][2].nodes[field][0] = value
+    with pytest.raises(ModelFileError, match="a tree in it is damaged"):
+        check_arrays(boosting, "m")
+
+
+def test_rounds_and_bins_of_boosting_must_fit():
+    boosting = HistGradientBoostingClassifier(max_iter=2, max_leaf_nodes=4).fit(X, THREE)
+    del boosting._predictors[1][2]
+    with pytest.raises(ModelFileError, match="a round has 2 trees, not 3"):
+        check_arrays(boosting, "m")
+    boosting._bin_mapper.is_categorical_[0] = 1
+    with pytest.raises(ModelFileError, match="its bins"):
+        check_arrays(boosting, "m")
 
 
 def test_every_estimator_that_can_be_saved_is_tried():

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.tree._tree import Tree
@@ -181,6 +181,29 @@ def _refuse_forest(forest: Any) -> None:
             raise ValueError("the trees of a forest in it are damaged")
 
 
+def _refuse_boosting(boosting: HistGradientBoostingClassifier) -> None:
+    """Every tree must end in leaves, and ask for numbers of the table's columns only."""
+    if not hasattr(boosting, "_predictors"):
+        return
+    per_round, width = boosting.n_trees_per_iteration_, boosting.n_features_in_
+    # The bits of categories are read without looking, so trees that have some are not read at all.
+    categorical = np.asarray(boosting._bin_mapper.is_categorical_)
+    if categorical.shape != (width,) or categorical.any() or boosting._baseline_prediction.shape != (1, per_round):
+        raise ValueError("its bins or its first prediction are damaged")
+    for of_round in boosting._predictors:
+        for predictor in of_round:
+            nodes = predictor.nodes
+            inner = nodes["is_leaf"] == 0
+            place, number = np.flatnonzero(inner), nodes.shape[0]
+            inside = (nodes["feature_idx"][inner] >= 0) & (nodes["feature_idx"][inner] < width)
+            for child in ("left", "right"):  # children that come after their parents cannot form a circle
+                inside &= (nodes[child][inner] > place) & (nodes[child][inner] < number)
+            if nodes.ndim != 1 or not number or nodes["is_categorical"].any() or not inside.all():
+                raise ValueError("a tree in it is damaged")
+        if len(of_round) != per_round:
+            raise ValueError(f"a round has {len(of_round)} trees, not {per_round}")
+
+
 def _refuse_one_hot(encoder: OneHotEncoder) -> None:
     """The columns that it makes must be those that it says it makes: it writes CSR rows without looking."""
     if not hasattr(encoder, "categories_"):
@@ -204,6 +227,7 @@ def _refuse_one_hot(encoder: OneHotEncoder) -> None:
 
 _OF_SCIKIT_LEARN: Mapping[type, Callable[[Any], None]] = {
     ExtraTreesClassifier: _refuse_forest,
+    HistGradientBoostingClassifier: _refuse_boosting,
     OneHotEncoder: _refuse_one_hot,
     RandomForestClassifier: _refuse_forest,
 }

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from widemargin.estimators.rate_constrained.outcome import Infeasibility
 from widemargin.goals import Goal, Population, positive_rate
@@ -88,6 +89,9 @@ def as_text(part: object) -> object:
     """A part of a model as a file holds it; for `mapped`."""
     if isinstance(part, Goal):
         return StoredGoal(str(part))
+    if isinstance(part, HistGradientBoostingClassifier):  # a copy, see `mapped`
+        # skops would call what the file names to make a generator again, and only `fit` draws from it.
+        vars(part)["_feature_subsample_rng"] = None
     if isinstance(part, Population):
         return StoredPopulation(str(Goal(positive_rate(part))))
     if isinstance(part, Infeasibility):
@@ -127,7 +131,7 @@ def mapped(part: Any, change: Callable[[object], object]) -> Any:
         part = type(part)(*values) if hasattr(part, "_fields") else type(part)(values)
     elif isinstance(part, list):
         part = [mapped(value, change) for value in part]
-    elif isinstance(part, BaseEstimator):
+    elif isinstance(part, BaseEstimator) or hasattr(type(part), "_stored_arrays"):
         inside = vars(part)
         part = copy.copy(part)
         vars(part).update((name, mapped(value, change)) for name, value in inside.items())

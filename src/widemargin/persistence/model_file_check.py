@@ -1,9 +1,9 @@
 """The check of a model file: what it may hold, found out before anything is built from it.
 
-skops by itself trusts every scikit-learn estimator and all functions of NumPy and SciPy. A model of this library needs
-far less, so the description in the file (`schema.json`) is walked first, and every node must be a loader and a type
-named here. Nothing is imported or built during the walk. The list grows only by editing this file; it is never derived
-from the file that is being read.
+skops by itself trusts every scikit-learn estimator and all functions of NumPy and SciPy. A model of this library,
+around one of the estimators listed here, needs far less. So the description in the file (`schema.json`) is walked first, and
+every node must be a loader and a type named here. Nothing is imported or built during the walk. The list grows only by
+editing this file; it is never derived from the file that is being read.
 
 Files name the classes of this library by their public home ("widemargin" and the class name), so a file stays readable
 when a class moves to another module. Older files name the module of their day; the class name alone decides.
@@ -60,30 +60,79 @@ _ARRAY_TYPES = frozenset(
     )
 )  # fmt: skip
 
+# Left out are models whose compiled code trusts numbers that are not checked here: support vector machines of LIBSVM,
+# nearest neighbours, gradient boosting on exact values. Trees are checked node by node (`array_check.py`). Functions
+# are never called by `predict`.
 _SKLEARN_HOMES = {
+    "sklearn._loss.link": ("Interval", "LogitLink", "MultinomialLogit"),
+    "sklearn._loss.loss": ("HalfBinomialLoss", "HalfMultinomialLoss"),
+    "sklearn.calibration": ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
     "sklearn.compose._column_transformer": ("ColumnTransformer",),
+    "sklearn.decomposition._pca": ("PCA",),
+    "sklearn.decomposition._truncated_svd": ("TruncatedSVD",),
+    "sklearn.discriminant_analysis": ("LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
     "sklearn.dummy": ("DummyClassifier",),
+    "sklearn.ensemble._bagging": ("BaggingClassifier",),
+    "sklearn.ensemble._forest": ("ExtraTreesClassifier", "RandomForestClassifier"),
+    "sklearn.ensemble._hist_gradient_boosting.binning": ("_BinMapper",),
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": ("HistGradientBoostingClassifier",),
+    "sklearn.ensemble._hist_gradient_boosting.predictor": ("TreePredictor",),
+    "sklearn.ensemble._weight_boosting": ("AdaBoostClassifier",),
+    "sklearn.feature_selection._univariate_selection": ("SelectKBest",),
+    "sklearn.feature_selection._variance_threshold": ("VarianceThreshold",),
     "sklearn.impute._base": ("MissingIndicator", "SimpleImputer"),
     "sklearn.isotonic": ("IsotonicRegression",),
     "sklearn.kernel_approximation": ("Nystroem", "RBFSampler"),
-    "sklearn.linear_model._logistic": ("LogisticRegression",),
-    "sklearn.pipeline": ("Pipeline",),
-    "sklearn.preprocessing._data": ("MaxAbsScaler", "MinMaxScaler", "StandardScaler"),
-    "sklearn.preprocessing._encoders": ("OneHotEncoder",),
+    "sklearn.linear_model._logistic": ("LogisticRegression", "LogisticRegressionCV"),
+    "sklearn.linear_model._perceptron": ("Perceptron",),
+    "sklearn.linear_model._ridge": ("RidgeClassifier", "RidgeClassifierCV"),
+    "sklearn.linear_model._stochastic_gradient": ("SGDClassifier",),
+    "sklearn.model_selection._classification_threshold": ("FixedThresholdClassifier",),
+    "sklearn.naive_bayes": ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
+    "sklearn.neural_network._multilayer_perceptron": ("MLPClassifier",),
+    "sklearn.neural_network._stochastic_optimizers": ("AdamOptimizer", "SGDOptimizer"),
+    "sklearn.pipeline": ("FeatureUnion", "Pipeline"),
+    "sklearn.preprocessing._data": (
+        "MaxAbsScaler",
+        "MinMaxScaler",
+        "Normalizer",
+        "PowerTransformer",
+        "QuantileTransformer",
+        "RobustScaler",
+        "StandardScaler",
+    ),
+    "sklearn.preprocessing._discretization": ("KBinsDiscretizer",),
+    "sklearn.preprocessing._encoders": ("OneHotEncoder", "OrdinalEncoder"),
+    "sklearn.preprocessing._label": ("LabelBinarizer", "LabelEncoder"),
+    "sklearn.preprocessing._polynomial": ("PolynomialFeatures",),
     "sklearn.svm._classes": ("LinearSVC",),
+    "sklearn.tree._classes": ("DecisionTreeClassifier", "ExtraTreeClassifier"),
 }
 
 _BY_LOADER: dict[str, frozenset[str]] = {
     "DictNode": frozenset({"builtins.dict", "collections.OrderedDict"}),
     "DTypeNode": frozenset({"numpy.dtype"}),
+    "FunctionNode": frozenset(
+        f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")
+    ),
     "JsonNode": frozenset({"builtins.str"}),
     "ListNode": frozenset({"builtins.list"}),
+    "LossNode": frozenset(
+        {
+            "sklearn._loss._loss.CyHalfBinomialLoss",
+            "sklearn._loss._loss.CyHalfMultinomialLoss",
+            "sklearn.linear_model._sgd_fast.Hinge",
+            "sklearn.linear_model._sgd_fast.ModifiedHuber",
+            "sklearn.linear_model._sgd_fast.SquaredHinge",
+        }
+    ),
     "NdArrayNode": _ARRAY_TYPES | {"numpy.ndarray"},
     "ObjectNode": _full_names(_SKLEARN_HOMES) | _full_names(_HOMES),
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
     "SetNode": frozenset({"builtins.set"}),
     "SliceNode": frozenset({"builtins.slice"}),
     "SparseMatrixNode": frozenset({"scipy.sparse._csr.csr_matrix", "scipy.sparse._csr.csr_array"}),
+    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
     "TupleNode": _full_names(_TUPLE_HOMES) | {"builtins.tuple"},
     "TypeNode": _ARRAY_TYPES
     | {f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")},
@@ -93,65 +142,12 @@ TRUSTED_TYPES: tuple[str, ...] = tuple(sorted(set().union(*_BY_LOADER.values()))
 """Fully qualified names given to `skops.io.loads(..., trusted=...)`."""
 
 
-# Estimators and their parts that a file written by plain skops may hold besides (`load_plain_model`). Left out are
-# models whose compiled code trusts the numbers in the file: support vector machines of LIBSVM, nearest neighbours,
-# gradient boosting. Trees are checked node by node (`array_check.py`). Functions are never called by `predict`.
-_PLAIN_HOMES = {
-    "sklearn.calibration": ("CalibratedClassifierCV", "_CalibratedClassifier", "_SigmoidCalibration"),
-    "sklearn.decomposition._pca": ("PCA",),
-    "sklearn.decomposition._truncated_svd": ("TruncatedSVD",),
-    "sklearn.discriminant_analysis": ("LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"),
-    "sklearn.ensemble._bagging": ("BaggingClassifier",),
-    "sklearn.ensemble._forest": ("ExtraTreesClassifier", "RandomForestClassifier"),
-    "sklearn.ensemble._weight_boosting": ("AdaBoostClassifier",),
-    "sklearn.feature_selection._univariate_selection": ("SelectKBest",),
-    "sklearn.feature_selection._variance_threshold": ("VarianceThreshold",),
-    "sklearn.linear_model._logistic": ("LogisticRegressionCV",),
-    "sklearn.linear_model._perceptron": ("Perceptron",),
-    "sklearn.linear_model._ridge": ("RidgeClassifier", "RidgeClassifierCV"),
-    "sklearn.linear_model._stochastic_gradient": ("SGDClassifier",),
-    "sklearn.model_selection._classification_threshold": ("FixedThresholdClassifier",),
-    "sklearn.naive_bayes": ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB"),
-    "sklearn.neural_network._multilayer_perceptron": ("MLPClassifier",),
-    "sklearn.neural_network._stochastic_optimizers": ("AdamOptimizer", "SGDOptimizer"),
-    "sklearn.pipeline": ("FeatureUnion",),
-    "sklearn.preprocessing._data": ("Normalizer", "PowerTransformer", "QuantileTransformer", "RobustScaler"),
-    "sklearn.preprocessing._discretization": ("KBinsDiscretizer",),
-    "sklearn.preprocessing._encoders": ("OrdinalEncoder",),
-    "sklearn.preprocessing._label": ("LabelBinarizer", "LabelEncoder"),
-    "sklearn.preprocessing._polynomial": ("PolynomialFeatures",),
-    "sklearn.tree._classes": ("DecisionTreeClassifier", "ExtraTreeClassifier"),
-}
-_PLAIN: dict[str, frozenset[str]] = {
-    "ObjectNode": _full_names(_PLAIN_HOMES),
-    "FunctionNode": frozenset(
-        f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")
-    ),
-    "LossNode": frozenset(
-        {
-            "sklearn._loss._loss.CyHalfBinomialLoss",
-            "sklearn.linear_model._sgd_fast.Hinge",
-            "sklearn.linear_model._sgd_fast.ModifiedHuber",
-            "sklearn.linear_model._sgd_fast.SquaredHinge",
-        }
-    ),
-    "TreeNode": frozenset({"sklearn.tree._tree.Tree"}),
-}
-
-PLAIN_TYPES: tuple[str, ...] = tuple(sorted({*TRUSTED_TYPES, *set().union(*_PLAIN.values())}))
-"""The same for files of plain skops."""
-
-
-def refused_nodes(schema: JSON, *, plain: bool = False) -> Iterator[tuple[str, str]]:
-    """Walk a parsed `schema.json` and yield (place, type) of every node that is not on the list.
-
-    `plain` adds what files of plain skops may hold.
-    """
-    lists = (_BY_LOADER, _PLAIN) if plain else (_BY_LOADER,)
+def refused_nodes(schema: JSON) -> Iterator[tuple[str, str]]:
+    """Walk a parsed `schema.json` and yield (place, type) of every node that is not on the list."""
     for place, node in json_objects(schema):
         if "__loader__" in node:
             loader, name = node["__loader__"], f"{node.get('__module__')}.{node.get('__class__')}"
-            if not (isinstance(loader, str) and any(name in types.get(loader, ()) for types in lists)):
+            if not (isinstance(loader, str) and name in _BY_LOADER.get(loader, ())):
                 yield place, f"{name} by {loader}"
 
 

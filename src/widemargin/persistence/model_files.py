@@ -4,7 +4,7 @@ import json
 import platform
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from io import BytesIO
@@ -32,7 +32,6 @@ from widemargin.persistence.container import (
 )
 from widemargin.persistence.goals_as_text import as_text, first_goal, from_text, mapped
 from widemargin.persistence.model_file_check import (
-    PLAIN_TYPES,
     TRUSTED_TYPES,
     refused_nodes,
     with_class_names,
@@ -82,7 +81,8 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     """Write a fitted model to one file, whole or not at all.
 
     The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
-    It holds parameters and fitted attributes; goals are stored as text. Training rows are not in it, except the support
+    It holds parameters and fitted attributes; goals are stored as text. Boosted trees that were read cannot go on
+    learning (`warm_start`). Training rows are not in it, except the support
     vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict.
 
     Parameters
@@ -152,7 +152,7 @@ def load_model(path: str | PathLike[str]) -> Any:
         )
     versions = ", ".join(f"{name} {number}" for name, number in info.libraries.items())
     return _built(
-        path, parts, schema, TRUSTED_TYPES,
+        path, parts, schema,
         remedy=f"Save it again, with the libraries of then if need be: {versions}",
         other_version=f"{path} was written with {versions}; now scikit-learn is {version('scikit-learn')}. "
         "Compare some predictions, or train and save again",
@@ -162,9 +162,10 @@ def load_model(path: str | PathLike[str]) -> Any:
 def load_plain_model(path: str | PathLike[str]) -> Any:
     """Read a model written by `save_model` or by `skops.io.dump`. No code in the file is run, whatever it holds.
 
-    Files of plain skops have no checksum, and may hold the scikit-learn estimators that
+    Files of plain skops have no checksum. Both may hold the scikit-learn estimators that
     `persistence/model_file_check.py` lists: linear models, naive Bayes, discriminant analysis, multi-layer perceptrons,
-    decision trees and forests, bagging, AdaBoost over these, calibration, and the usual preprocessing in pipelines.
+    decision trees and forests, bagging, AdaBoost over these, histogram gradient boosting on numbers (in files of
+    `save_model`), calibration, and the usual preprocessing in pipelines.
 
     Raises
     ------
@@ -184,16 +185,15 @@ def load_plain_model(path: str | PathLike[str]) -> Any:
         raise ModelFileError(f"{path}: no model file of widemargin or skops. Give one, or an .onnx file")
     parts = unpack_plain(data, str(path))
     schema = _schema(parts, f"{path}: no model file of widemargin or skops", "Give one")
-    refused = sorted({name for _, name in refused_nodes(schema, plain=True)})
+    refused = sorted({name for _, name in refused_nodes(schema)})
     if refused:
         more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
         raise ModelFileError(
             f"{path}: holds {', '.join(refused[:3])}{more}, which is not on the list of types that are loaded. Nothing "
             "of this file was run. Export the model to ONNX, or audit a file of its predictions"
         )
-    check_tree_arguments(schema, parts, str(path))
     return _built(
-        path, parts, schema, PLAIN_TYPES,
+        path, parts, schema,
         remedy="Save it again with skops",
         other_version=f"{path} was written with another version of scikit-learn. Compare some predictions, or save it "
         "again",
@@ -208,10 +208,9 @@ def _schema(parts: Mapping[str, bytes], what: str, remedy: str) -> JSON:
         raise ModelFileError(f"{what} ({error}). {remedy}") from error
 
 
-def _built(
-    path: Path, parts: Mapping[str, bytes], schema: JSON, trusted: Sequence[str], *, remedy: str, other_version: str
-) -> Any:
+def _built(path: Path, parts: Mapping[str, bytes], schema: JSON, *, remedy: str, other_version: str) -> Any:
     """The model of a checked schema; skops is given that schema, and never reads the one in the file again."""
+    check_tree_arguments(schema, parts, str(path))
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
@@ -220,7 +219,7 @@ def _built(
             with zipfile.ZipFile(buffer, "w") as archive:
                 for name, content in {**parts, _SCHEMA: json.dumps(schema).encode()}.items():
                     archive.writestr(name, content)
-            model = mapped(skops.io.loads(buffer.getvalue(), trusted=list(trusted)), from_text)
+            model = mapped(skops.io.loads(buffer.getvalue(), trusted=list(TRUSTED_TYPES)), from_text)
         check_arrays(model, str(path))
     except ModelFileError:
         raise
