@@ -20,6 +20,7 @@ from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import Chosen, choose
 from widemargin.solvers.kernel_svm.certificate import certified, exact_scores
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
@@ -156,7 +157,9 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     coarse = training.solver != "auto" or training.tol is None or training.tol >= 1e-3
     n, stored, device = training.rows.n_rows, False, isinstance(training.rows, DeviceRows)
     fits = n * n * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE
-    if len(parts) > 1 and fits and not device and training.solver != "spatial-dual":
+    # One working set holds a small problem: the symmetric half of its matrix is all it asks for.
+    small = n <= WorkingSetOptions.size and training.solver in ("auto", "dual")
+    if (len(parts) > 1 or small) and fits and not device and training.solver != "spatial-dual":
         matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
     solved = []
     for number, part in enumerate(parts):

@@ -135,6 +135,8 @@ def class_weights(
     DataError
         If one is not a finite number > 0.
     """
+    if class_weight is None:
+        return np.ones(classes.shape[0])
     factors: Floats = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
     for label, factor in zip(classes.tolist(), factors.tolist(), strict=True):
         if not 0.0 < factor < np.inf:
