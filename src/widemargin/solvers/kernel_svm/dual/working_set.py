@@ -33,9 +33,9 @@ class WorkingSetOptions:
         Rows of a working set. Fewer need more rounds; more make the steps longer, as each touches two rows of the
         block. Chosen on a9a and MNIST.
     first : int, default=64
-        Rows of the first working set where one does not hold the problem; the next ones are twice as large each. Few
+        Rows of the first working set where one does not hold the problem; each of the next ones has twice as many. Few
         rows tell where the classes meet, so a problem of few support vectors is solved on few kernel rows: a ball in a
-        shell, 10,000 rows of 5 columns, takes a fifth of the time. Others take four rounds more.
+        shell, 10,000 rows of 3 columns, takes half of the time. Others take four rounds more.
     smallest : int, default=32
         Where the steps do not suffice (badly scaled features), the next block has a quarter of the rows, down to so
         many: a step costs as much as the block has rows, and few of them move. The raw breast-cancer data with a linear
