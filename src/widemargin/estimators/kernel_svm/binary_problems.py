@@ -167,11 +167,13 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     size = largest if pairs else n
     stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
     matrix: KernelMatrix = training.rows
-    if stored and not pairs:
+    if (given := training.rows.given) is not None:
+        stored, matrix = True, WholeMatrix(given, given.size)
+    elif stored and not pairs:
         matrix = WholeMatrix(training.rows.full(), training.rows.evaluations)
     # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
     order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
-    of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored else None
+    of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
     solved = []
     for number, part in enumerate(parts):
         codes, index = training.codes[order], order
