@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Generic, Self, TypeVar
@@ -103,8 +104,14 @@ class Checked(Generic[Options]):
     def __init__(self, record: type[Options]) -> None:
         self._record = record
 
+    @cached_property
+    def _defaults(self) -> Options:
+        return self._record()
+
     def __get__(self, estimator: Any, owner: type) -> Options:
-        return self._record.of(estimator.solver_options)
+        # The defaults are checked once: that takes as long as a fit of some ten rows.
+        given = estimator.solver_options
+        return self._defaults if given is None else self._record.of(given)
 
 
 def budget_of(time_budget: float | None, callbacks: kinds.Callbacks, verbose: int = 0, *others: Callback) -> Budget:

@@ -141,8 +141,10 @@ def settled_kernel(kernel: str | KernelFunction, *, gamma: float, degree: float 
     return Kernel(kernel, gamma, degree, coef0)
 
 
-def check_precomputed(K: Matrix, *, square: bool = True, n_columns: int | None = None) -> Reals:
-    """A dense matrix of kernel values.
+def check_precomputed(
+    K: Matrix, *, square: bool = True, n_columns: int | None = None, values: bool = True
+) -> Reals:  # fmt: skip
+    """A dense matrix of kernel values; without `values` only its shape is looked at.
 
     Raises
     ------
@@ -158,11 +160,11 @@ def check_precomputed(K: Matrix, *, square: bool = True, n_columns: int | None =
             f"a precomputed kernel of {K.shape[1]} columns was given and there are {n_columns} training rows; "
             "it must hold the values with all of them."
         )
-    if not np.isfinite(K).all():
+    if values and not np.isfinite(K).all():
         raise KernelError("the precomputed kernel holds values that are not finite; check the rows they come from.")
-    if square:
-        if K.shape[0] != K.shape[1]:
-            raise KernelError(f"a precomputed kernel must be square for training; its shape is {K.shape}.")
+    if square and K.shape[0] != K.shape[1]:
+        raise KernelError(f"a precomputed kernel must be square for training; its shape is {K.shape}.")
+    if square and values:
         # Matrices computed in float32 are symmetric to about their seventh digit.
         apart, largest = asymmetry(K)
         if apart > 1e-4 * max(largest, 1e-300):

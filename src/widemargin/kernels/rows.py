@@ -141,6 +141,11 @@ class KernelRows:
             )
 
     @property
+    def given(self) -> Reals | None:
+        """The precomputed matrix, where there is one in the precision that is wanted; reading it is not counted."""
+        return self._given if self._given is not None and self._given.dtype == self.dtype else None
+
+    @property
     def evaluations(self) -> int:
         """Kernel values computed so far, those of every `subset` included."""
         return self._count.evaluations

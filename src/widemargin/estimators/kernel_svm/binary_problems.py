@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats, Ints, Matrix
+from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.kernels.backend import squared_norms
 from widemargin.kernels.device import DeviceRows
 from widemargin.kernels.functions import Kernel
@@ -20,6 +20,7 @@ from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import Chosen, choose
 from widemargin.solvers.kernel_svm.certificate import certified, exact_scores
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
 
@@ -149,22 +150,40 @@ def kernel_rows(
 def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[Solved]:
     """Solve the binary problems one after the other.
 
-    Several problems use one kernel matrix: computed once where it fits the cache, else row by row, through the cache
-    of all (one against the rest: the rows of one problem serve the next) or of the two classes' rows alone.
+    Kernel values are computed at once where they fit the cache and all are used, or several times: for problems that
+    are one working set, where the symmetric half is all they ask for, and for classes against the rest. Else they come
+    row by row, through the cache of all rows (one against the rest: those of one problem serve the next) or of the two
+    classes' rows alone.
     """
-    matrix: KernelMatrix = training.rows
     coarse = training.solver != "auto" or training.tol is None or training.tol >= 1e-3
-    n, stored, device = training.rows.n_rows, False, isinstance(training.rows, DeviceRows)
-    fits = n * n * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE
-    if len(parts) > 1 and fits and not device and training.solver != "spatial-dual":
-        matrix, stored = WholeMatrix(training.rows.full(), training.rows.evaluations), True
+    n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
+    pairs = len(parts) > 1 and parts[0].negative is not None
+    counts = np.bincount(training.codes)
+    largest = int(np.sort(counts)[-2:].sum())
+    if training.solver in ("auto", "dual"):
+        stored = largest <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
+    else:
+        stored = len(parts) > 1 and training.solver != "spatial-dual"
+    size = largest if pairs else n
+    stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
+    matrix: KernelMatrix = training.rows
+    if (given := training.rows.given) is not None:
+        stored, matrix = True, WholeMatrix(given, given.size)
+    elif stored and not pairs:
+        matrix = WholeMatrix(training.rows.full(), training.rows.evaluations)
+    # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
+    order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
+    of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
     solved = []
     for number, part in enumerate(parts):
-        index = np.arange(n)
+        codes, index = training.codes[order], order
         if part.negative is not None:
-            index = np.flatnonzero((training.codes == part.positive) | (training.codes == part.negative))
+            index = order[(codes == part.positive) | (codes == part.negative)]
         y = np.where(training.codes[index] == part.positive, 1.0, -1.0)
-        rows = matrix if index.shape[0] == n else matrix.subset(index)
+        if of_pair is not None and part.negative is not None:
+            rows: KernelMatrix = of_pair.matrix(part.positive, part.negative)
+        else:
+            rows = matrix if index.shape[0] == n else matrix.subset(index)
         problem = KernelProblem(rows, y, training.upper[index], training.fit_intercept)
         chosen = choose(
             training.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
@@ -180,6 +199,31 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             result = replace(result, coef=-result.coef, intercept=-result.intercept)
         solved.append(Solved(part, index, result, chosen, rows.capacity))
     return solved
+
+
+class _PairMatrices:
+    """The kernel matrices of pairs of classes, of rows that lie in the order of their classes.
+
+    Values within a class are kept for its other pairs, and those between two classes are computed in their place: no
+    value is computed twice, and the matrix of all rows, most of it far from the processor, is not made.
+    """
+
+    def __init__(self, rows: KernelRows, counts: Ints) -> None:
+        self._rows, self._ends = rows, np.concatenate(([0], np.cumsum(counts))).tolist()
+        self._within: dict[int, Reals] = {}
+
+    def matrix(self, first: int, second: int) -> WholeMatrix:
+        """Of the rows of a class and then of those of a later one."""
+        a, b = (slice(self._ends[c], self._ends[c + 1]) for c in (first, second))
+        n, middle = a.stop - a.start + b.stop - b.start, a.stop - a.start
+        K = np.empty((n, n), dtype=self._rows.dtype)
+        for c, part, place in ((first, a, slice(0, middle)), (second, b, slice(middle, n))):
+            if c not in self._within:
+                self._within[c] = self._rows.subset(np.arange(part.start, part.stop)).full()
+            K[place, place] = self._within[c]
+        between = self._rows.block(a, b)
+        K[:middle, middle:], K[middle:, :middle] = between, between.T
+        return WholeMatrix(K, self._rows.evaluations)
 
 
 def _in_double(

@@ -58,7 +58,8 @@ class KernelModel:
         """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator."""
         X, y = checked_rows(self, on_host(X), on_host(y))
         sample_weight = on_host(sample_weight)
-        rows = check_precomputed(X) if self.kernel == "precomputed" else canonical_rows(X)
+        # `KernelRows` looks at the values, of the rows that are trained on: once, as that takes as long as many a fit.
+        rows = check_precomputed(X, values=False) if self.kernel == "precomputed" else canonical_rows(X)
         if negative_weights and sample_weight is not None and not (np.asarray(sample_weight, np.float64) > 0.0).any():
             raise DataError("Invalid input - all samples have zero or negative weights. Give rows weights > 0.")
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=not negative_weights)
@@ -135,6 +136,8 @@ def class_weights(
     DataError
         If one is not a finite number > 0.
     """
+    if class_weight is None:
+        return np.ones(classes.shape[0])
     factors: Floats = np.asarray(compute_class_weight(class_weight, classes=classes, y=y), dtype=np.float64)
     for label, factor in zip(classes.tolist(), factors.tolist(), strict=True):
         if not 0.0 < factor < np.inf:

@@ -90,8 +90,9 @@ class Chosen(NamedTuple):
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.
         known = {name: value for name, value in options.items() if name in self.options and value is not None}
-        placed = self.name == "dual" and isinstance(problem.rows, on_device.DeviceMatrix)
-        solver: KernelSolver = on_device.solve if placed else SOLVERS[self.name]
+        solver = SOLVERS[self.name]
+        if self.name == "dual" and hasattr(problem.rows, "kept"):  # an `on_device.DeviceMatrix`
+            solver = on_device.solve
         return solver(problem, tol=tol, budget=budget, start=start, **known)
 
 

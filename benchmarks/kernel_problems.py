@@ -1,0 +1,297 @@
+"""Many kernel SVMs: the solver that "auto" takes against every solver, and against LIBSVM.
+
+Synthetic and real problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support vectors, C
+from 0.01 to 1e4. Every fit runs in a process of its own, forked from one that has compiled, and is ended after a limit.
+Processor seconds, on one thread, the least of some repeats. Problems of odd number are what the thresholds of "auto"
+are chosen by (`fitted`), those of even number are what is reported (`told`).
+Run as `python -m benchmarks.kernel_problems`; see README.md here.
+"""
+
+import argparse
+import itertools
+import math
+import multiprocessing
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_svmlight_file, load_wine, make_moons
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from benchmarks.common import ROOT, MissingDataError, machine, one_thread, parser, skipped, write
+from benchmarks.kernel_choices import table
+from benchmarks.kernel_svm import load
+from widemargin import KernelSVC
+from widemargin.datasets import data_folder, load_mnist
+from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, choose
+from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
+
+Row = dict[str, Any]
+SOLVERS = ("dual", "nested-dual", "spatial-dual")
+
+
+class Problem(NamedTuple):
+    """Rows and labels to draw, and how they are trained on."""
+
+    name: str
+    draw: Callable[[argparse.Namespace], tuple[Any, Any]]
+    n: int
+    C: float
+    gamma: float | str = "scale"
+    kernel: str = "rbf"
+
+
+def moons(n: int, noise: float, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
+    """Two moons, beside columns of noise."""
+    X, y = make_moons(n, noise=noise, random_state=0)
+    return np.hstack((X, 0.5 * np.random.default_rng(0).normal(size=(n, columns - 2)))), y
+
+
+def clouds(n: int, classes: int, columns: int, spread: float, _: argparse.Namespace) -> tuple[Any, Any]:
+    """A normal cloud for each class around a centre of norm about 1."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % classes
+    centres = rng.normal(size=(classes, columns)) / math.sqrt(columns)
+    return centres[y] + spread * rng.normal(size=(n, columns)) / math.sqrt(columns), y
+
+
+def waves(n: int, columns: int, noise: float, _: argparse.Namespace) -> tuple[Any, Any]:
+    """The sign of a sum of sines."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (n, columns))
+    return X, (np.sin(2 * X).sum(axis=1) + noise * rng.normal(size=n) > 0).astype(int)
+
+
+def shells(n: int, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
+    """A ball within a shell, far apart: few support vectors."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, columns)), np.arange(n) % 2
+    radius = np.where(y == 1, rng.uniform(2.0, 3.0, n), rng.uniform(0.0, 1.0, n))
+    return X * (radius / np.linalg.norm(X, axis=1))[:, None], y
+
+
+def coins(n: int, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
+    """Labels that nothing tells."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, columns)), rng.integers(0, 2, n)
+
+
+def task(name: str, n: int, options: argparse.Namespace) -> tuple[Any, Any]:
+    """Rows of a9a, of an 8 of MNIST against the rest, or of Forest."""
+    made = load(name, options)
+    rows = np.random.default_rng(0).permutation(made.y.shape[0])[:n]
+    return made.X[rows], made.y[rows]
+
+
+def digits_of(n: int, options: argparse.Namespace) -> tuple[Any, Any]:
+    """Ten digits of MNIST."""
+    found = load_mnist(_folder(options))
+    return found.X[:n], found.digit[:n]
+
+
+def file_of(path: str, n: int, options: argparse.Namespace) -> tuple[Any, Any]:
+    """Rows of a LIBSVM file, dense, up to twenty classes."""
+    X, y = load_svmlight_file(str(_folder(options) / path))
+    kept = np.flatnonzero(np.isin(y, np.unique(y)[:20]))
+    rows = np.random.default_rng(0).permutation(kept)[:n]
+    return X[rows].toarray(), y[rows]
+
+
+def bundled(loader: Callable[..., Any], n: int, _: argparse.Namespace) -> tuple[Any, Any]:
+    """A data set of scikit-learn, its columns scaled."""
+    X, y = loader(return_X_y=True)
+    return StandardScaler().fit_transform(X)[:n], y[:n]
+
+
+def _folder(options: argparse.Namespace) -> Any:
+    return data_folder(options.data) or ROOT.parent / "shared" / "data"
+
+
+def problems() -> list[Problem]:
+    """All of them, alike ones one after the other: each half has some of every kind."""
+    made: list[Problem] = []
+
+    def add(name: str, draw: Callable[..., tuple[Any, Any]], n: int, C: float, gamma: float | str = "scale") -> None:
+        made.append(Problem(f"{name}, {n:,} rows, C={C:g}", draw, n, C, gamma))
+
+    for n, C in ((50, 1.0), (50, 100.0), (200, 1.0), (200, 1e4), (1000, 1.0), (1000, 0.01), (3000, 1e4), (3000, 1.0)):
+        add("moons, 2 columns", partial(moons, n, 0.3, 2), n, C)
+    for n, C in ((10_000, 1.0), (10_000, 100.0), (30_000, 1.0), (30_000, 0.01)):
+        add("moons, 20 columns", partial(moons, n, 0.3, 20), n, C)
+    for n, columns in ((10_000, 3), (10_000, 5), (30_000, 3), (30_000, 8), (100_000, 3), (200_000, 5)):
+        add(f"shells, {columns} columns", partial(shells, n, columns), n, 1.0)
+    for n, classes, columns in (
+        (1800, 10, 20), (1800, 10, 64), (4500, 6, 20), (4500, 6, 10), (2000, 20, 50), (4000, 20, 100), (500, 4, 4),
+        (900, 3, 5),
+    ):  # fmt: skip
+        add(f"clouds, {classes} classes, {columns} columns", partial(clouds, n, classes, columns, 0.5), n, 10.0)
+    for n, columns, C in ((2000, 1000, 1.0), (2000, 500, 100.0), (6000, 1000, 1.0), (6000, 1000, 100.0)):
+        add(f"clouds, {columns} columns", partial(clouds, n, 2, columns, 3.0), n, C)
+    for n, columns, C in ((5000, 3, 10.0), (5000, 6, 10.0), (20_000, 3, 10.0), (20_000, 10, 1.0)):
+        add(f"waves, {columns} columns", partial(waves, n, columns, 0.5), n, C, 1.0)
+    for n, columns, C in ((1000, 10, 1.0), (1000, 10, 100.0), (5000, 5, 1.0), (5000, 30, 1.0)):
+        add(f"coins, {columns} columns", partial(coins, n, columns), n, C)
+    for n, C in ((1500, 1.0), (1500, 100.0), (8000, 100.0), (8000, 1.0), (32_561, 10.0), (32_561, 100.0)):
+        add("a9a", partial(task, "adult", n), n, C, 1 / 200)
+    for n, C in ((4000, 1.0), (4000, 10.0), (20_000, 1.0), (20_000, 10.0)):
+        add("MNIST 8", partial(task, "mnist", n), n, C, 1 / 50)
+    for n, gamma in ((8000, 1e-4), (8000, 1e-6), (30_000, 1e-5), (30_000, 1e-4)):
+        add(f"Forest, gamma {gamma:g}", partial(task, "covtype", n), n, 10.0, gamma)
+    for n in (3000, 6000):
+        add("MNIST, 10 classes", partial(digits_of, n), n, 10.0, 1 / 50)
+    for path, n, C in (
+        ("binary/mushrooms.libsvm.gz", 8000, 1.0), ("binary/mushrooms.libsvm.gz", 4000, 100.0),
+        ("binary/ijcnn1.libsvm.gz", 10_000, 1.0), ("binary/ijcnn1.libsvm.gz", 40_000, 32.0),
+        ("multiclass/letter.libsvm.gz", 3000, 10.0), ("multiclass/letter.libsvm.gz", 10_000, 10.0),
+    ):  # fmt: skip
+        add(path.split("/")[1].split(".")[0], partial(file_of, path, n), n, C)
+    for loader, n in ((load_iris, 150), (load_wine, 178), (load_breast_cancer, 569), (load_digits, 1797)):
+        for C in (1.0, 100.0):
+            add(loader.__name__.removeprefix("load_"), partial(bundled, loader, n), n, C)
+    return made
+
+
+def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
+    """One fit."""
+    given = {"C": problem.C, "gamma": problem.gamma}
+    return (SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)).fit(X, y)
+
+
+def measured(problem: Problem, solver: str, options: argparse.Namespace) -> Row | None:
+    """Processor seconds of a fit, in a process of its own; None where it took too long or the solver refused."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+
+    def child() -> None:
+        warnings.simplefilter("ignore")
+        X, y = problem.draw(options)
+        spent: list[float] = []
+        try:
+            # Short fits are repeated until their least time settles; long ones vary little.
+            while not spent or (sum(spent) < 1.0 and (len(spent) < options.repeats or sum(spent) < 0.3)):
+                start = time.process_time()
+                model = fit(problem, X, y, solver)
+                spent.append(time.process_time() - start)
+        except ValueError:  # rows that the solver cannot put in spatial order
+            return
+        known = {"seconds": min(spent), "columns": X.shape[1], "classes": len(model.classes_)}
+        known |= {"support": len(model.support_), "chosen": getattr(model, "solver_", solver)}
+        if isinstance(model, KernelSVC):
+            some = X[np.linspace(0, X.shape[0] - 1, min(X.shape[0], 256)).astype(int)]
+            known["reach"] = float(np.mean(rbf_kernel(some, gamma=model.gamma_) > 2.0**-22))
+        sender.send(known)
+
+    process = context.Process(target=child)
+    process.start()
+    sender.close()
+    while not receiver.poll(0.5):  # a limit set in the child would make its clock coarse
+        spent = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11]
+        if int(spent) > options.limit * os.sysconf("SC_CLK_TCK"):
+            process.kill()
+    try:
+        return receiver.recv()  # type: ignore[no-any-return]
+    except EOFError:  # the child ended without a word
+        return None
+    finally:
+        process.join()
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """All problems by all solvers."""
+    rows = []
+    for number, problem in enumerate(problems()):
+        if options.quick and problem.n > 300:
+            continue
+        found = {solver: measured(problem, solver, options) for solver in ("auto", *SOLVERS, "LIBSVM")}
+        auto = found["auto"] or {}
+        rows.append(
+            {"number": number, "problem": problem.name, "rows": problem.n, "columns": auto.get("columns"),
+             "classes": auto.get("classes"), "support": auto.get("support"), "reach": auto.get("reach"),
+             "chosen": auto.get("chosen")}
+            | {solver: one and one["seconds"] for solver, one in found.items()}
+        )  # fmt: skip
+        print(*rows[-1].values(), file=sys.stderr, flush=True)
+    return rows
+
+
+def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
+    """Geometric mean of how many times as long as the best of some solvers that were not ended."""
+    logs = []
+    for row in rows:
+        others = [row[name] for name in against if row[name] is not None]
+        if others and row[of] is not None:
+            logs.append(math.log(row[of] / min(others)))
+    return math.exp(sum(logs) / max(1, len(logs)))
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """Regret of "auto" on either half."""
+    told = []
+    for name, half in (("fitted on", 1), ("told of", 0)):
+        mine = [row for row in rows if row["number"] % 2 == half]
+        slower = [row["auto"] / row["LIBSVM"] for row in mine if row["auto"] and row["LIBSVM"]]
+        told.append(
+            {"half": name, "problems": len(mine), "times the best solver": regret(mine, "auto", SOLVERS),
+             "times LIBSVM": regret(mine, "auto", ("LIBSVM",)), "worst against LIBSVM": max(slower, default=None),
+             "slower than LIBSVM": sum(ratio > 1.0 for ratio in slower)}
+        )  # fmt: skip
+    return told
+
+
+def thresholds(rows: Sequence[Row], limit: float) -> list[Row]:
+    """Thresholds of "auto" by the regret they would have had: those in force, and the best on the half to fit on."""
+    names = ("few_columns", "spatial_rows", "narrow", "nested_rows")
+
+    def would(options: AutomaticOptions, half: int) -> float:
+        logs = []
+        for row in rows:
+            if row["number"] % 2 == half and row["classes"] == 2 and row["rows"] > WorkingSetOptions.size:
+                shape = {"n_rows": row["rows"], "n_columns": row["columns"]}
+                taken = choose("auto", reach=partial(float, row["reach"]), options=options, **shape)
+                best = min(row[name] for name in SOLVERS if row[name] is not None)
+                logs.append(math.log((row[taken.name] or limit) / best))  # one that was ended counts as the limit
+        return math.exp(sum(logs) / max(1, len(logs)))
+
+    grid = ((8, 16, 32), (2000, 4000, 8000), (0.02, 0.1, 0.25, 0.5), (2000, 5000, 10_000, 20_000, 40_000))
+    tried = [replace(AutomaticOptions(), **dict(zip(names, one, strict=True))) for one in itertools.product(*grid)]
+    best = min(tried, key=lambda options: would(options, 1))
+    return [
+        {"thresholds": title, **{name: getattr(options, name) for name in names}}
+        | {"fitted on": would(options, 1), "told of": would(options, 0)}
+        for title, options in (("in force", AutomaticOptions()), ("best on the half to fit on", best))
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; 0 also where the data are missing."""
+    made = parser(__doc__ or "")
+    made.add_argument("--limit", type=int, default=60, help="processor seconds after which a fit is ended")
+    options = made.parse_args(arguments)
+    about = machine()
+    try:
+        load("adult", options)
+    except MissingDataError as error:
+        return skipped(error)
+    with one_thread():
+        for solver in ("auto", *SOLVERS):  # compiles, for all processes to come
+            for n, columns in ((300, 3), (6000, 3)):
+                X, y = waves(n, columns, 0.5, options)
+                fit(Problem("", partial(waves, n), n, 1.0, 1.0), X, y, solver)
+        rows = run(options)
+    parts = {"halves": summary(rows), "thresholds": thresholds(rows, options.limit), "problems": rows}
+    sections = [table(name, part) for name, part in parts.items() if part]
+    write(options, "kernel_problems", {"machine": about, "parts": parts}, sections)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
