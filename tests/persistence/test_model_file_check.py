@@ -7,7 +7,6 @@ import pytest
 
 from widemargin.persistence.model_file_check import TRUSTED_TYPES, refused_nodes
 
-
 SCORES = {f"sklearn.feature_selection._univariate_selection.{name}" for name in ("chi2", "f_classif")}
 
 

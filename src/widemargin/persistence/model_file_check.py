@@ -1,9 +1,9 @@
 """The check of a model file: what it may hold, found out before anything is built from it.
 
 skops by itself trusts every scikit-learn estimator and all functions of NumPy and SciPy. A model of this library,
-around one of the estimators listed here, needs far less. So the description in the file (`schema.json`) is walked first, and
-every node must be a loader and a type named here. Nothing is imported or built during the walk. The list grows only by
-editing this file; it is never derived from the file that is being read.
+around one of the estimators listed here, needs far less. So the description in the file (`schema.json`) is walked
+first, and every node must be a loader and a type named here. Nothing is imported or built during the walk. The list
+grows only by editing this file; it is never derived from the file that is being read.
 
 Files name the classes of this library by their public home ("widemargin" and the class name), so a file stays readable
 when a class moves to another module. Older files name the module of their day; the class name alone decides.
