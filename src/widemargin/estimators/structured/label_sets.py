@@ -47,7 +47,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """The model that the parameters describe; refuses labels that do not fit them."""
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Features, y: Features) -> Self:
+    def fit(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
         Parameters
@@ -55,6 +55,9 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n, d)
         y : array-like or sparse matrix of shape (n, k)
             0 or 1. Column names are kept, where it has some.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
+            them, but scores all rows alike.
 
         Returns
         -------
@@ -75,8 +78,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             )
         Y, model = indicator(y), self._model(y)
         self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
-        C, self.offset_, spent = choose(self, self.C, self.offset, model, X, Y, "jaccard")
-        self._train(model, self._training_rows(X), Y, C=C, spent=spent)
+        C, self.offset_, spent = choose(self, self.C, self.offset, model, X, Y, sample_weight, "jaccard")
+        self._train(model, self._training_rows(X), Y, C=C, spent=spent, sample_weight=sample_weight)
         self.__dict__.pop("label_sets_", None)
         if self._options.decode == "seen":
             self.label_sets_ = np.unique(Y, axis=0)
@@ -248,6 +251,8 @@ class MultiLabelSVC(LabelSetSVM):
         Relative duality gap at which to stop.
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -379,6 +384,8 @@ class HierarchicalSVC(LabelSetSVM):
         Relative duality gap at which to stop.
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.

@@ -6,8 +6,9 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import CHAIN, GREEDY, SLACK, Desk, Structure
-from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
+from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
 from widemargin.structured.oracles import argmax as loops
+from widemargin.structured.oracles.enumeration import PointOracle
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
 __all__ = ["GreedyOracle", "LossOracle"]
@@ -44,6 +45,7 @@ class _CompiledOracle(PartialOracle):
         # Products need levels, unless the search is local; questions about single losses are asked by whole numbers.
         able = {FREE, DIRECT} if structure.unit > 0.0 or structure.kind == GREEDY else {FREE}
         by_loss = {LEVEL, LEVELS} if structure.unit == 1.0 and structure.kind != GREEDY else set()
+        by_loss |= {CONE} if structure.unit > 0.0 and structure.kind != GREEDY else set()
         self.capabilities = frozenset(able | by_loss)
         self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
         # The loss where everything is wrong, an upper bound. Chains weigh a step by its true state; in hierarchies one
@@ -72,7 +74,7 @@ class LossOracle(_CompiledOracle):
     ----------
     u, theta, truth, structure, desk, restore
         As in `_CompiledOracle`. Where the weights of the loss have no common unit the oracle answers `free` alone;
-        where the unit is not 1, `free` and `direct`.
+        where the unit is not 1, `free`, `cone` and `direct`.
     """
 
     def _fill(self) -> Floats:
@@ -83,6 +85,17 @@ class LossOracle(_CompiledOracle):
             loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self
         return work.H
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The label with the largest `h + lam g` among the best ones of every loss with `beta h <= g <= alpha h`.
+
+        Other labels of a loss have smaller products than its best one, so a search may do without them.
+        """
+        H = self._fill()
+        reached = np.flatnonzero(-np.inf < H)
+        g: Floats = self._structure.unit * reached.astype(np.float64)
+        best = PointOracle(H[reached], g, lambda index: index).cone(lam, alpha, beta)
+        return None if best is None else self.level(int(reached[best.y]))
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""
