@@ -25,7 +25,7 @@ from widemargin.rows import as_csr
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
 from widemargin.structured.models.base import LabelSetModel, indicator
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
-from widemargin.structured.models.multilabel import ORACLES
+from widemargin.structured.models.multilabel import LOSSES, ORACLES
 
 
 class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
@@ -218,8 +218,12 @@ class MultiLabelSVC(LabelSetSVM):
     edges : {"auto", "full", "tree"}, None or sequence of pairs, default="auto"
         Pairs of labels with a weight: all ("full"), a maximum spanning tree of the labels' mutual information, none, or
         these. "auto": all pairs of up to 64 labels, else a tree, as time and memory grow with rows times pairs.
+    loss : {"hamming", "jaccard", "f1", "exact"}, default="hamming"
+        What training makes small, in either rescaling: the number of wrong labels, 1 less the Jaccard index or F1 of
+        the two label sets, or 1 for any wrong set. All but "hamming" are exact up to 18 labels, whatever the edges;
+        beyond, by local search.
     weights : array-like of shape (k,), default=None
-        Loss of each wrong label, `>= 0`. None: 1 each.
+        Of "hamming": loss of each wrong label, `>= 0`. None: 1 each.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
         How labels are found in training. "auto": exactly where that is cheap (forests; up to 18 labels), else by
         "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels may be fractions
@@ -317,6 +321,7 @@ class MultiLabelSVC(LabelSetSVM):
     edges: Annotated[str | npt.ArrayLike | None, StrOptions({"auto", "full", "tree"}), "array-like", None] = field(
         default="auto", kw_only=False
     )
+    loss: Annotated[str, StrOptions(set(LOSSES))] = "hamming"
     weights: kinds.ArrayLike | None = None
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
@@ -324,7 +329,9 @@ class MultiLabelSVC(LabelSetSVM):
     offset: kinds.AnyNumberOrAuto = "auto"
 
     def _model(self, y: Features) -> MultiLabelModel:
-        return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
+        return MultiLabelModel(
+            self.edges, loss=self.loss, weights=self.weights, oracle=self.oracle, restarts=self.restarts
+        )
 
     @property
     def edges_(self) -> Ints:

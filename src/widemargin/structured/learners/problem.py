@@ -125,8 +125,8 @@ def example_weights(sample_weight: npt.ArrayLike | None, n: int) -> Floats:
         raise DataError(f"sample_weight has the shape {weight.shape}; give {n} numbers, one for each example.")
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
     if wrong.size or not weight.any():
-        fault = f"that of example {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
-        raise DataError(f"sample_weight must be finite numbers >= 0, not all 0; {fault}.")
+        fault = f"that of example {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are zero"
+        raise DataError(f"sample_weight must be finite numbers >= 0, not all zero; {fault}.")
     return weight
 
 
@@ -352,8 +352,9 @@ class StructuredProblem:
         Dual points are those of one problem: with another one they prove nothing.
         """
         # A checksum is enough: it guards against mistakes, not against malice.
-        seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
         structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
+        loss = getattr(structure, "scored", 0)
+        seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack, loss)).encode())
         of_model = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
         of_model += [] if graph is None else [graph.arcs]
         encoded = getattr(self.model, "encode_all", None)  # far quicker than the features one by one
