@@ -77,7 +77,9 @@ def load(name: str, options: argparse.Namespace) -> Hierarchy:
 
 def ours(task: Hierarchy, rescaling: str, C: float, passes: int, **more: Any) -> HierarchicalSVC:
     """An estimator."""
-    return HierarchicalSVC(task.paths, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **more)
+    return HierarchicalSVC(
+        task.paths, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **{"tol": 0.01} | more
+    )
 
 
 def methods(task: Hierarchy, options: argparse.Namespace) -> list[Method]:

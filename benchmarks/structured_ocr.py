@@ -65,7 +65,7 @@ def errors(Y: Sequence[Array], predicted: Sequence[Array]) -> dict[str, float]:
 
 def chain(rescaling: str, C: float, passes: int, **more: Any) -> ChainSVC:
     """An estimator."""
-    return ChainSVC(C=C, rescaling=rescaling, max_iter=passes, random_state=0, **more)
+    return ChainSVC(C=C, rescaling=rescaling, max_iter=passes, random_state=0, **{"tol": 0.01} | more)
 
 
 def parts(words: Words, fold: int, large: bool) -> tuple[Part, Part]:

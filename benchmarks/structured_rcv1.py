@@ -71,7 +71,7 @@ def load(options: argparse.Namespace) -> LabelSets:
 
 def ours(edges: Any, rescaling: str, C: float, passes: int, **more: Any) -> MultiLabelSVC:
     """An estimator."""
-    return MultiLabelSVC(edges, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **more)
+    return MultiLabelSVC(edges, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **{"tol": 0.01} | more)
 
 
 def _argmaxes(U: Any, theta: Any, Y: Any, slack: bool, structure: Any, work: Any, label: Any) -> Any:

@@ -126,7 +126,7 @@ def methods(options: argparse.Namespace) -> list[Method]:
     def path(rescaling: str, C: float) -> Structural:
         passes = 5 if options.quick else PATH_PASSES
         return Structural(
-            MultiLabelSVC("full", C=C, rescaling=rescaling, max_iter=passes, warm_start=True, random_state=0)
+            MultiLabelSVC("full", C=C, rescaling=rescaling, max_iter=passes, tol=0.01, warm_start=True, random_state=0)
         )
 
     made = [

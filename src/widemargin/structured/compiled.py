@@ -13,15 +13,16 @@ import numpy.typing as npt
 from widemargin._typing import Floats, Ints
 
 __all__ = [
-    "CHAIN", "CLASSES", "DECODE", "ENUMERATION", "GREEDY", "HIERARCHY", "MARGIN", "MULTICLASS", "PATHS", "SLACK",
-    "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure", "GreedyStructure",
-    "HierarchyStructure", "MulticlassStructure", "PathsStructure", "Structure", "TreeStructure", "UnaryStructure",
-    "Work", "forest", "integer_costs", "make_structure", "workspace",
+    "CHAIN", "CLASSES", "DECODE", "ENUMERATION", "EXACT", "F1", "GREEDY", "HAMMING", "HIERARCHY", "JACCARD", "MARGIN",
+    "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure",
+    "GreedyStructure", "HierarchyStructure", "MulticlassStructure", "PathsStructure", "Structure", "TreeStructure",
+    "UnaryStructure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 
 UNARY, TREE, HIERARCHY, CHAIN, MULTICLASS, ENUMERATION, GREEDY, PATHS = range(8)
 MARGIN, SLACK, DECODE = range(3)
+HAMMING, JACCARD, F1, EXACT = range(4)
 
 
 class Structure(NamedTuple):
@@ -53,6 +54,9 @@ class Structure(NamedTuple):
         Greedy search: random starts after the first.
     ends : ndarray of shape (k,)
         Paths: 1 where one may end. Empty for other kinds.
+    scored : int
+        Enumeration and greedy search: HAMMING, the sum of the weights of wrong labels, or the loss 1 - JACCARD, 1 - F1
+        or 1 - EXACT of two sets, whose weights are all 1.
     """
 
     kind: int
@@ -68,6 +72,7 @@ class Structure(NamedTuple):
     table: Floats
     restarts: int
     ends: Ints
+    scored: int = HAMMING
 
     @property
     def n_theta(self) -> int:
@@ -94,6 +99,9 @@ class Structure(NamedTuple):
         )  # fmt: skip
         if any(part.size and not low <= part.min() <= part.max() <= high for part, low, high in indices):
             raise ValueError(f"its labels and edges are beyond the {k} labels and {self.pairs.shape[0]} edges")
+        sets = self.kind in (ENUMERATION, GREEDY) and bool((self.weight == 1.0).all())
+        if self.scored not in ((HAMMING, JACCARD, F1, EXACT) if sets else (HAMMING,)):
+            raise ValueError(f"no loss of its kind has the number {self.scored}")
         if (
             self.table.shape != (table,)
             or self.ends.shape != (k if self.kind == PATHS else 0,)
@@ -102,7 +110,7 @@ class Structure(NamedTuple):
             raise ValueError("its table, ends or weights are damaged")
         again = make_structure(
             self.kind, self.weight, pairs=self.pairs, parent=self.parent, edge=self.edge, restarts=self.restarts,
-            ends=self.ends,
+            ends=self.ends, scored=self.scored,
         )  # fmt: skip
         for name in self._fields:
             part, other = np.asarray(getattr(self, name)), np.asarray(getattr(again, name))
@@ -272,6 +280,7 @@ def make_structure(
     edge: Ints | None = None,
     restarts: int = 0,
     ends: Ints | None = None,
+    scored: int = HAMMING,
 ) -> Structure:
     """Fill in what follows from the rest; see `Structure`."""
     cost, unit = integer_costs(weight)
@@ -300,6 +309,7 @@ def make_structure(
         table=table,
         restarts=int(restarts),
         ends=np.zeros(0, dtype=np.int64) if ends is None else np.ascontiguousarray(ends, dtype=np.int64),
+        scored=int(scored),
     )
 
 
@@ -327,7 +337,7 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         shape = (n_rows, levels, k)
         rows = (2, max(k, levels))
     elif kind == ENUMERATION:
-        shape, rows = (1, k, k), (2, structure.table.shape[0])
+        shape, rows = (1, k, k), (3 if structure.scored else 2, structure.table.shape[0])
     elif kind == PATHS:
         rows = (4, k + 1)
     elif kind == GREEDY:

@@ -40,8 +40,15 @@ def problem(kind, **given):
     return (MultiLabelSVC if kind == "sets" else lambda **known: HierarchicalSVC([-1, 0], **known))(**options), X, Y
 
 
+EXPECTED = {
+    name: "training ends within a gap; test_weights_and_searches.py has what holds"
+    for name in ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+}
+
+
 @parametrize_with_checks(
-    [MulticlassSVC(C=0.1, tol=0.5, max_iter=1000, feature_map="nystroem", solver_options={"n_components": 20})]
+    [MulticlassSVC(C=0.1, tol=0.5, max_iter=1000, feature_map="nystroem", solver_options={"n_components": 20})],
+    expected_failed_checks=lambda estimator: EXPECTED,
 )
 def test_sklearn_contract(estimator, check):
     check(estimator)

@@ -14,7 +14,15 @@ from widemargin.structured.models import MulticlassModel
 OPTIONS = {"C": 0.1, "tol": 1e-3, "max_iter": 5000, "random_state": 0}
 
 
-@parametrize_with_checks([MulticlassSVC(C=1e-3, tol=0.5, max_iter=5000)])
+EXPECTED = {
+    name: "training ends within a gap; test_weights_and_searches.py has what holds"
+    for name in ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+}
+
+
+@parametrize_with_checks(
+    [MulticlassSVC(C=1e-3, tol=0.5, max_iter=5000)], expected_failed_checks=lambda estimator: EXPECTED
+)
 def test_sklearn_contract(estimator, check):
     check(estimator)
 

@@ -13,6 +13,7 @@ from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles import closed_sets, label_tree, viterbi
 from widemargin.structured.oracles.argmax import argmax, best_of_losses
 from widemargin.structured.oracles.compiled_oracles import LossOracle
+from widemargin.structured.search.angular import angular
 
 seeds = st.integers(0, 10**6)
 weight_kinds = st.sampled_from(cases.WEIGHTS)
@@ -93,15 +94,16 @@ def test_weights_without_a_unit_leave_the_free_question():
     assert oracle.capabilities == {"free"}
     assert not model.compiles(slack=True)
     assert model.compiles(slack=False)
-    with pytest.raises(CapabilityError, match=r"'cone'.*answers free"):
-        oracle.cone(1.0, 1.0, 0.5)
+    with pytest.raises(CapabilityError, match="needs an oracle that answers cone"):
+        angular(oracle)
 
 
 def test_a_unit_other_than_one_has_products_but_no_integer_levels():
     model, truth, u, theta, brute = cases.multi_label(0, 5, "tree")
     half = model.structure._replace(weight=0.5 * model.structure.weight, unit=0.5)
     oracle = LossOracle(u, theta, truth, half)
-    assert oracle.capabilities == {"free", "direct"}
+    assert oracle.capabilities == {"free", "direct", "cone"}
+    assert angular(oracle).value == pytest.approx(0.5 * brute.best_product())
     answer = oracle.direct()
     assert answer.h * answer.g == pytest.approx(0.5 * brute.best_product())
 

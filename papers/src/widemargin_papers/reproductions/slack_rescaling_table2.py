@@ -79,7 +79,9 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def _fit(rescaling: str, passes: int, seed: int, X: Matrix, Y: Ints, C: float) -> MultiLabelSVC:
     """A model for the papers' C."""
-    clf = MultiLabelSVC("full", C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, random_state=seed)
+    clf = MultiLabelSVC(
+        "full", C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, tol=0.01, random_state=seed
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MarginConvergenceWarning)  # the gap is among the results
         clf.fit(X, Y)

@@ -92,7 +92,12 @@ def run(data: Hierarchies, settings: Mapping[str, Any], key: str) -> dict[str, A
     found: dict[str, Any] = {}
     for rescaling, grid in settings["C"].items():
         model = HierarchicalSVC(
-            list(task.paths), rescaling=rescaling, max_iter=settings["passes"], warm_start=True, random_state=int(seed)
+            list(task.paths),
+            rescaling=rescaling,
+            tol=0.01,
+            max_iter=settings["passes"],
+            warm_start=True,
+            random_state=int(seed),
         )
         tried = [
             measures(Y[held], fitted.predict(X[held]))["accuracy"] for fitted in _path(model, X[train], Y[train], grid)

@@ -56,6 +56,8 @@ class ChainSVC(ReadyMadeSVM):
         Relative duality gap at which to stop.
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -114,7 +116,7 @@ class ChainSVC(ReadyMadeSVM):
     model_: ChainModel = field(init=False)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Examples, y: Examples) -> Self:
+    def fit(self, X: Examples, y: Examples, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Train on labelled sequences.
 
         Parameters
@@ -122,6 +124,9 @@ class ChainSVC(ReadyMadeSVM):
         X : sequence of n array-likes or sparse matrices of shape (T_i, d)
         y : sequence of n array-likes of shape (T_i,)
             States.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
+            them, but scores all rows alike.
 
         Returns
         -------
@@ -136,7 +141,7 @@ class ChainSVC(ReadyMadeSVM):
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         model = ChainModel(self.weights)
-        C, _, spent = choose(self, self.C, 0.0, model, sequences, y)
+        C, _, spent = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
             if len({x.shape[1] for x in sequences}) == 1:
@@ -144,7 +149,7 @@ class ChainSVC(ReadyMadeSVM):
                 ends = np.cumsum([x.shape[0] for x in sequences])
                 steps = self._training_rows(stacked(sequences))
                 sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
-        self._train(model, sequences, y, C=C, spent=spent)
+        self._train(model, sequences, y, C=C, spent=spent, sample_weight=sample_weight)
         return self
 
     @property

@@ -25,7 +25,7 @@ from widemargin.rows import as_csr
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
 from widemargin.structured.models.base import LabelSetModel, indicator
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
-from widemargin.structured.models.multilabel import ORACLES
+from widemargin.structured.models.multilabel import LOSSES, ORACLES
 
 
 class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
@@ -47,7 +47,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """The model that the parameters describe; refuses labels that do not fit them."""
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Features, y: Features) -> Self:
+    def fit(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
         Parameters
@@ -55,6 +55,9 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n, d)
         y : array-like or sparse matrix of shape (n, k)
             0 or 1. Column names are kept, where it has some.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
+            them, but scores all rows alike.
 
         Returns
         -------
@@ -75,8 +78,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             )
         Y, model = indicator(y), self._model(y)
         self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
-        C, self.offset_, spent = choose(self, self.C, self.offset, model, X, Y, "jaccard")
-        self._train(model, self._training_rows(X), Y, C=C, spent=spent)
+        C, self.offset_, spent = choose(self, self.C, self.offset, model, X, Y, sample_weight, "jaccard")
+        self._train(model, self._training_rows(X), Y, C=C, spent=spent, sample_weight=sample_weight)
         self.__dict__.pop("label_sets_", None)
         if self._options.decode == "seen":
             self.label_sets_ = np.unique(Y, axis=0)
@@ -215,8 +218,12 @@ class MultiLabelSVC(LabelSetSVM):
     edges : {"auto", "full", "tree"}, None or sequence of pairs, default="auto"
         Pairs of labels with a weight: all ("full"), a maximum spanning tree of the labels' mutual information, none, or
         these. "auto": all pairs of up to 64 labels, else a tree, as time and memory grow with rows times pairs.
+    loss : {"hamming", "jaccard", "f1", "exact"}, default="hamming"
+        What training makes small, in either rescaling: the number of wrong labels, 1 less the Jaccard index or F1 of
+        the two label sets, or 1 for any wrong set. All but "hamming" are exact up to 18 labels, whatever the edges;
+        beyond, by local search.
     weights : array-like of shape (k,), default=None
-        Loss of each wrong label, `>= 0`. None: 1 each.
+        Of "hamming": loss of each wrong label, `>= 0`. None: 1 each.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
         How labels are found in training. "auto": exactly where that is cheap (forests; up to 18 labels), else by
         "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels may be fractions
@@ -248,6 +255,8 @@ class MultiLabelSVC(LabelSetSVM):
         Relative duality gap at which to stop.
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -312,6 +321,7 @@ class MultiLabelSVC(LabelSetSVM):
     edges: Annotated[str | npt.ArrayLike | None, StrOptions({"auto", "full", "tree"}), "array-like", None] = field(
         default="auto", kw_only=False
     )
+    loss: Annotated[str, StrOptions(set(LOSSES))] = "hamming"
     weights: kinds.ArrayLike | None = None
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
@@ -319,7 +329,9 @@ class MultiLabelSVC(LabelSetSVM):
     offset: kinds.AnyNumberOrAuto = "auto"
 
     def _model(self, y: Features) -> MultiLabelModel:
-        return MultiLabelModel(self.edges, weights=self.weights, oracle=self.oracle, restarts=self.restarts)
+        return MultiLabelModel(
+            self.edges, loss=self.loss, weights=self.weights, oracle=self.oracle, restarts=self.restarts
+        )
 
     @property
     def edges_(self) -> Ints:
@@ -379,6 +391,8 @@ class HierarchicalSVC(LabelSetSVM):
         Relative duality gap at which to stop.
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.

@@ -47,6 +47,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Relative duality gap at which to stop.
     max_iter : int, default=1000
         Most passes over the examples; cutting planes: rounds, of one pass each.
+    search : str or callable, default="auto"
+        How slack rescaling finds its label: "auto", the cheapest exact search, or by name as in `StructuralSVM`.
     warm_start : bool, default=False
         Go on from the dual point of the last `fit`, which is kept in `blocks_`. C, solver and tolerances may differ;
         where examples, labels, losses or rescaling do, training starts afresh.
@@ -102,7 +104,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     model_: MulticlassModel = field(init=False)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Features, y: npt.ArrayLike) -> Self:
+    def fit(self, X: Features, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
         Parameters
@@ -110,6 +112,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n, d)
         y : array-like of shape (n,)
             Classes, at least two.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the examples, `>= 0`: C times them is what the losses weigh.
 
         Returns
         -------
@@ -123,7 +127,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
-        self._train(MulticlassModel(self.cost), self._training_rows(X), labels, C=self.C)
+        self._train(MulticlassModel(self.cost), self._training_rows(X), labels, C=self.C, sample_weight=sample_weight)
         return self
 
     @property

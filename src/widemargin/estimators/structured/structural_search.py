@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
@@ -32,7 +33,7 @@ from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
 from widemargin.solvers.base import Budget, Callback
 from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
-from widemargin.structured.learners.problem import check_examples
+from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
 
 Model = TypeVar("Model", bound=StructuralEstimator)
@@ -344,7 +345,7 @@ class Chosen(NamedTuple):
 
 def choose(
     model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
-    y: Examples, scoring: Scoring = None, how: _Automatic = _Automatic(),
+    y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, how: _Automatic = _Automatic(),
 ) -> Chosen:  # fmt: skip
     """C and offset of a ready-made model as its parameters say: numbers as they are, "auto" by validation.
 
@@ -357,8 +358,8 @@ def choose(
     C, offset : float or "auto"
     structure : StructuredModel
         Its model, which refuses examples that do not fit.
-    X, y
-        Checked examples and their labels.
+    X, y, sample_weight
+        Checked examples, their labels and weights.
     scoring : str or callable, default=None
         Where the options name none. None: the model's own `score`.
     """
@@ -378,6 +379,8 @@ def choose(
         tried = how.offsets
         plain.set_params(offset=0.0)
     search = _Search(plain, X, y, options.scoring or scoring, held_out, rng, tol=how.tol, within=0.0)
+    if sample_weight is not None:
+        search.weight = example_weights(sample_weight, n)
     # The regulariser falls from a tenth of the mean square of the rows, so that their unit does not matter.
     size = 1.0 if getattr(model, "feature_map", None) else _mean_square(X)
     values = [10.0 ** (half / 2.0) / (search.n_rows * size) for half in range(2, 11)]
@@ -414,6 +417,7 @@ class _Search:
         if len(pair) not in (1, 2):
             raise DataError(f"scoring has {len(pair)} entries: give one score, or a pair of which the second decides.")
         named = [label_set_scorers.get(one, one) if isinstance(one, str) else one for one in pair]
+        self.weight: Floats | None = None
         self._scorers = [check_scoring(model, scoring=one) for one in named]
         folds = KFold(cv, shuffle=True, random_state=rng) if isinstance(cv, int) else check_cv(cv)
         self.folds = list(folds.split(np.zeros(count(X))))
@@ -464,7 +468,8 @@ class _Search:
         one._prove = False
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
-            one.fit(_safe_indexing(self._X, train), _safe_indexing(self._y, train))
+            weight = {} if self.weight is None else {"sample_weight": self.weight[train]}
+            one.fit(_safe_indexing(self._X, train), _safe_indexing(self._y, train), **weight)
         X, y, scores = _safe_indexing(self._X, test), _safe_indexing(self._y, test), []
         for offset in offsets:
             if offset is not None:

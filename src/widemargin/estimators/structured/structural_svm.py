@@ -2,11 +2,11 @@
 
 import copy
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Bools, Floats
@@ -16,8 +16,6 @@ from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.learners.example_rows import as_examples, count, potentials_of
 from widemargin.structured.model import Examples, Weights
-from widemargin.structured.oracle import Search
-from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
 
 @parameters
@@ -118,11 +116,10 @@ class StructuralSVM(StructuralEstimator):
 
     model: Any = field(kw_only=False)
     C: kinds.Positive = 1.0
-    search: Annotated[str | Search, StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable] = "auto"
     debug: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Examples, Y: Examples) -> "StructuralSVM":
+    def fit(self, X: Examples, Y: Examples, sample_weight: npt.ArrayLike | None = None) -> "StructuralSVM":
         """Train on labelled examples.
 
         Parameters
@@ -131,6 +128,8 @@ class StructuralSVM(StructuralEstimator):
             Examples, as the model takes them; a table (pandas, polars) as its array.
         Y : sequence or matrix
             Their labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the examples, `>= 0`: C times them is what the losses weigh.
 
         Returns
         -------
@@ -147,7 +146,7 @@ class StructuralSVM(StructuralEstimator):
             at random weights; `debug=True` compares every answer.
         """
         model = copy.deepcopy(self.model)
-        self._train(model, as_examples(X), as_examples(Y), C=self.C, search=self.search, debug=self.debug)
+        self._train(model, as_examples(X), as_examples(Y), C=self.C, sample_weight=sample_weight, debug=self.debug)
         return self
 
     def _set_weights(self, weights: Weights) -> None:

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -31,6 +32,7 @@ from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.models.base import StructureModel, in_memory
 from widemargin.structured.oracle import LEVELS, Search
+from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
 _SOLVERS: dict[str, Callable[..., LearnerResult]] = {
     "bcfw": block_frank_wolfe.solve,
@@ -123,6 +125,7 @@ class StructuralParameters:
     solver: Annotated[str, StrOptions(set(_SOLVERS))] = "bcfw"
     tol: kinds.NotNegative = 0.05
     max_iter: kinds.Count = 1000
+    search: Annotated[str | Search, StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable] = "auto"
     warm_start: bool = False
     random_state: kinds.Random = None
     time_budget: kinds.Positive | None = None
@@ -170,7 +173,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
 
     def _train(
         self, model: StructuredModel, X: Examples, Y: Examples, *, C: float, spent: float = 0.0,
-        search: str | Search = "auto", debug: bool = False,
+        sample_weight: npt.ArrayLike | None = None, debug: bool = False,
     ) -> None:  # fmt: skip
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended.
 
@@ -180,10 +183,11 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         left = None if self.time_budget is None else max(self.time_budget - spent, 1e-3)
         budget = budget_of(left, self.callbacks, options.verbose)
         problem = StructuredProblem(
-            model, X, Y, C=self.C_, rescaling=self.rescaling, search=search, eps=options.search_tol,
-            ratio=options.search_ratio, max_queries=options.max_queries, check=debug, prove=self._prove,
+            model, X, Y, C=self.C_, sample_weight=sample_weight, rescaling=self.rescaling, search=self.search,
+            eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries, check=debug,
+            prove=self._prove,
         )  # fmt: skip
-        if search == "auto" and problem.certain and not problem.exact:
+        if self.search == "auto" and problem.certain and not problem.exact:
             warn(
                 "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
                 "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "

@@ -129,7 +129,7 @@ def compiled_pass(
     averaging: bool, buffers: Buffers,
 ) -> float:  # fmt: skip
     """Visit the examples of `order`; t steps were made before. Returns the sum of the blocks' gaps."""
-    rows, start, gram, gram_start, truth, truth_start, structure, rescale = training
+    rows, start, gram, gram_start, truth, truth_start, structure, rescale, weight = training
     (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
     a_sums, loss_sums, theta_sums, visited = average
     total = 0.0
@@ -140,7 +140,9 @@ def compiled_pass(
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
-        own_loss, _ = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        own_loss, _ = respond(
+            u[:m], theta, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
+        )
         t += 1
         # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
         if averaging:

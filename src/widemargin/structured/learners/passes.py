@@ -37,7 +37,7 @@ EXAMPLES_PER_THREAD = 64
 
 
 class Training(NamedTuple):
-    """Training examples, as the compiled passes see them: rows, products of rows, labels, model and rescaling."""
+    """Training examples as the compiled passes see them: rows, their products, labels, model, rescaling and weights."""
 
     rows: ExampleRows
     start: Ints
@@ -47,6 +47,7 @@ class Training(NamedTuple):
     truth_start: Ints
     structure: Structure
     rescale: int
+    weight: Floats
 
 
 class Buffers(NamedTuple):
@@ -76,10 +77,12 @@ class Responses(NamedTuple):
 
 @inlined_kernel
 def respond(
-    u: Floats, theta: Floats, truth: Ints, rescale: int, structure: Structure, work: Work, label: Ints, p: Floats,
-    p_b: Floats,
+    u: Floats, theta: Floats, truth: Ints, weight: float, rescale: int, structure: Structure, work: Work, label: Ints,
+    p: Floats, p_b: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """The most violating label as (p, p_b, loss): margin rescaling has p = psi, slack rescaling p = L psi.
+
+    The weight of the example multiplies all three, and with them its hinge.
 
     Returns
     -------
@@ -90,12 +93,12 @@ def respond(
     h, g = best_answer(u, theta, truth, slack, 1.0, structure, work, label)
     value = h * g if slack else h + g - 1.0
     # The truth itself has the value 0, so nothing violates.
-    if value <= 0.0:
+    if value <= 0.0 or weight == 0.0:
         p[:] = 0.0
         p_b[:] = 0.0
         return 0.0, 0.0
-    difference(label, truth, g if slack else 1.0, structure, p, p_b)
-    return g, value
+    difference(label, truth, weight * g if slack else weight, structure, p, p_b)
+    return weight * g, weight * value
 
 
 @kernel
@@ -107,7 +110,7 @@ def compiled_responses(
 
     Random starts begin at a place in the table of draws that depends on the example alone, not on who is before it.
     """
-    rows, start, _, _, truth, truth_start, structure, rescale = training
+    rows, start, _, _, truth, truth_start, structure, rescale, weight = training
     (W, theta), (a, b, loss), (u, p, p_b, label) = weights, labels, buffers
     for i in range(first_example, last_example):
         work.scratch[3, 0] = i * 613 % work.draws.shape[0]
@@ -115,7 +118,9 @@ def compiled_responses(
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
-        own_loss, value = respond(u[:m], theta, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        own_loss, value = respond(
+            u[:m], theta, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
+        )
         values[i] = value
         # The same loops for judging weights, which needs values alone, and for cuts, which need the labels.
         if keep:
@@ -256,7 +261,7 @@ class CompiledPasses:
         self.certain = model.structure.kind != GREEDY
         self.training = Training(
             problem.rows, problem.start, problem.gram, problem.gram_start, *model.encode_all(problem.Y),
-            model.structure, 1 if problem.slack else 0,
+            model.structure, 1 if problem.slack else 0, problem.weight,
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
 

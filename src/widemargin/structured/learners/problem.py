@@ -1,9 +1,10 @@
 """What all learners minimise, and how they ask for the most violating label of an example.
 
-    min_w  1/2 |w|^2 + C sum_i H_i(w),        H_i = max_y  l_i(y) - w . p_i(y)
+    min_w  1/2 |w|^2 + C sum_i s_i H_i(w),        H_i = max_y  l_i(y) - w . p_i(y)
 
 with `psi_i(y) = phi(x_i, y_i) - phi(x_i, y)` and, of a label of loss L, `(p, l) = (psi, L)` for margin rescaling and
-`(L psi, L)` for slack rescaling (Tsochantaridis et al. 2005; spec 5.8). The rest of a learner is the same for both.
+`(L psi, L)` for slack rescaling (Tsochantaridis et al. 2005; spec 5.8). The weights s_i of the examples, 1 by default,
+multiply p and l, so that the rest of a learner is the same with and without them, and for both rescalings.
 C is scikit-learn's; the regulariser of the papers is `1 / (C n)`.
 
 A dual point is a convex combination of labels per example, of which only `C sum_y alpha(y) p_i(y)`, factored, and
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
@@ -109,6 +111,25 @@ def check_examples(model: StructuredModel, X: Examples, Y: Examples) -> int:
     return n
 
 
+def example_weights(sample_weight: npt.ArrayLike | None, n: int) -> Floats:
+    """Weights of n examples, 1 each by default.
+
+    Raises
+    ------
+    DataError
+    """
+    if sample_weight is None:
+        return np.ones(n)
+    weight = np.array(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise DataError(f"sample_weight has the shape {weight.shape}; give {n} numbers, one for each example.")
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
+    if wrong.size or not weight.any():
+        fault = f"that of example {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are zero"
+        raise DataError(f"sample_weight must be finite numbers >= 0, not all zero; {fault}.")
+    return weight
+
+
 def prepared_sizes(model: StructuredModel, X: Examples, Y: Examples) -> tuple[int, int, int]:
     """The sizes (d, S, P) of the weights, which the model finds out by looking at the examples.
 
@@ -161,6 +182,8 @@ class StructuredProblem:
     X, Y : sequence or matrix
         Examples and their labels, one a row or entry.
     C : float, default=1.0
+    sample_weight : array-like of shape (n,), default=None
+        Weights of the examples, `>= 0`, not all 0.
     rescaling : {"slack", "margin"}, default="slack"
     search : str or Search, default="auto"
         Of slack rescaling: a name of `structured.search.automatic`, or a function of the protocol `Search`.
@@ -212,6 +235,7 @@ class StructuredProblem:
         Y: Examples,
         *,
         C: float = 1.0,
+        sample_weight: npt.ArrayLike | None = None,
         rescaling: str = "slack",
         search: str | Search = "auto",
         eps: float = 1e-9,
@@ -222,6 +246,7 @@ class StructuredProblem:
     ) -> None:
         self.n = check_examples(model, X, Y)
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
+        self.weight = example_weights(sample_weight, self.n)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
         self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
@@ -327,17 +352,33 @@ class StructuredProblem:
         Dual points are those of one problem: with another one they prove nothing.
         """
         # A checksum is enough: it guards against mistakes, not against malice.
-        seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack)).encode())
         structure, graph = getattr(self.model, "structure", None), getattr(self.model, "graph", None)
+        loss = getattr(structure, "scored", 0)
+        seen = zlib.crc32(repr((self.d, self.S, self.P, self.slack, loss)).encode())
         of_model = [] if structure is None else [structure.weight, structure.pairs, structure.parent, structure.ends]
         of_model += [] if graph is None else [graph.arcs]
         encoded = getattr(self.model, "encode_all", None)  # far quicker than the features one by one
         truths = [encoded(self.Y)] if encoded else (self._features(i, y) for i, y in enumerate(self.Y))
-        for array in itertools.chain(self.rows, [self.start], of_model, *truths):
+        for array in itertools.chain(self.rows, [self.start, self.weight], of_model, *truths):
             seen = zlib.crc32(np.ascontiguousarray(array).tobytes(), seen)
         return seen
 
     def violation(self, i: int, u: Floats, theta: Floats, slack: float | None = None) -> Violation:
+        """The most violating label of example i, times the weight of the example; see `_found`.
+
+        Parameters
+        ----------
+        i, u, theta, slack
+            As there, but the slack is that of the weighted example.
+        """
+        weight = float(self.weight[i])
+        found = self._found(i, u, theta, slack / weight if slack and weight else slack)
+        if weight == 1.0:
+            return found
+        A, b, loss, value, upper, queries = found
+        return Violation(weight * A, weight * b, weight * loss, weight * value, weight * upper, queries)
+
+    def _found(self, i: int, u: Floats, theta: Floats, slack: float | None) -> Violation:
         """The most violating label of example i, as the search finds it.
 
         Parameters
@@ -346,7 +387,7 @@ class StructuredProblem:
         u : ndarray of shape (rows, S)
             Potentials.
         theta : ndarray of shape (P,)
-        slack : float, default=None
+        slack : float or None
             xi of the example, where the learner knows it: what Sarawagi and Gupta's search needs.
 
         Raises

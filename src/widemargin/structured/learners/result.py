@@ -300,7 +300,7 @@ def hinge_bound(problem: StructuredProblem, i: int, u: Floats, theta: Floats) ->
 
 
 def proved_primal(problem: StructuredProblem, weights: Weights) -> float:
-    """`1/2 |w|^2 + C sum_i H_i(w)` from above, whatever the labels that a search finds.
+    """`1/2 |w|^2 + C sum_i s_i H_i(w)` from above, s the weights of the examples, whatever the labels that are found.
 
     Returns
     -------
@@ -311,7 +311,7 @@ def proved_primal(problem: StructuredProblem, weights: Weights) -> float:
     def part(first: int, last: int) -> float:
         total = 0.0
         for i in range(first, last):
-            total += hinge_bound(problem, i, problem.potentials(i, weights.W), weights.theta)
+            total += problem.weight[i] * hinge_bound(problem, i, problem.potentials(i, weights.W), weights.theta)
             # One example without a bound leaves the sum without one.
             if math.isinf(total):
                 break

@@ -26,7 +26,7 @@ def compiled_pass(
     buffers: Buffers, scaled: Floats,
 ) -> None:  # fmt: skip
     """Pegasos steps: `sums` of all p, and the weights of step t are `scale / t` times them."""
-    rows, start, _, _, truth, truth_start, structure, rescale = training
+    rows, start, _, _, truth, truth_start, structure, rescale, weight = training
     (a, b, loss), (W, theta), (W_sum, theta_sum), (u, p, p_b, label) = blocks, sums, weighted, buffers
     for position in range(order.shape[0]):
         i = order[position]
@@ -41,7 +41,9 @@ def compiled_pass(
                 u[r, s] *= factor
         for j in range(theta.shape[0]):
             scaled[j] = factor * theta[j]
-        own_loss, value = respond(u[:m], scaled, mine, rescale, structure, work, label[: mine.shape[0]], p[:m], p_b)
+        own_loss, value = respond(
+            u[:m], scaled, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
+        )
         t += 1
         # A label that does not violate has p = 0.
         if value > 0.0:

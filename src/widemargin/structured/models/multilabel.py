@@ -17,10 +17,13 @@ from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle, Relaxed
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
-__all__ = ["ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
+__all__ = ["LOSSES", "ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
 
 
 _PROGRAMS = ("roof", "lp", "milp")
+
+LOSSES = ("hamming", "jaccard", "f1", "exact")
+"""In the order of their numbers in `structured.compiled`."""
 
 ORACLES = ("auto", "enumeration", "greedy", "tree", *_PROGRAMS)
 """Ways to find the argmax."""
@@ -37,8 +40,11 @@ class MultiLabelModel(LabelSetModel):
         Pairs of labels with a weight. "auto": "full" up to 64 labels, else "tree". "tree": maximum spanning tree of the
         labels' mutual information. Forests are solved exactly whatever k is; other graphs exactly up to 18 labels (by
         enumeration), beyond by local search.
+    loss : {"hamming", "jaccard", "f1", "exact"}, default="hamming"
+        The number of wrong labels, or 1 less the Jaccard index or F1 of the two sets, or 1 for any wrong set. All but
+        "hamming" are exact up to 18 labels, whatever the edges; beyond, by local search.
     weights : array-like of shape (k,), optional
-        Loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
+        Of "hamming": loss of each wrong label, `>= 0`. Default: 1 each, raw Hamming counts.
     oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
         How the argmax is found. "tree": forests and no edges. "roof" and "lp" train on the relaxation, by maximum flow
         or linear programming, with a certified gap of the relaxed problem, whose primal value is no less than that of
@@ -60,12 +66,14 @@ class MultiLabelModel(LabelSetModel):
         self,
         edges: str | npt.ArrayLike | None = "full",
         *,
+        loss: str = "hamming",
         weights: npt.ArrayLike | None = None,
         oracle: str = "auto",
         restarts: int = 1,
         seed: int = 0,
     ) -> None:
         self.edges = edges
+        self.loss_over = loss
         self.weights = weights
         self.oracle_kind = oracle
         self.restarts = restarts
@@ -97,7 +105,13 @@ class MultiLabelModel(LabelSetModel):
         parent, edge = _as_forest(pairs, k)
         cost, unit = integer_costs(weight)
         # A table of 2^18 label sets takes a millisecond and four megabytes; each label more doubles both.
-        able = ["tree"] * (parent is not None) + ["enumeration"] * (k <= 18) + ["greedy"]
+        if self.loss_over not in LOSSES:
+            raise DataError(f"loss={self.loss_over!r} is not one of {', '.join(map(repr, LOSSES))}.")
+        scored = LOSSES.index(self.loss_over)
+        if scored and (self.weights is not None or self.oracle_kind in (*_PROGRAMS, "tree")):
+            given = "weights" if self.weights is not None else f"oracle={self.oracle_kind!r}"
+            raise CapabilityError(f"{given} and loss={self.loss_over!r} do not go together: leave one out.")
+        able = ["tree"] * (parent is not None and not scored) + ["enumeration"] * (k <= 18) + ["greedy"]
         best = able[0]
         if best == "tree" and unit == 0.0 and "enumeration" in able:
             best = "enumeration"  # weights without a unit have no levels, but a table
@@ -114,7 +128,7 @@ class MultiLabelModel(LabelSetModel):
         if chosen == "tree":
             return make_structure(TREE, weight, pairs=pairs, parent=parent, edge=edge)
         kind = ENUMERATION if chosen == "enumeration" else GREEDY
-        return make_structure(kind, weight, pairs=pairs, restarts=self.restarts)
+        return make_structure(kind, weight, pairs=pairs, restarts=self.restarts, scored=scored)
 
     def compiles(self, slack: bool) -> bool:
         """Whether the compiled argmax is the oracle that was asked for."""

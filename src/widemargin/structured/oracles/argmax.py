@@ -47,6 +47,10 @@ def loss(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
     if structure.kind == CHAIN:
         return float(structure.weight[0, truth[label != truth]].sum())
     total = float(structure.weight[0, label != truth].sum())
+    if structure.scored:
+        return float(
+            enumeration.loss_of_sets(structure.scored, total, float((truth > label).sum()), float(truth.sum()))
+        )
     # Only the second line of weights, of hierarchies and paths, asks where paths end.
     return total + closed_sets.loss_of_ends(label, truth, structure, work) if structure.weight.shape[0] == 2 else total
 

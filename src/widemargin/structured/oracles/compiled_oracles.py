@@ -5,9 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from widemargin._typing import Floats, Ints
-from widemargin.structured.compiled import CHAIN, GREEDY, SLACK, Desk, Structure
-from widemargin.structured.oracle import DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
+from widemargin.structured.compiled import CHAIN, EXACT, GREEDY, SLACK, Desk, Structure
+from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer, PartialOracle
 from widemargin.structured.oracles import argmax as loops
+from widemargin.structured.oracles.enumeration import PointOracle, loss_of_sets
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
 __all__ = ["GreedyOracle", "LossOracle"]
@@ -44,10 +45,18 @@ class _CompiledOracle(PartialOracle):
         # Products need levels, unless the search is local; questions about single losses are asked by whole numbers.
         able = {FREE, DIRECT} if structure.unit > 0.0 or structure.kind == GREEDY else {FREE}
         by_loss = {LEVEL, LEVELS} if structure.unit == 1.0 and structure.kind != GREEDY else set()
+        by_loss |= {CONE} if structure.unit > 0.0 and structure.kind != GREEDY else set()
         self.capabilities = frozenset(able | by_loss)
         self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
         # The loss where everything is wrong, an upper bound. Chains weigh a step by its true state; in hierarchies one
         # of the two lines of weights is 0, and with one line it is the sum over the labels.
+        if structure.scored:
+            # One label more than the truth has is the least of these losses, nothing in common the largest.
+            self.smallest_loss, self.largest_loss = (
+                float(loss_of_sets(structure.scored, *counts, float(truth.sum())))
+                for counts in ((1.0, 0.0), (float(len(truth)), float(truth.sum())))
+            )
+            return
         self.largest_loss = float((structure.weight[0, truth] if structure.kind == CHAIN else structure.weight).sum())
 
     def direct(self) -> Answer:
@@ -72,7 +81,7 @@ class LossOracle(_CompiledOracle):
     ----------
     u, theta, truth, structure, desk, restore
         As in `_CompiledOracle`. Where the weights of the loss have no common unit the oracle answers `free` alone;
-        where the unit is not 1, `free` and `direct`.
+        where the unit is not 1, `free`, `cone` and `direct`.
     """
 
     def _fill(self) -> Floats:
@@ -83,6 +92,17 @@ class LossOracle(_CompiledOracle):
             loops.best_of_losses(self._u, self._theta, self._truth, self._structure, work, True)
             self._desk.owner = self
         return work.H
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The label with the largest `h + lam g` among the best ones of every loss with `beta h <= g <= alpha h`.
+
+        Other labels of a loss have smaller products than its best one, so a search may do without them.
+        """
+        H = self._fill()
+        reached = np.flatnonzero(-np.inf < H)
+        g: Floats = self._structure.unit * reached.astype(np.float64)
+        best = PointOracle(H[reached], g, lambda index: index).cone(lam, alpha, beta)
+        return None if best is None else self.level(int(reached[best.y]))
 
     def level(self, c: int) -> Answer | None:
         """The label with the largest h among those of loss c."""
@@ -111,4 +131,9 @@ class GreedyOracle(_CompiledOracle):
 
     def relaxed(self) -> RoofOracle:
         """An oracle of the relaxation: the hull search on it gives an upper bound of `h g` over all labels."""
-        return RoofOracle(self._u, self._theta, self._truth, self._structure)
+        structure, least = self._structure, max(1.0, float(self._truth.sum()))
+        if structure.scored:
+            # No such loss is above the number of wrong labels, 1 - Jaccard and 1 - F1 not above its share of the
+            # truth's size either: the relaxation of these counts bounds them.
+            structure = structure._replace(weight=structure.weight / (1.0 if structure.scored == EXACT else least))
+        return RoofOracle(self._u, self._theta, self._truth, structure)

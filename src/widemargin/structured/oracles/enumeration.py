@@ -10,11 +10,42 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Bools, Floats, Ints
-from widemargin.structured.compiled import MULTICLASS, PATHS, Desk, Structure, Work
+from widemargin.structured.compiled import F1, HAMMING, JACCARD, MULTICLASS, PATHS, Desk, Structure, Work
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
 from widemargin.structured.oracles.closed_sets import path_points, path_to
 
-__all__ = ["PointOracle", "best_set", "fill", "label_of", "table_oracle"]
+__all__ = ["PointOracle", "best_set", "fill", "label_of", "loss_of_sets", "table_oracle"]
+
+
+@kernel
+def loss_of_sets(scored: int, wrong: float, missed: float, size: float) -> float:
+    """Loss of a set with so many wrong labels, out of them so many of the truth's `size` labels missed.
+
+    Both sets hold `size - missed` labels, either of them `size + wrong - missed`.
+    """
+    if scored == HAMMING or wrong == 0.0:
+        return wrong
+    if scored == JACCARD:
+        return wrong / (size + wrong - missed)
+    if scored == F1:
+        return wrong / (2.0 * size + wrong - 2.0 * missed)
+    return 1.0
+
+
+@kernel
+def losses(truth: Ints, structure: Structure, work: Work) -> Floats:
+    """Loss of every mask: the table, where it does not depend on the truth, else `work.rows[2]`."""
+    if structure.scored == HAMMING:
+        return structure.table
+    own, size, wrong = 0, 0.0, structure.table
+    G: Floats = work.rows[2]
+    for index in range(truth.shape[0]):
+        own |= truth[index] << index
+        size += truth[index]
+    # The table counts the labels of a mask: of all that are flipped, and of those of the truth among them.
+    for mask in range(G.shape[0]):
+        G[mask] = loss_of_sets(structure.scored, wrong[mask], wrong[mask & own], size)
+    return G
 
 
 @kernel
@@ -59,7 +90,7 @@ def best_set(
 ) -> tuple[float, float]:
     """The label with the largest `h g`, or `h + lam g`; returns its (h, g)."""
     fill(u, theta, truth, structure, work)
-    F, best, G = work.rows[0], work.rows[1], structure.table
+    F, best, G = work.rows[0], work.rows[1], losses(truth, structure, work)
     # The first round of the tournament computes the values, half against half.
     width = F.shape[0] // 2
     for i in range(width):
@@ -168,7 +199,7 @@ def table_oracle(
         h, g = 1.0 + f[ends] - f[end], g[ends]
     else:
         fill(u, theta, truth, structure, work)
-        h, g = 1.0 + work.rows[0], structure.table
+        h, g = 1.0 + work.rows[0], losses(truth, structure, work).copy()
 
     # Labels are written out only where one is the answer.
     def label(index: int) -> object:

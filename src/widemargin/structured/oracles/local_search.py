@@ -9,6 +9,7 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
+from widemargin.structured.oracles.enumeration import loss_of_sets
 
 __all__ = ["search"]
 
@@ -33,19 +34,21 @@ def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
 
 @kernel
 def _climb(
-    h: float, g: float, truth: Ints, by_product: bool, lam: float, weight: Floats, T: Floats, slope: Floats, y: Ints
-) -> tuple[float, float]:
+    h: float, wrong: float, missed: float, size: float, scored: int, truth: Ints, by_product: bool, lam: float,
+    weight: Floats, T: Floats, slope: Floats, y: Ints,
+) -> tuple[float, float]:  # fmt: skip
     """Best flips, then best swaps of a flipped label against another, as long as they improve; returns (h, g)."""
     k = truth.shape[0]
-    value = _value(h, g, by_product, lam)
+    value = _value(h, loss_of_sets(scored, wrong, missed, size), by_product, lam)
     while True:
         # A flip or swap must gain more than rounding: else two labellings of equal value would be exchanged for ever.
         first, second = -1, -1
         bound = value + 1e-12 * (1.0 + abs(value))
         for p in range(k):
             # A flip away from the truth adds the weight of the label to the loss, one back takes it off.
-            wrong = weight[0, p] if y[p] == truth[p] else -weight[0, p]
-            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g + wrong, by_product, lam)
+            way = 1.0 if y[p] == truth[p] else -1.0
+            g = loss_of_sets(scored, wrong + way * weight[0, p], missed + way * truth[p], size)
+            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g, by_product, lam)
             if x > bound:
                 bound, first = x, p
         # No flip helps. A swap leaves the number of errors about as it is, which a flip cannot do: with slack
@@ -61,16 +64,18 @@ def _climb(
                     up_q = 1.0 - 2.0 * y[q]
                     # Both slopes are at the same point, so the pair of the two is counted by its own weight.
                     gain = up_p * slope[p] + up_q * slope[q] + up_p * up_q * T[p, q]
-                    x = _value(h + gain, g - weight[0, p] + weight[0, q], by_product, lam)
+                    g = loss_of_sets(scored, wrong - weight[0, p] + weight[0, q], missed - truth[p] + truth[q], size)
+                    x = _value(h + gain, g, by_product, lam)
                     if x > bound:
                         bound, first, second = x, p, q
         if first < 0:
-            return h, g
+            return h, loss_of_sets(scored, wrong, missed, size)
         for index in (first, second):
             if index >= 0:
-                g += weight[0, index] if y[index] == truth[index] else -weight[0, index]
+                way = 1.0 if y[index] == truth[index] else -1.0
+                wrong, missed = wrong + way * weight[0, index], missed + way * truth[index]
                 h += _flip(index, T, slope, y)
-        value = _value(h, g, by_product, lam)
+        value = _value(h, loss_of_sets(scored, wrong, missed, size), by_product, lam)
 
 
 @kernel
@@ -91,10 +96,10 @@ def _path(
     # The restarts begin at the truth, so its slopes are kept.
     for p in range(k):
         work.rows[1, p] = slope[p]
-    h, g, best_h, best_g = 1.0, 0.0, 1.0, 0.0
+    h, wrong, missed, size, best_h, best_g = 1.0, 0.0, 0.0, float(truth.sum()), 1.0, 0.0
     # The path flips each label once, the one that gains most first, also where all lose: a labelling with more errors
     # may have the larger product.
-    best = _value(h, g, by_product, lam)
+    best = _value(h, 0.0, by_product, lam)
     since = 0
     for _ in range(k):
         chosen, gain = -1, -np.inf
@@ -103,7 +108,8 @@ def _path(
             if y[p] == truth[p] and x > gain:
                 chosen, gain = p, x
         h += _flip(chosen, T, slope, y)
-        g += structure.weight[0, chosen]
+        wrong, missed = wrong + structure.weight[0, chosen], missed + truth[chosen]
+        g = loss_of_sets(structure.scored, wrong, missed, size)
         value = _value(h, g, by_product, lam)
         since += 1
         if value > best:
@@ -137,14 +143,17 @@ def search(
                 cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
                 flips[p] = 1 if work.draws[cursor[0]] < density else 0
         # Slopes and state of the truth with these labels flipped.
-        h, g = 1.0, 0.0
+        h, wrong, missed, size = 1.0, 0.0, 0.0, float(truth.sum())
         for p in range(k):
             work.rows[0, p], y[p] = work.rows[1, p], truth[p]
         for p in range(k):
             if flips[p]:
                 h += _flip(p, work.values[0], work.rows[0], y)
-                g += structure.weight[0, p]
-        h, g = _climb(h, g, truth, by_product, lam, structure.weight, work.values[0], work.rows[0], y)
+                wrong, missed = wrong + structure.weight[0, p], missed + truth[p]
+        h, g = _climb(
+            h, wrong, missed, size, structure.scored, truth, by_product, lam, structure.weight, work.values[0],
+            work.rows[0], y,
+        )  # fmt: skip
         cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
         if start == 0 or _value(h, g, by_product, lam) > _value(best_h, best_g, by_product, lam):
             best_h, best_g = h, g

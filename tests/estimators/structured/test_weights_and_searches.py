@@ -1,0 +1,101 @@
+"""What every structural estimator takes: weights of the examples, and a search by name."""
+
+import numpy as np
+import pytest
+
+from widemargin import ChainSVC, HierarchicalSVC, MulticlassSVC, MultiLabelSVC, StructuralSVM
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.structured.models import MultiLabelModel
+
+KINDS = ("pairs", "tree", "independent", "hierarchy", "path", "sequences", "classes", "own", "local")
+SOLVERS = ("bcfw", "sgd", "cutting-plane", "one-slack")
+
+
+def task(kind, n=24, **options):
+    """An estimator of a kind with examples and labels."""
+    options = {"C": 0.05, "tol": 1e-3, "max_iter": 20_000, "random_state": 0} | options
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    Y = (X + 0.7 * rng.normal(size=X.shape) > 0).astype(int)
+    if kind == "hierarchy":
+        Y[:, 1:] &= Y[:, :1]
+        return HierarchicalSVC([-1, 0, 0], **options), X, Y
+    if kind == "path":
+        Y = np.array([[1, 1, 0], [1, 0, 1], [1, 0, 0]])[Y.sum(axis=1) % 3]
+        return HierarchicalSVC([-1, 0, 0], labels="path", **options), X, Y
+    if kind == "sequences":
+        return ChainSVC(**options), list(X[:, :, None]), list(Y)
+    if kind == "classes":
+        return MulticlassSVC([[0, 1, 2], [1, 0, 1], [2, 1, 0]], **options), X, np.minimum(Y.sum(axis=1), 2)
+    if kind == "own":
+        return StructuralSVM(MultiLabelModel("full"), **options), X, Y
+    edges = {"pairs": "full", "tree": [(0, 1), (1, 2)], "local": "full"}.get(kind)
+    return MultiLabelSVC(edges, oracle="greedy" if kind == "local" else "auto", **options), X, Y
+
+
+def objective(model, other):
+    """Lower and upper bound of the one objective must enclose a value of the other."""
+    assert model.dual_ <= other.primal_ * (1 + 1e-9)
+    assert other.dual_ <= model.primal_ * (1 + 1e-9)
+    np.testing.assert_allclose(model.coef_, other.coef_, atol=0.1 * np.abs(other.coef_).max())
+
+
+def taken(X, order):
+    return X[order] if isinstance(X, np.ndarray) else [X[i] for i in order]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_weights_are_repetitions(kind, rescaling):
+    model, X, Y = task(kind, rescaling=rescaling)
+    weight = np.random.default_rng(1).integers(0, 4, 24)
+    order = np.repeat(np.arange(24), weight)
+    weighted = task(kind, rescaling=rescaling)[0].fit(X, Y, sample_weight=weight)
+    objective(weighted, model.fit(taken(X, order), taken(Y, order)))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", ["pairs", "own"])
+def test_every_solver_knows_the_weights(solver, kind):
+    weight = np.random.default_rng(2).random(24)
+    search = "angular" if kind == "own" else "auto"  # the one in compiled loops, the other in Python
+    models = []
+    for chosen, options in (("bcfw", {}), (solver, {"tol": 0.02, "search": search})):
+        model, X, Y = task(kind, solver=chosen, **options)
+        models.append(model.fit(X, Y, sample_weight=weight))
+    assert models[1].status_ == "converged"
+    objective(*models)
+
+
+def test_wrong_weights_are_named():
+    model, X, Y = task("pairs")
+    for weight, message in (
+        (np.ones(23), r"shape \(23,\)"), (np.r_[np.ones(23), -1.0], "example 23 is -1"), (np.zeros(24), "all are zero"),
+        (np.r_[np.nan, np.ones(23)], "example 0 is nan"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=message):
+            model.fit(X, Y, sample_weight=weight)
+
+
+def test_a_choice_of_C_trains_with_weights():
+    model, X, Y = task("pairs", 60, C="auto", tol=0.05)
+    weight = np.ones(60)
+    plain = model.fit(X, Y).coef_
+    np.testing.assert_array_equal(task("pairs", 60, C="auto", tol=0.05)[0].fit(X, Y, weight).coef_, plain)
+    weight[:30] = 0.0
+    assert not np.array_equal(model.fit(X, Y, weight).coef_, plain)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "local"])
+def test_the_angular_search_is_everywhere(kind):
+    """The paper's best search ends at the same optimum as the compiled one, proved."""
+    model, X, Y = task(kind, tol=0.01)
+    angular = task(kind, tol=0.01, search="angular")[0].fit(X, Y)
+    objective(angular, model.fit(X, Y))
+    assert (angular.search_, angular.certified_, angular.status_) == ("angular", True, "converged")
+
+
+def test_a_local_search_has_no_cones():
+    model, X, Y = task("local", search="angular")
+    with pytest.raises(CapabilityError, match="needs an oracle that answers cone; GreedyOracle"):
+        model.fit(X, Y)
