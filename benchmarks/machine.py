@@ -1,7 +1,10 @@
 """What numbers were measured on: machine, state of the code, libraries."""
 
+import hashlib
 import os
 import platform
+import re
+import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
@@ -10,53 +13,41 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from benchmarks.history import code_version
+__all__ = ["PEERS", "RESULTS", "ROOT", "code_version", "describe", "machine", "slug", "version_of"]
 
-__all__ = ["PEERS", "describe", "lacking", "machine"]
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
 
-THREADS = 1
 PEERS = (
-    "scikit-learn",
-    "scikit-learn-intelex",
-    "fairlearn",
-    "cooper-optim",
-    "torch",
-    "hiclass",
-    "clarabel",
-    "cleanlab",
-    "dro",
-)
+    "scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel", "cleanlab", "dro",
+)  # fmt: skip
 _LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
-_USED: Mapping[str, tuple[str, ...]] = {
-    "convex_step": ("clarabel",),
-    "fairness_a9a": ("fairlearn",),
-    "kernel_svc_accuracy": ("scikit-learn-intelex",),
-    "kernel_svm": ("scikit-learn-intelex",),
-    "label_suspects": ("cleanlab",),
-    "recall_churn": ("fairlearn", "cooper-optim", "torch"),
-    "risk_speed": ("dro",),
-    "structured_hierarchies": ("hiclass",),
-    "thermometer_adult": ("fairlearn",),
-}
-"""Peers of each script that are not in every environment of this library."""
+
+CODE = ("src", "papers/src", "benchmarks/*.py", "pyproject.toml")
+"""What the numbers depend on; a commit that only records results leaves them what they are."""
 
 
-def machine(processes: int = 1) -> dict[str, Any]:
+def machine(threads: int = 1, processes: int = 1) -> dict[str, Any]:
     """Processor, cores, memory, load, threads (in each of so many worker processes), BLAS, versions, code and date."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
+        "cores_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "gpu": _gpu(),
         "memory_gb": _memory(),
         "load_average_at_start": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        "threads": THREADS,
+        "threads": threads,
         "processes": processes,
         "system": platform.system(),
         "python": platform.python_version(),
-        "blas": sorted({f"{found['internal_api']} {found.get('version')}" for found in threadpool_info()}),
-        "versions": {name: _version(name) for name in _LIBRARIES},
+        "blas": sorted(
+            {f"{found['internal_api']} {found.get('version')} {found.get('architecture', '')}".strip()
+             for found in threadpool_info()}
+        ),
+        "versions": {name: version_of(name) for name in _LIBRARIES},
         "code": code_version(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    }  # fmt: skip
 
 
 def describe(about: Mapping[str, Any]) -> str:
@@ -64,15 +55,46 @@ def describe(about: Mapping[str, Any]) -> str:
     memory = f", {about['memory_gb']} GB" if about.get("memory_gb") else ""
     workers = f" in each of {about['processes']} processes" if about.get("processes", 1) > 1 else ""
     code = f"; code {about['code']}, {about['date'][:10]}" if "code" in about else ""
+    used = f"{about['threads']} thread{'s' * (about['threads'] > 1)} used{workers}"
     return (
-        f"{about['processor']}, {about['cores']} cores{memory}, {about['threads']} thread used{workers}, "
-        f"load {about['load_average_at_start']} at the start{code}"
+        f"{about['processor']}, {about['cores']} cores{memory}, {used}, load {about['load_average_at_start']} at the "
+        f"start{code}"
     )
 
 
-def lacking(script: str | None = None) -> list[str]:
-    """Peers of a script, or of all of them, that are not installed here."""
-    return [name for name in (PEERS if script is None else _USED.get(script, ())) if _version(name) is None]
+def slug(about: Mapping[str, Any]) -> str:
+    """The name of a machine's folder of results: processor and number of cores."""
+    words = re.sub(
+        r"\((R|TM)\)|CPU|Processor|@.*?GHz|family|model", " ", f"{about['processor']} {about['cores']} cores"
+    )
+    return "-".join(re.findall(r"[a-z0-9]+", words.lower()))
+
+
+def version_of(name: str) -> str | None:
+    """The installed version of a distribution; None without one."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def code_version(root: Path = ROOT) -> str:
+    """The last commit that changed the code; with a hash of the code behind a `+` where that is not committed."""
+    commit = _git(root, "log", "-1", "--format=%h", "--abbrev=10", "--", *CODE)
+    if commit and not _git(root, "status", "--porcelain", "--", *CODE):
+        return commit
+    digest = hashlib.sha256()
+    for path in sorted([*root.glob("src/**/*.py"), *root.glob("papers/src/**/*.py"), *root.glob("benchmarks/**/*.py")]):
+        digest.update(path.read_bytes())
+    return f"{commit or 'no-commit'}+{digest.hexdigest()[:8]}"
+
+
+def _git(root: Path, *arguments: str) -> str:
+    try:
+        ended = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # sources without git
+        return ""
+    return ended.stdout.strip() if ended.returncode == 0 else ""
 
 
 def _processor() -> str:
@@ -87,16 +109,20 @@ def _processor() -> str:
     return f"{name} (family {fields['cpu family']}, model {fields.get('model', '?')})"
 
 
+def _gpu() -> str | None:
+    """Name of the accelerators that NVIDIA's tool sees."""
+    try:
+        told = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return told.stdout.strip().replace("\n", ", ") or None
+
+
 def _memory() -> int | None:
     """GB of the machine (1e9 bytes)."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
     except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
         return None

@@ -19,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import ROOT, describe, machine, show
+from benchmarks.machine import ROOT, describe, machine
+from benchmarks.task import Row, Table
 
 __all__ = ["WORKING_TREE", "Comparison", "compare", "main", "ratio_with_interval", "sources", "verdict_of"]
 
@@ -189,12 +190,10 @@ def _conclude(kernel: str, pairs: Pairs, threshold: float) -> Comparison:
     return Comparison(kernel, 1e3 * old, 1e3 * new, ratio, low, high, verdict_of(ratio, low, high, threshold))
 
 
-def _rows(found: Sequence[Comparison]) -> list[list[str]]:
-    return [
-        [item.kernel, f"{item.old_ms:.3f}", f"{item.new_ms:.3f}", f"{item.ratio:.3f}",
-         f"[{item.low:.3f}, {item.high:.3f}]", item.verdict] if item.old_ms
-        else [item.kernel, "-", "-", "-", "-", item.verdict[:100]] for item in found
-    ]  # fmt: skip
+def _rows(found: Sequence[Comparison]) -> Iterator[Row]:
+    for item in found:
+        measured = asdict(item) | {"interval": f"[{item.low:.3f}, {item.high:.3f}]"}
+        yield measured if item.old_ms else {"kernel": item.kernel, "verdict": item.verdict[:100]}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -207,7 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if again:
             found = {**found, **{item.kernel: item for item in compare(old, new, again, options)}}
     title = f"{options.new} over {options.old}, processor milliseconds ({describe(machine())})"
-    show(title, ["kernel", "old ms", "new ms", "ratio", "95%", "verdict"], _rows(list(found.values())))
+    columns = "kernel | old ms: {old_ms:.3f} | new ms: {new_ms:.3f} | ratio: {ratio:.3f} | 95%: {interval} | verdict"
+    print(f"### {title}\n\n" + Table("", lambda _: _rows(list(found.values())), columns).markdown({}))
     slower = [name for name, item in found.items() if item.verdict == "SLOWER"]
     what = f"slower by more than {100 * (options.threshold - 1):.0f}%"
     print(f"{len(slower)} of {len(found)} kernels are {what}{': ' if slower else ''}{', '.join(slower)}.")

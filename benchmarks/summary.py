@@ -1,12 +1,12 @@
 """The summary of all benchmarks: `summary.md` and `summary.png`, made of the result files and the history."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import findings, history
-from benchmarks.common import describe
+from benchmarks import recorded
+from benchmarks.machine import describe, slug
+from benchmarks.task import Limit, Ratio, Row, Table, Task
 
 __all__ = ["text", "write"]
 
@@ -27,79 +27,81 @@ PEER_COLOURS = {
 REACHED, MISSED = "#55a868", "#c44e52"
 
 
-def write(folder: Path, scripts: Sequence[str], *, quick: bool = False, missing: Sequence[str] = ()) -> None:
+def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> None:
     """Write both files; the picture needs matplotlib and is left out without it."""
-    found = {script: findings.read(folder, script) for script in scripts}
-    picture = draw(found, folder / "summary.png", quick=quick)
-    (folder / "summary.md").write_text(text(folder, scripts, quick=quick, missing=missing, picture=picture))
+    found = {name: list(task.targets(recorded.newest(name, folder) or {})) if recorded.machines(name, folder) else []
+             for name, task in tasks.items()}  # fmt: skip
+    draw(found, folder / "summary.png", quick=quick)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "summary.md").write_text(text(folder, tasks, quick=quick))
 
 
-def text(
-    folder: Path, scripts: Sequence[str], *, quick: bool = False, missing: Sequence[str] = (), picture: bool = True
-) -> str:
-    """The summary as Markdown."""
-    found = {script: findings.read(folder, script) for script in scripts}
+def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str:
+    """The summary as Markdown: every target, once for each machine that it was measured on; tuning data apart."""
     parts = ["# Benchmarks: summary\n"]
     if quick:
-        parts.append("A quick run on small sizes: it shows that the scripts run. Its ratios mean nothing.\n")
+        parts.append("A quick run on small sizes: it shows that the tasks run. Its ratios mean nothing.\n")
     else:
         parts.append("Made by `make bench` (`python -m benchmarks`) of the result files beside it.\n")
-    if missing:
-        parts.append(
-            f"Drawn without {', '.join(missing)}: results that need them are those of the last run with them.\n"
-        )
-    if picture:
         parts.append("![Our times beside the peers', and measurements beside their limits](summary.png)\n")
-    parts.append("## Times beside peers\n\nMedian seconds of the peer over ours in one run; above 1 ours is quicker.\n")
-    parts.append(_table(["script", "case", "ours", "peer", "ratio", "target", "reached"], _ratio_rows(found, quick)))
-    parts.append("## Other targets\n")
-    parts.append(_table(["script", "what", "measured", "target", "reached"], _limit_rows(found, quick)))
+    every = [
+        (name, machine, task, item)
+        for name, task in tasks.items()
+        for machine, content in recorded.machines(name, folder).items()
+        for item in task.targets(content)
+    ]
+    for title, kept in _HALVES:
+        some = [found for found in every if kept(found[2])]
+        peers = [
+            {"task": name, "machine": machine, "value": item.value, "case": item.case, "ours": item.ours,
+             "peer": item.peer, "target": item.target, "reached": None if quick else item.reached}
+            for name, machine, _, item in some if isinstance(item, Ratio)
+        ]  # fmt: skip
+        limits = [
+            {"task": name, "machine": machine, "what": item.what, "measured": item.measured, "limit": item.limit,
+             "unit": item.unit, "sign": "at least" if item.at_least else "at most",
+             "reached": None if quick else item.reached}
+            for name, machine, _, item in some if isinstance(item, Limit)
+        ]  # fmt: skip
+        parts.append(f"## {title}\n")
+        parts.append("Times beside peers: median seconds of the peer over ours in one run; above 1 ours is quicker.\n")
+        parts.append(
+            _table(peers, "task | case | machine | ours | peer | ratio: {value:.2f} | target: {target:g} | reached")
+        )
+        parts.append("Other targets:\n")
+        columns = (
+            "task | what | machine | measured: {measured:.4g} {unit} | target: {sign} {limit:,.4g} {unit} | reached"
+        )
+        parts.append(_table(limits, columns))
     parts.append("## Runs\n")
     parts.append(
-        _table(["script", "machine", "last run", "commit", "status", "seconds"], _run_rows(folder, scripts))
-    )  # fmt: skip
+        _table(_run_rows(folder, tasks), "task | measured on | last run | code | status | seconds: {seconds:.0f}")
+    )
     return "\n".join(parts)
 
 
-def _verdict(reached: bool | None, quick: bool) -> str:
-    return "" if reached is None or quick else "yes" if reached else "**no**"
+_HALVES: Sequence[tuple[str, Callable[[Task], bool]]] = (
+    ("On data that no constant was chosen on", lambda task: task.half != "tuning"),
+    ("On tuning data: no evidence for other data", lambda task: task.half == "tuning"),
+)
 
 
-def _ratio_rows(found: Mapping[str, findings.Findings], quick: bool) -> Iterable[Sequence[str]]:
-    for script, some in found.items():
-        for item in some.ratios:
-            target = "" if item.target is None else f"{item.target:g}"
-            yield [
-                f"`{script}`", item.case, item.ours, item.peer, f"{item.value:.2f}", target,
-                _verdict(item.reached, quick),
-            ]  # fmt: skip
+def _table(rows: Sequence[Row], columns: str) -> str:
+    return Table("", lambda _: rows, columns).markdown({})
 
 
-def _limit_rows(found: Mapping[str, findings.Findings], quick: bool) -> Iterable[Sequence[str]]:
-    for script, some in found.items():
-        for item in some.limits:
-            sign = "at least" if item.at_least else "at most"
-            yield [
-                f"`{script}`", item.what, f"{item.measured:.4g} {item.unit}".rstrip(),
-                f"{sign} {item.limit:,.4g} {item.unit}".rstrip(), _verdict(item.reached, quick),
-            ]  # fmt: skip
-
-
-def _run_rows(folder: Path, scripts: Sequence[str]) -> Iterable[Sequence[str]]:
-    for script in scripts:
-        path = folder / f"{script}.json"
-        about = describe(json.loads(path.read_text())["machine"]) if path.is_file() else "no results"
-        runs = history.lines(folder, script)
-        last = runs[-1] if runs else {}
-        yield [
-            f"`{script}`", about, last.get("date", "before the history"), last.get("commit", ""),
-            last.get("status", ""), f"{last['seconds']:.0f}" if last else "",
-        ]  # fmt: skip
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(row) + " |" for row in [columns, *rows]]
-    return "\n".join([lines[0], "|" + "---|" * len(columns), *lines[1:]]) + "\n"
+def _run_rows(folder: Path, tasks: Mapping[str, Task]) -> list[Row]:
+    rows = []
+    for name in tasks:
+        lines = recorded.runs(folder, name)
+        for machine, content in recorded.machines(name, folder).items():
+            mine = [line for line in lines if slug(line["machine"]) == machine]
+            last = mine[-1] if mine else {}
+            rows.append({
+                "task": name, "measured on": describe(content["machine"]), "last run": last.get("date"),
+                "code": last.get("commit"), "status": last.get("status"), "seconds": last.get("seconds"),
+            })  # fmt: skip
+    return rows
 
 
 def colour(peer: str) -> tuple[str, str]:
@@ -110,26 +112,27 @@ def colour(peer: str) -> tuple[str, str]:
     return peer, "#8c8c8c"
 
 
-def draw(found: Mapping[str, findings.Findings], path: Path, *, quick: bool = False) -> bool:
-    """Dots of the ratios and of the shares of limits; whether there is a picture."""
+def draw(found: Mapping[str, Sequence[Ratio | Limit]], path: Path, *, quick: bool = False) -> None:
+    """Dots of the ratios and of the shares of limits, of what was measured last."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        return False
-    ratios = [item for some in found.values() for item in some.ratios]
-    limits = [] if quick else [item for some in found.values() for item in some.limits]
-    if not ratios and not limits:
-        return False
+        return
+    every = [item for some in found.values() for item in some]
+    ratios = [item for item in every if isinstance(item, Ratio)]
+    limits = [] if quick else [item for item in every if isinstance(item, Limit)]
+    if not every:
+        return
     cases = list(dict.fromkeys(item.case for item in ratios))
     figure = Figure(figsize=(13, 1.6 + 0.27 * max(len(cases), len(limits))), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_ratios(left, ratios, cases, quick)
     _draw_limits(right, limits)
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=85, metadata={"Software": None})
-    return True
 
 
-def _draw_ratios(axes: Any, ratios: Sequence[findings.Ratio], cases: Sequence[str], quick: bool) -> None:
+def _draw_ratios(axes: Any, ratios: Sequence[Ratio], cases: Sequence[str], quick: bool) -> None:
     axes.axvline(1, color="0.4", linewidth=1)
     shown: set[str] = set()
     for item in ratios:
@@ -151,7 +154,7 @@ def _draw_ratios(axes: Any, ratios: Sequence[findings.Ratio], cases: Sequence[st
         axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.03), ncols=3, fontsize=8, frameon=False)
 
 
-def _draw_limits(axes: Any, limits: Sequence[findings.Limit]) -> None:
+def _draw_limits(axes: Any, limits: Sequence[Limit]) -> None:
     axes.axvline(1, color="0.4", linewidth=1)
     for height, item in enumerate(limits):
         shade = REACHED if item.reached else MISSED
@@ -170,7 +173,7 @@ def _draw_limits(axes: Any, limits: Sequence[findings.Limit]) -> None:
     _rows(axes, [item.what for item in limits], "Share of the limit used (cross: missed)")
 
 
-def _beside(item: findings.Limit) -> str:
+def _beside(item: Limit) -> str:
     sign = "at least " if item.at_least else ""
     return f"{item.measured:.3g} of {sign}{item.limit:,.4g} {item.unit}".rstrip()
 

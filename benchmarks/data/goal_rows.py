@@ -1,0 +1,134 @@
+"""Rows and goals of any size: drawn from people of a9a, dense, like texts; and two families that nothing was tuned on."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+
+from widemargin.datasets import Adult
+from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
+
+__all__ = ["GoalRows", "dense_task", "heavy_task", "mixed_task", "resampled_task", "text_task"]
+
+N_EXTRA, EXTRA_SHARE, FLIPS = 19, 0.2, 0.01
+TEXT_LENGTH = 60
+
+
+class GoalRows(NamedTuple):
+    """Features, labels, table of populations, goal."""
+
+    X: Any
+    y: npt.NDArray[np.float64]
+    populations: pa.Table
+    goal: Goal
+
+
+def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> GoalRows:
+    """Rows of a9a drawn with replacement, 19 binary columns more, and 1% of the bits flipped: 142 columns, 19 ones.
+
+    m = 1: the 80% rule between the sexes. Up to 4: recall floors for all and for each sex beside it. More: recall of
+    at least 90% in each of m countries of very different size.
+    """
+    rng = np.random.default_rng(seed)
+    base = sp.csr_matrix(adult.X)
+    some = base.toarray().astype(bool)
+    d = base.shape[1] + N_EXTRA
+    picked = rng.integers(base.shape[0], size=n)
+    parts = []
+    for low in range(0, n, 50_000):
+        rows = picked[low : low + 50_000]
+        bits = np.zeros((rows.shape[0], d), dtype=bool)
+        bits[:, : base.shape[1]] = some[rows]
+        bits[:, base.shape[1] :] = rng.random((rows.shape[0], N_EXTRA)) < EXTRA_SHARE
+        flips = rng.integers(bits.size, size=rng.poisson(FLIPS * bits.size))
+        bits.ravel()[flips] ^= True
+        parts.append(sp.csr_matrix(bits.astype(np.float64)))
+    X = sp.csr_matrix(sp.vstack(parts))
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    sex = np.where(adult.women[picked], "Female", "Male")
+    table = pa.table({"sex": sex, "country": _countries(m, n, rng)})
+    return GoalRows(X, adult.y[picked], table, goal_of(m))
+
+
+def goal_of(m: int) -> Goal:
+    """The goal with m constraints."""
+    women, men = (Population(name, where=col("sex") == value) for name, value in (("women", "Female"), ("men", "Male")))
+    if m <= 4:
+        asked = [
+            positive_rate(women) >= 0.8 * positive_rate(men),
+            recall() >= 0.60, recall(women) >= 0.58, recall(men) >= 0.62,
+        ]  # fmt: skip
+        return Goal(error_rate(), asked[:m])
+    countries = [Population(f"country {j}", where=col("country") == j) for j in range(m)]
+    return Goal(error_rate(), [recall(country) >= 0.9 for country in countries])
+
+
+def dense_task(n: int, d: int, seed: int = 0) -> GoalRows:
+    """Gaussian columns, a noisy linear concept that a group is better at, the 80% rule and a recall floor."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    women = rng.random(n) < 1 / 3
+    score = X @ (rng.standard_normal(d) / np.sqrt(d)) - 0.5 * women + rng.standard_normal(n)
+    y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
+    X[:, 0] += women
+    table = pa.table({"sex": np.where(women, "Female", "Male")})
+    return GoalRows(X, y, table, goal_of(2))
+
+
+def mixed_task(n: int, m: int = 4, seed: int = 0) -> GoalRows:
+    """Ten words of 3 to 30 values as columns of 0 and 1, and six skewed numbers: 138 columns, 16 stored a row."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array([3, 4, 5, 8, 10, 12, 15, 20, 25, 30])
+    starts = 6 + np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    women = rng.random(n) < 0.45
+    kind = rng.standard_normal(n) + 0.3 * women
+    # Frequent values come first, and a hidden kind of person shifts what is frequent.
+    chosen = (sizes * rng.beta(1.0, 2.0, (n, 10)) + 0.4 * kind[:, None]).astype(np.int32).clip(0, sizes - 1)
+    numbers = np.exp(0.5 * rng.standard_normal((n, 6)) + 0.2 * kind[:, None]).astype(np.float64)
+    indices = np.hstack([np.broadcast_to(np.arange(6), (n, 6)), starts + chosen]).astype(np.int32)
+    values = np.hstack([numbers, np.ones((n, 10))])
+    X = sp.csr_matrix(
+        (values.ravel(), indices.ravel(), np.arange(0, 16 * n + 1, 16, dtype=np.int32)), shape=(n, 6 + sizes.sum())
+    )
+    score = X @ rng.standard_normal(X.shape[1]) + 0.5 * kind + 1.5 * rng.logistic(size=n)
+    y = np.where(score > np.quantile(score, 0.7), 1.0, -1.0)
+    table = pa.table({"sex": np.where(women, "Female", "Male"), "country": _countries(m, n, rng)})
+    return GoalRows(X, y, table, goal_of(m))
+
+
+def heavy_task(n: int, d: int, seed: int = 0) -> GoalRows:
+    """Correlated columns with the tails of Student's t with 4 degrees of freedom, two groups that differ in a tenth."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(4.0, (n, d)) + 0.5 * rng.standard_normal((n, 1))
+    women = rng.random(n) < 0.4
+    X[:, : d // 10] += 0.3 * women[:, None]
+    score = X @ (rng.laplace(size=d) / np.sqrt(d)) + rng.logistic(size=n)
+    y = np.where(score > np.quantile(score, 0.65), 1.0, -1.0)
+    return GoalRows(X, y, pa.table({"sex": np.where(women, "Female", "Male")}), goal_of(2))
+
+
+def text_task(n: int, d: int, m: int = 2, seed: int = 0) -> GoalRows:
+    """Rows like word counts: about 60 of d columns, frequencies by Zipf's law, rows of length one."""
+    rng = np.random.default_rng(seed)
+    share = 1.0 / np.arange(1, d + 1)
+    order = rng.permutation(d).astype(np.int32)
+    words = order[np.searchsorted(np.cumsum(share / share.sum()), rng.random((n, TEXT_LENGTH))).clip(max=d - 1)]
+    X = sp.csr_matrix((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, TEXT_LENGTH)), shape=(n, d))
+    X.sum_duplicates()
+    X.data = np.log1p(X.data)
+    X = sp.csr_matrix(sp.diags(1.0 / np.sqrt(X.multiply(X).sum(axis=1)).A1) @ X)
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    women = rng.random(n) < 1 / 3
+    score = X @ rng.standard_normal(d) - 0.2 * women + 0.3 * rng.standard_normal(n)
+    y = np.where(score > np.quantile(score, 0.75), 1.0, -1.0)
+    return GoalRows(
+        X, y, pa.table({"sex": np.where(women, "Female", "Male"), "country": _countries(m, n, rng)}), goal_of(m)
+    )
+
+
+def _countries(m: int, n: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
+    """m groups of very different size."""
+    sizes = 1.0 / np.arange(1, m + 1) ** 0.5
+    return rng.choice(m, size=n, p=sizes / sizes.sum()).astype(np.int16)

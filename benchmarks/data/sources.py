@@ -1,0 +1,173 @@
+"""How the data sets of `halves` are read, and what stands in for each in a quick run."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+
+from benchmarks.data import goal_rows, structures
+from benchmarks.data.families import KERNEL_FAMILIES, RISK_FAMILIES, Floats, Rows
+from benchmarks.machine import ROOT
+from widemargin.datasets import (
+    HIERARCHIES,
+    Adult,
+    load_a9a,
+    load_mnist,
+    load_people,
+    load_rcv1,
+    load_yeast,
+    synthetic_a9a,
+    synthetic_digits,
+)
+from widemargin.datasets.covtype import read_covtype
+from widemargin.exceptions import MissingDataError
+from widemargin.preprocessing import make_preprocessor
+from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
+
+__all__ = ["QUICK_ROWS", "SOURCES", "Draw", "Split", "drawn", "encoded", "family"]
+
+QUICK_ROWS = 1500
+TRAIN_ROWS, TEST_ROWS = 3000, 10_000
+OUTCOMES = {"german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income"}
+
+Source = Callable[[Path | None], Any]
+
+
+class Split(NamedTuple):
+    """Training and test rows; labels 0 and 1."""
+
+    X: Floats
+    y: npt.NDArray[np.int64]
+    X_test: Floats
+    y_test: npt.NDArray[np.int64]
+
+
+Draw = Callable[[int], Split]
+"""The split of a seed."""
+
+
+def drawn(X: Any, y: npt.NDArray[Any], train_rows: int = TRAIN_ROWS, test_rows: int = TEST_ROWS) -> Draw:
+    """Training and test rows of a table, by seed, standardised by the training rows; labels are counted from 0."""
+    y = np.unique(y, return_inverse=True)[1].astype(np.int64)
+
+    def split(seed: int) -> Split:
+        order = np.random.default_rng(seed).permutation(len(y))
+        n = min(train_rows, len(order) // 2)
+        return _standardised(X, y, order[:n], order[n : n + test_rows])
+
+    return split
+
+
+def family(name: str) -> Draw:
+    """A drawn family of risks: other rows, and other parameters, for every seed."""
+    make, n = RISK_FAMILIES[name]
+
+    def split(seed: int) -> Split:
+        X, y = make(np.random.default_rng((seed, 25)), n + TEST_ROWS)
+        return _standardised(X, y, np.arange(n), np.arange(n, len(y)))
+
+    return split
+
+
+def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], test: npt.NDArray[Any]) -> Split:
+    """Columns with the mean 0 and the spread 1 on the training rows; constant ones are left out."""
+    mean, spread = X[train].astype(np.float64).mean(axis=0), X[train].astype(np.float64).std(axis=0)
+    kept = spread > 1e-9
+    scaled = [(X[rows][:, kept].astype(np.float64) - mean[kept]) / spread[kept] for rows in (train, test)]
+    return Split(scaled[0], y[train], scaled[1], y[test])
+
+
+def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[np.int64]]:
+    """A table of people, each word a column of 0 and 1, and its outcome as 0 and 1."""
+    y = np.asarray(table[outcome])
+    names = [name for name in (outcome, "split", "deployed") if name in table.column_names]
+    X = make_preprocessor().fit_transform(table.drop_columns(names))
+    return sp.csr_matrix(X), (y == np.unique(y)[-1]).astype(np.int64)
+
+
+# --- readers: of a folder, or of None for a stand-in ------------------------------------------------------------------
+
+
+def _a9a(folder: Path | None) -> Adult:
+    return synthetic_a9a(QUICK_ROWS) if folder is None else load_a9a(folder)
+
+
+def _people(name: str, folder: Path | None) -> pa.Table:
+    if folder is not None:
+        return load_people(folder, name)
+    rng, data = np.random.default_rng(0), synthetic_a9a(QUICK_ROWS)
+    columns = {
+        "sex": np.where(data.women, "Female", "Male"), "age": rng.integers(18, 80, QUICK_ROWS),
+        "amount": np.exp(rng.normal(size=QUICK_ROWS) + (data.y > 0)), "kind": rng.choice(list("abcd"), QUICK_ROWS),
+        "race": rng.choice(["African-American", "Caucasian"], QUICK_ROWS),
+    }  # fmt: skip
+    named = {key.upper() if name == "credit-card" else key: column for key, column in columns.items()}
+    return pa.table(named | {OUTCOMES[name]: (data.y > 0).astype(int)})
+
+
+def _adult(folder: Path | None) -> pa.Table:
+    """The table of the examples, which is in the repository."""
+    import pyarrow.csv
+
+    table = pyarrow.csv.read_csv(ROOT / "examples" / "data" / "adult.csv.gz")
+    return table if folder is not None else table.take(np.arange(0, table.num_rows, 16))
+
+
+def _covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    if folder is not None:
+        return read_covtype(folder)
+    rows = synthetic_rows(500, 54)
+    return rows.X, np.where(rows.y > 0, 1, 2)
+
+
+def _ijcnn1(folder: Path | None) -> Rows:
+    rows = synthetic_rows(400, 22) if folder is None else load_ijcnn1(folder)
+    return rows.X, (rows.y > 0).astype(np.int64)
+
+
+def _svmlight(path: str, columns: int, folder: Path | None) -> Rows:
+    if folder is None:
+        rows = synthetic_rows(400, columns)
+        return rows.X, (rows.y > 0).astype(np.int64)
+    if not (folder / path).is_file():
+        raise MissingDataError(
+            f"{folder / path} is missing; name the folder of the data by --data or $WIDEMARGIN_DATA."
+        )
+    X, y = load_svmlight_file(str(folder / path), n_features=columns)
+    return X.toarray(), y.astype(np.int64)
+
+
+def _bunch(load: Callable[[], Any], folder: Path | None) -> Rows:
+    bunch = load()
+    return bunch.data, bunch.target.astype(np.int64)
+
+
+SOURCES: dict[str, Source] = {
+    "a9a": _a9a,
+    "adult": _adult,
+    **{name: partial(_people, name) for name in ("compas", "credit-card", "german")},
+    "covtype": _covtype,
+    "ijcnn1": _ijcnn1,
+    "letter": partial(_svmlight, "multiclass/letter.libsvm.gz", 16),
+    "mushrooms": partial(_svmlight, "binary/mushrooms.libsvm.gz", 112),
+    "mnist": lambda folder: synthetic_digits(QUICK_ROWS) if folder is None else load_mnist(folder),
+    "breast cancer": partial(_bunch, load_breast_cancer),
+    "digits": partial(_bunch, load_digits),
+    "drawn: people of a9a": lambda folder: partial(goal_rows.resampled_task, _a9a(folder)),
+    "drawn: dense": lambda folder: goal_rows.dense_task,
+    "drawn: words": lambda folder: goal_rows.text_task,
+    "drawn: mixed columns": lambda folder: goal_rows.mixed_task,
+    "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
+    **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},  # type: ignore[misc]
+    **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},  # type: ignore[misc]
+    "yeast": lambda folder: structures.few_labels() if folder is None else load_yeast(folder),
+    "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
+    **{name: partial(structures.hierarchy, name) for name in HIERARCHIES},
+    "ocr": structures.ocr,
+}

@@ -1,0 +1,92 @@
+"""What was measured, and where: a file for each task and machine, `results/MACHINE/TASK.json`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import RESULTS, describe
+from benchmarks.task import Content, Limit, Task
+
+__all__ = ["keep", "log", "machines", "newest", "page", "runs"]
+
+
+def machines(name: str, folder: Path = RESULTS) -> dict[str, Content]:
+    """The contents of a task by the machine's folder, the newest first; those without a date are older."""
+    found = {path.parent.name: json.loads(path.read_text()) for path in folder.glob(f"*/{name}.json")}
+    return dict(sorted(found.items(), key=lambda item: (item[1]["machine"].get("date", ""), item[0]), reverse=True))
+
+
+def newest(name: str, folder: Path = RESULTS) -> Content:
+    """What was measured last, on whatever machine; an empty content where nothing was."""
+    return next(iter(machines(name, folder).values()), {})
+
+
+def keep(folder: Path, machine: str, name: str, content: Mapping[str, Any]) -> None:
+    """Write what was measured so far; the file is replaced as a whole."""
+    path = folder / machine / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(content, indent=1, default=_plain) + "\n")
+    beside.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values for JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in a result file")
+
+
+def page(name: str, task: Task, folder: Path = RESULTS) -> str:
+    """The result page: for each machine every table, and the targets of all machines beside each other."""
+    found = machines(name, folder)
+    half = {
+        "neutral": "no constants were chosen on such data",
+        "tuning": "the tuning half: constants were chosen on it",
+    }
+    parts = [
+        f"# {name}\n\n{task.question}\n\nMade by `python -m benchmarks {name}`. Data: "
+        f"{half.get(task.half, 'the reporting half, which nothing was chosen on')}.\n"
+    ]
+    for content in found.values():
+        parts.append(f"## {describe(content['machine'])}\n")
+        for table in task.tables.values():
+            if text := table.markdown(content):
+                parts.append(f"### {table.title}\n\n{text}")
+        limits = [item for item in task.targets(content) if item.reached is not None]
+        if limits:
+            parts.append("### Targets\n\n" + "".join(f"- {sentence(item)}\n" for item in limits))
+    return "\n".join(parts)
+
+
+def sentence(item: Any) -> str:
+    """A target, and whether it is reached."""
+    word = "reached" if item.reached else "**MISSED**"
+    if isinstance(item, Limit):
+        sign = "at least" if item.at_least else "at most"
+        return f"{item.what}: {item.measured:.4g} {item.unit}, {sign} {item.limit:,.4g}: {word}".replace(" ,", ",")
+    return f"{item.case}: {item.peer} over {item.ours} {item.value:.2f}, at least {item.target:g}: {word}"
+
+
+def log(folder: Path, line: Mapping[str, Any]) -> None:
+    """Add a run to the history of its task, `history/TASK.jsonl`."""
+    path = folder / "history" / f"{line['script']}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def runs(folder: Path, name: str) -> Sequence[Mapping[str, Any]]:
+    """All runs of a task, the oldest first; a line that was cut off by an interrupt is left out."""
+    path, found = folder / "history" / f"{name}.jsonl", []
+    for text in path.read_text().splitlines() if path.is_file() else ():
+        try:
+            found.append(dict(json.loads(text)))
+        except ValueError:
+            continue
+    return found

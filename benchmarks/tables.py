@@ -1,0 +1,91 @@
+"""The tables of numbers in README.md and docs/, made of the result files: `python -m benchmarks.tables [--write]`.
+
+A document marks where a table goes, and says which:
+
+    <!-- table margin_robustness.errors -->
+    <!-- end of table -->
+
+What lies between is made anew, with the machine and the command below it. Without `--write` the command says which tables
+differ from the results; a test does the same, and refuses measured numbers in tables that are not made so.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import recorded
+from benchmarks.machine import ROOT
+from benchmarks.task import all_tasks
+
+__all__ = ["documents", "made", "main", "region", "typed"]
+
+REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
+MEASURED = re.compile(r"^[-+]?[\d,]*\.?\d+( ?(s|ms|%|MB|GB|points))?( ± .*)?( \(.*\))?$")
+
+NOT_MEASURED = {"docs/thresholds.md": "margins by a formula", "docs/theory": "calculated by the page's own command"}
+"""Documents whose tables of numbers are calculated, not measured."""
+
+
+def documents(root: Path = ROOT) -> list[Path]:
+    """README.md and everything in docs/ that is written by hand."""
+    return [root / "README.md", *sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)]
+
+
+def region(task_name: str, table_name: str) -> str:
+    """The marked lines of a table, with where it was measured.
+
+    Raises
+    ------
+    LookupError
+        If there is no such task or table, or nothing was measured.
+    """
+    tasks = all_tasks()
+    if task_name not in tasks or table_name not in tasks[task_name].tables:
+        raise LookupError(f"there is no table {task_name}.{table_name}")
+    content = recorded.newest(task_name)
+    text = tasks[task_name].tables[table_name].markdown(content)
+    if not text:
+        raise LookupError(
+            f"no result file holds the rows of {task_name}.{table_name}: run `python -m benchmarks {task_name}`"
+        )
+    about = content["machine"]
+    date = f", {about['date'][:10]}" if "date" in about else ""
+    chosen = " Constants were chosen on such data, too." if tasks[task_name].half == "tuning" else ""
+    return (
+        f"<!-- table {task_name}.{table_name} -->\n\n{text}\n"
+        f"*`python -m benchmarks {task_name}` on {about['processor']}{date}.{chosen}*\n\n<!-- end of table -->"
+    )
+
+
+def made(text: str) -> str:
+    """A document with all its tables made anew."""
+    return REGION.sub(lambda found: region(*found.groups()), text)
+
+
+def typed(text: str) -> Iterator[str]:
+    """First lines of tables that look measured, more than a third of their cells being numbers, and are not made here."""
+    rest = REGION.sub("", text)
+    for block in re.findall(r"(?:^\|.*\n)+", rest, re.MULTILINE):
+        lines = block.splitlines()
+        cells = [cell.strip() for line in lines[2:] for cell in line.strip("|").split("|")[1:] if cell.strip()]
+        if cells and sum(bool(MEASURED.match(cell)) for cell in cells) > len(cells) / 3:
+            yield lines[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Say which documents have other tables than the results, or write them; 1 where they differ."""
+    write = "--write" in (sys.argv[1:] if arguments is None else arguments)
+    wrong = 0
+    for path in documents():
+        text = path.read_text()
+        if (new := made(text)) != text:
+            wrong += not write
+            print(f"{path.relative_to(ROOT)}: {'written' if write else 'differs from the results; run with --write'}")
+            if write:
+                path.write_text(new)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

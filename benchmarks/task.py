@@ -1,0 +1,369 @@
+"""What a benchmark declares, and what its parts are handed while they run.
+
+A task is a few parts, each a function of a `Context` that returns rows, with the tables that show them, the targets that
+they are held to, and the sentences of the documentation that they are behind. Everything else is the runner's: data of
+the right half, one thread, turns, new processes, files, history and summary.
+"""
+
+import importlib
+import json
+import os
+import re
+import statistics
+import string
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from benchmarks.data.halves import REPORTING, Half, check
+from benchmarks.machine import ROOT, version_of
+from widemargin.datasets import data_folder
+
+__all__ = [
+    "Content",
+    "Context",
+    "Limit",
+    "Ratio",
+    "Row",
+    "Table",
+    "Task",
+    "Timing",
+    "calls",
+    "mean_and_error",
+    "ratios",
+]
+
+Row = dict[str, Any]
+Content = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class _Cells(string.Formatter):
+    """Cells of tables: "-" for what is missing, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
+        """A field by its keys: names, and places in lists, such as `path[median_s]` or `to_1[0]`."""
+        value: Any = kwargs
+        for key in re.findall(r"[^\[\]]+", field_name):
+            try:
+                value = value[int(key) if isinstance(value, list | tuple) else key]
+            except (KeyError, TypeError, IndexError):
+                return None, field_name
+        return value, field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if value is None:
+            return "-"
+        if isinstance(value, bool):
+            return "yes" if value else "NO"
+        if format_spec.startswith("±"):
+            mean, error = (format(part, format_spec[1:]) for part in value)
+            return mean if error.endswith("nan") else f"{mean} ± {error.lstrip('+')}"
+        if isinstance(value, list | tuple):
+            return " ".join(format(part, format_spec) for part in value)
+        return str(value) if isinstance(value, str) else format(value, format_spec)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the result page, and of any document that asks for it.
+
+    Attributes
+    ----------
+    title : str
+    rows : str or callable
+        The part whose rows it shows, or what makes them of the whole content.
+    columns : str
+        Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
+        shows the field of its name. Empty: every field of the rows.
+    """
+
+    title: str
+    rows: str | Callable[[Content], Iterable[Mapping[str, Any]]]
+    columns: str = ""
+
+    def markdown(self, content: Content) -> str:
+        """The table itself, without its title; nothing where there are no rows."""
+        part = content.get(self.rows, []) if isinstance(self.rows, str) else self.rows(content)
+        rows = list(part)
+        if not rows:
+            return ""
+        wanted = self.columns or " | ".join(f"{name}: {{{name}:.4g}}" for name in rows[0])
+        columns = [cell.strip().partition(": ") for cell in wanted.split(" | ")]
+        cells = [[name for name, _, _ in columns]]
+        for row in rows:
+            cells.append([_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns])
+        widths = [max(len(line[j]) for line in cells) for j in range(len(columns))]
+        lines = [
+            "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
+            for line in cells
+        ]
+        return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]) + "\n"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A peer's seconds over ours, medians of one run; above 1 ours is the quicker one. `target`: at least."""
+
+    case: str
+    ours: str
+    peer: str
+    value: float
+    target: float | None = None
+
+    @property
+    def reached(self) -> bool | None:
+        """None without a target."""
+        return None if self.target is None else self.value >= self.target
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A measurement beside its target: at most, or at least."""
+
+    what: str
+    measured: float
+    limit: float
+    unit: str = ""
+    at_least: bool = False
+
+    @property
+    def share(self) -> float:
+        """Of the limit that is used: at most 1 where the target is reached."""
+        return self.limit / self.measured if self.at_least and self.measured else self.measured / self.limit
+
+    @property
+    def reached(self) -> bool:
+        """Whether the target is reached."""
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+
+def ratios(
+    case: str, seconds: Mapping[str, float | None], ours: str, peers: Mapping[str, float | None]
+) -> Iterable[Ratio]:
+    """Of every peer (with its target) that was measured."""
+    for peer, target in peers.items():
+        if seconds.get(ours) and seconds.get(peer):
+            yield Ratio(case, ours, peer, float(seconds[peer] or 0) / float(seconds[ours] or 1), target)
+
+
+@dataclass
+class Timing:
+    """Repeated runs of one case: wall and processor seconds of each, and what the last one returned."""
+
+    wall: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    result: Any = None
+
+    @property
+    def median(self) -> float:
+        """Median wall seconds."""
+        return statistics.median(self.wall)
+
+    @property
+    def processor_median(self) -> float:
+        """Median processor seconds, the steadier ones on a machine with other work."""
+        return statistics.median(self.processor)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the result file."""
+        return {
+            "median_s": round(self.median, 4),
+            "fastest_s": round(min(self.wall), 4),
+            "slowest_s": round(max(self.wall), 4),
+            "median_processor_s": round(self.processor_median, 4),
+            "repeats": len(self.wall),
+        }
+
+
+@dataclass(frozen=True)
+class Task:
+    """One benchmark.
+
+    Attributes
+    ----------
+    question : str
+        What it answers, and on what; the first lines of its result page.
+    parts : mapping
+        What measures, by the name under which the result file keeps the rows. A part is a function of a `Context`. What
+        is measured is written after each part, so that a run that was cut off goes on with the next.
+    tables : mapping
+        By the name that documents ask for; a name with a leading underscore is for the result page alone.
+    targets : callable
+        Ratios and limits of a content.
+    sentences : callable
+        Pairs of a document and a text that it has to say word for word.
+    subject, half
+        Which constants might have been chosen on the data, and which half of its data sets the task reads
+        (`benchmarks.data.halves`). Only what is measured on the reporting half, or has nothing to do with chosen
+        constants ("neutral"), may be claimed in the documentation.
+    peers : tuple of str
+        Distributions that are not in every environment of this library. What was recorded beside them is not replaced
+        by a run without.
+    repeats : int
+    threads : bool
+        Whether the parts themselves say how many threads are used; else it is one.
+    processes : int
+        Worker processes.
+    asked_only : bool
+        Whether it is left out where no task is named.
+    picture : callable, optional
+        Draws a content into a file.
+    """
+
+    question: str
+    parts: Mapping[str, Callable[["Context"], Any]]
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    targets: Callable[[Content], Iterable[Ratio | Limit]] = lambda content: ()
+    sentences: Callable[[Content], Iterable[tuple[str, str]]] = lambda content: ()
+    subject: str = "goals"
+    half: Half | Literal["neutral"] = REPORTING
+    peers: tuple[str, ...] = ()
+    repeats: int = 5
+    threads: bool = False
+    processes: int = 1
+    asked_only: bool = False
+    picture: Callable[[Content, Path], None] | None = None
+
+    def lacking(self) -> list[str]:
+        """Peers that are not installed here."""
+        return [name for name in self.peers if version_of(name) is None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a part may use.
+
+    Attributes
+    ----------
+    task : Task
+    quick : bool
+        Small data drawn by us: does it run?
+    with_peers : bool
+    given_repeats : int or None
+    data : Path or None
+        Folder of the data as it was given.
+    """
+
+    task: Task
+    quick: bool = False
+    with_peers: bool = True
+    given_repeats: int | None = None
+    data: Path | None = None
+
+    def pick(self, full: T, quick: T) -> T:
+        """What a quick run has instead."""
+        return quick if self.quick else full
+
+    @property
+    def repeats(self) -> int:
+        """Timed repeats."""
+        return 1 if self.quick else self.given_repeats or self.task.repeats
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the data: as given, else $WIDEMARGIN_DATA, else `../shared/data` beside the repository."""
+        return data_folder(self.data) or ROOT.parent / "shared" / "data"
+
+    def load(self, name: str) -> Any:
+        """A data set or a drawn family, if it is of this task's half; in a quick run rows that stand in for it.
+
+        Raises
+        ------
+        BlindDataError
+            If the task reads the other half.
+        MissingDataError
+            If the files are not there.
+        """
+        check(name, self.task.subject, self.task.half)
+        sources = importlib.import_module("benchmarks.data.sources").SOURCES
+        return sources[name](None if self.quick else self.folder)
+
+    def peer(self, module: str) -> Any:
+        """A module of a peer; None, with a message, where it is unwanted or not installed."""
+        if not self.with_peers:
+            return None
+        try:
+            return importlib.import_module(module)
+        except ImportError as error:
+            print(f"without {module}: {error} (install the dependency group `bench`)", file=sys.stderr)
+            return None
+
+    def clock(
+        self, cases: Mapping[str, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None
+    ) -> dict[str, Timing]:
+        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them."""
+        timings = {name: Timing() for name in cases}
+        if not self.quick if warm_up is None else warm_up:
+            for run in cases.values():
+                run()
+        for _ in range(repeats or self.repeats):
+            for name, run in cases.items():
+                wall, processor = time.perf_counter(), time.process_time()
+                timings[name].result = run()
+                timings[name].processor.append(time.process_time() - processor)
+                timings[name].wall.append(time.perf_counter() - wall)
+        return timings
+
+    def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
+        """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one).
+
+        The function stands in the module that declares the task.
+
+        Raises
+        ------
+        RuntimeError
+            With the end of what the process said, if it fails.
+        """
+        if self.quick and not environment:
+            return function(self, *arguments)
+        call = {
+            "function": f"{function.__module__}:{function.__qualname__}", "arguments": arguments, "quick": self.quick,
+            "with_peers": self.with_peers, "given_repeats": self.given_repeats, "data": str(self.folder),
+            "task": next(name for name, task in sys.modules[function.__module__].TASKS.items() if task is self.task),
+        }  # fmt: skip
+        ended = subprocess.run(
+            [sys.executable, "-m", "benchmarks", "--call", json.dumps(call)], cwd=ROOT, env=os.environ | environment,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if ended.returncode:
+            raise RuntimeError(f"{call['function']}{arguments}: {ended.stderr[-2000:]}")
+        answer: T = json.loads(ended.stdout.splitlines()[-1])
+        return answer
+
+
+def modules() -> list[str]:
+    """The modules of `benchmarks.tasks` that declare tasks."""
+    folder = Path(__file__).parent / "tasks"
+    return sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+
+
+def tasks_of(module: str) -> dict[str, Task]:
+    """The tasks of a module, by name."""
+    found: dict[str, Task] = importlib.import_module(f"benchmarks.tasks.{module}").TASKS
+    return found
+
+
+def all_tasks() -> dict[str, Task]:
+    """Every task by its name."""
+    return {name: task for module in modules() for name, task in tasks_of(module).items()}
+
+
+def calls(text: str) -> str:
+    """Make a call of `Context.fresh` in this process; its answer as JSON."""
+    call = json.loads(text)
+    name, _, function = call.pop("function").partition(":")
+    module = importlib.import_module(name)  # alone: no other task is loaded
+    arguments, task = call.pop("arguments"), module.TASKS[call.pop("task")]
+    context = Context(task, **call | {"data": Path(call["data"])})
+    return json.dumps(getattr(module, function)(context, *arguments))
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and its standard error (NaN for one value)."""
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+    return statistics.fmean(values), error

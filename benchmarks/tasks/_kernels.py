@@ -1,0 +1,113 @@
+"""Kernel tasks: rows, widths and C; and one timed fit of KernelSVC or of a peer."""
+
+import importlib
+import time
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.svm import SVC
+
+from benchmarks.data.halves import check
+from benchmarks.task import Context, Row
+from widemargin import KernelSVC
+
+__all__ = ["INTELEX", "LIBSVM", "KernelTask", "fit", "peer", "peers", "some", "task"]
+
+Array = npt.NDArray[Any]
+LIBSVM, INTELEX = "LIBSVM", "scikit-learn-intelex"
+
+
+class KernelTask(NamedTuple):
+    """Training and test rows with labels of -1 and +1, kernel width, C and tolerance."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    gamma: Any
+    C: float
+    tol: float = 1e-3
+
+
+PUBLISHED = {"a9a": (1 / 200, 100.0, 1e-3), "mnist": (1 / 50, 1.0, 1e-3), "covtype": (1e-4, 10.0, 0.5)}
+"""Width, C and tolerance of the kernel paper's tasks."""
+
+OWN_WIDTH = {
+    "letter": (6.5, 100.0), "ijcnn1": (0.17, 100.0), "drawn: textures": (0.024, 1.0), "drawn: counts": (0.011, 1.0),
+}  # fmt: skip
+"""Width and C of reporting data, by a `kernel_search` on 1,500 rows, rounded."""
+
+FOREST = 522_910
+
+
+def task(ctx: Context, name: str) -> KernelTask:
+    """The rows of a task, in float32; a noisy checkerboard in a quick run."""
+    if ctx.quick:
+        check(name, ctx.task.subject, ctx.task.half)
+        rng, n = np.random.default_rng(0), 600
+        X = rng.uniform(-3, 3, (2 * n, 3)).astype(np.float32)
+        y = np.where(np.sin(2 * X).sum(axis=1) + 0.3 * rng.normal(size=2 * n) > 0, 1.0, -1.0)
+        return KernelTask(X[:n], y[:n], X[n:], y[n:], 1.0, 5.0)
+    data = ctx.load(name)
+    if name == "a9a":
+        X, X_test, y, y_test = data.X.toarray(), data.X_test.toarray(), data.y, data.y_test
+    elif name == "mnist":
+        X, X_test, y, y_test = data.X, data.X_test, data.digit == 8, data.digit_test == 8
+    else:
+        if name == "covtype":
+            columns, kind = data
+            rows, labels, n = columns[:, :10], kind == 2, FOREST
+        else:
+            rows, labels = data() if callable(data) else data
+            if name == "letter":
+                rows, labels = rows / 15.0, labels <= 13
+            n = 2 * len(labels) // 3
+        order = np.random.default_rng(0).permutation(len(labels))
+        X, X_test, y, y_test = rows[order[:n]], rows[order[n:]], labels[order[:n]], labels[order[n:]]
+    sides = [np.where(np.asarray(part) > 0, 1.0, -1.0) for part in (y, y_test)]
+    width, C, tol = PUBLISHED[name] if name in PUBLISHED else (*OWN_WIDTH[name], 1e-3)
+    return KernelTask(X.astype(np.float32), sides[0], X_test.astype(np.float32), sides[1], width, C, tol)
+
+
+def some(whole: KernelTask, n: int, seed: int = 0, n_test: int | None = None) -> KernelTask:
+    """n training rows drawn by a seed, and the first test rows."""
+    rows = np.random.default_rng(seed).permutation(whole.y.shape[0])[:n]
+    return whole._replace(X=whole.X[rows], y=whole.y[rows], X_test=whole.X_test[:n_test], y_test=whole.y_test[:n_test])
+
+
+def fit(of: KernelTask, **options: Any) -> KernelSVC:
+    """A whole fit, without its advice."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = KernelSVC(**{"C": of.C, "gamma": of.gamma, "tol": of.tol, "random_state": 0} | options)
+        return made.fit(of.X, of.y)
+
+
+def peers(ctx: Context, *names: str) -> list[str]:
+    """Those of the peers that can be asked."""
+    return [name for name in names if name == LIBSVM or ctx.peer("sklearnex.svm") is not None]
+
+
+def peer(of: KernelTask, name: str, **options: Any) -> Row:
+    """One fit of LIBSVM (scikit-learn's SVC, which computes in float64) or of scikit-learn-intelex's SVC."""
+    maker: Any = SVC
+    if name.startswith(INTELEX):
+        importlib.import_module("daal4py").daalinit(1)
+        maker = importlib.import_module("sklearnex.svm").SVC
+    return timed(maker(C=of.C, gamma=of.gamma, **options), of)
+
+
+def timed(model: Any, of: KernelTask) -> Row:
+    """Seconds of a fit, its test error and support vectors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wall, processor = time.perf_counter(), time.process_time()
+        model.fit(of.X, of.y)
+        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    return {
+        "wall_s": round(wall, 3), "processor_s": round(processor, 3),
+        "test_error": float(np.mean(model.predict(of.X_test) != of.y_test)), "support": int(model.support_.shape[0]),
+        "rows": int(of.y.shape[0]),
+    }  # fmt: skip

@@ -1,0 +1,356 @@
+"""The methods that the benchmarks of structured outputs compare, how the C of each is chosen, and their scores.
+
+Every method is chosen the same way: for each C of its grid it is trained on four fifths of the training rows; the C,
+and the settings of its predictions where it has some, of largest example Jaccard on the other fifth (or on all five
+fifths in turn) are taken; then it is trained on all training rows. Test rows are looked at once.
+"""
+
+import importlib
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, hamming_loss, jaccard_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
+from sklearn.svm import LinearSVC
+
+from benchmarks.data.structures import Array, hold_outs
+from benchmarks.task import mean_and_error
+from widemargin.datasets import LabelSets
+from widemargin.exceptions import MarginConvergenceWarning
+
+__all__ = [
+    "SCORES", "Binary", "Chain", "Clock", "HiClass", "Method", "OneVsRest", "Structural", "TopDown", "best_path",
+    "compare_methods", "jaccards", "one_path", "paired", "parents", "quietly", "scores", "top_down",
+]  # fmt: skip
+
+SCORES = ("jaccard", "hamming", "micro_f1", "example_f1", "macro_f1")
+PLAIN: Mapping[str, Sequence[Mapping[str, Any]]] = {"": ({},)}
+
+
+def jaccards(Y: Array, predicted: Array) -> Array:
+    """Jaccard index of every row; 1 where both sets are empty."""
+    both, either = (Y & predicted).sum(axis=1), (Y | predicted).sum(axis=1)
+    return np.where(either > 0, both / np.maximum(either, 1), 1.0)
+
+
+def scores(Y: Array, predicted: Array) -> dict[str, float]:
+    """Scores of predicted label sets, by scikit-learn's functions."""
+    return {
+        "jaccard": jaccard_score(Y, predicted, average="samples", zero_division=1.0),
+        "hamming": hamming_loss(Y, predicted),
+        "micro_f1": f1_score(Y, predicted, average="micro", zero_division=0.0),
+        "example_f1": f1_score(Y, predicted, average="samples", zero_division=1.0),
+        "macro_f1": f1_score(Y, predicted, average="macro", zero_division=0.0),
+    }
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings of unfinished training (the gap is in the tables) and of columns with one class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MarginConvergenceWarning)
+        warnings.filterwarnings("ignore", message="Label .* is present in all training examples")
+        warnings.filterwarnings("ignore", message="Liblinear failed to converge")
+        yield
+
+
+@dataclass
+class Clock:
+    """A callback that notes processor seconds, passes and the gap; `fit` runs a fit under it."""
+
+    seen: list[tuple[float, int, float]] = field(default_factory=list)
+    processor: float = 0.0
+    wall: float = 0.0
+    _started: float = 0.0
+
+    def __call__(self, progress: Any) -> None:
+        self.seen.append((time.process_time() - self._started, progress.iteration, progress.gap))
+
+    def fit(self, train: Callable[[], Any]) -> Any:
+        """Run a fit that has this clock among its callbacks."""
+        wall, self._started = time.perf_counter(), time.process_time()
+        with quietly():
+            made = train()
+        self.processor, self.wall = time.process_time() - self._started, time.perf_counter() - wall
+        return made
+
+    def until(self, gap: float) -> tuple[float, int] | None:
+        """Processor seconds and passes to a certified gap, certificates counted; None if it was not reached."""
+        return next(((seconds, passes) for seconds, passes, reached in self.seen if reached <= gap), None)
+
+
+def paired(runs: Sequence[Mapping[str, Any]], method: str, reference: str, score: str) -> tuple[float, float]:
+    """Mean difference of a score to the reference's on the same splits, and its standard error."""
+    values = {(run["method"], run["split"]): run[score] for run in runs}
+    splits = [split for name, split in values if name == method]
+    return mean_and_error([values[method, split] - values[reference, split] for split in splits])
+
+
+class Binary(ClassifierMixin, BaseEstimator):
+    """A linear classifier of 0 and 1 that bears training rows of one class."""
+
+    def __init__(self, C: float = 1.0, logistic: bool = False) -> None:
+        self.C = C
+        self.logistic = logistic
+
+    def fit(self, X: Any, y: Array) -> "Binary":
+        """Train."""
+        self.classes_ = np.array([0, 1])
+        self.only_ = None if y.min() < y.max() else int(y[0])
+        if self.only_ is None:
+            made = LogisticRegression(C=self.C, max_iter=300) if self.logistic else LinearSVC(C=self.C, random_state=0)
+            self.model_ = made.fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """0 or 1 per row."""
+        return np.full(X.shape[0], self.only_) if self.only_ is not None else np.asarray(self.model_.predict(X))
+
+
+class Structural:
+    """A structural SVM of this library."""
+
+    def __init__(self, svm: Any) -> None:
+        self.svm = svm
+        self.svm._prove = False  # as in `structural_search`: the bounds of local search take longer than the training
+
+    def fit(self, X: Any, Y: Array) -> "Structural":
+        """Train, from the dual point of the last time where the SVM is one that starts warm."""
+        with quietly():
+            self.svm.fit(X, Y)
+        return self
+
+    def predict(self, X: Any, offset: float = 0.0) -> Array:
+        """Label sets of largest score with `offset` for each label."""
+        return np.asarray(self.svm.set_params(offset=offset).predict(X))
+
+
+class OneVsRest:
+    """scikit-learn's OneVsRestClassifier over LinearSVC, by its `decision_function`."""
+
+    def __init__(self, C: float, paths: Sequence[str] = ()) -> None:
+        self.C, self.paths = C, paths
+
+    def fit(self, X: Any, Y: Array) -> "OneVsRest":
+        """Train."""
+        self.Y = Y
+        with quietly():
+            self.model = OneVsRestClassifier(LinearSVC(C=self.C, random_state=0)).fit(X, Y)
+        return self
+
+    def predict(self, X: Any, threshold: float = 0.0, at_least_one: bool = False, one_path: bool = False) -> Array:
+        """Labels above the threshold; the best one where there is none, if there has to be one. Or the best path."""
+        decisions = np.asarray(self.model.decision_function(X))
+        if one_path:
+            return best_path(decisions, self.Y, parents(self.paths))
+        found = (decisions > threshold).astype(int)
+        if at_least_one:
+            empty = np.flatnonzero(found.sum(axis=1) == 0)
+            found[empty, decisions[empty].argmax(axis=1)] = 1
+        return found
+
+
+class Chain:
+    """scikit-learn's ClassifierChain; labels in the order given, by default that of the columns."""
+
+    def __init__(self, C: float, order: Sequence[int] | None = None, logistic: bool = False) -> None:
+        self.C, self.order, self.logistic = C, order, logistic
+
+    def fit(self, X: Any, Y: Array) -> "Chain":
+        """Train."""
+        with quietly():
+            self.model = ClassifierChain(Binary(self.C, self.logistic), order=self.order).fit(X, Y)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Label sets."""
+        return np.asarray(self.model.predict(X)).astype(int)
+
+
+class TopDown:
+    """A classifier per node, trained where the parent holds, asked where the parent is predicted."""
+
+    def __init__(self, C: float, parent: Array, logistic: bool = False) -> None:
+        self.C, self.parent, self.logistic = C, parent, logistic
+
+    def fit(self, X: Any, Y: Array) -> "TopDown":
+        """Train."""
+        self.models = []
+        for node, above in enumerate(self.parent):
+            rows = np.arange(Y.shape[0]) if above < 0 else np.flatnonzero(Y[:, above])
+            with quietly():
+                model = Binary(self.C, self.logistic).fit(X[rows], Y[rows, node]) if rows.size else None
+            self.models.append(model)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Closed label sets."""
+        found = np.zeros((X.shape[0], len(self.models)), dtype=int)
+        for node in top_down(self.parent):
+            above = self.parent[node]
+            rows = np.arange(X.shape[0]) if above < 0 else np.flatnonzero(found[:, above])
+            if rows.size and self.models[node] is not None:
+                found[rows, node] = self.models[node].predict(X[rows])
+        return found
+
+
+class HiClass:
+    """hiclass's local classifiers for label sets that are one path each: per "ParentNode" (LinearSVC) or per "Node"
+    (which asks for probabilities: LogisticRegression).
+
+    Raises
+    ------
+    ImportError
+        If hiclass is not installed.
+    """
+
+    def __init__(self, C: float, paths: Sequence[str], per: str) -> None:
+        self.C, self.paths, self.per = C, paths, per
+        self.kind = getattr(importlib.import_module("hiclass"), f"LocalClassifierPer{per}")
+
+    def fit(self, X: Any, Y: Array) -> "HiClass":
+        """Train."""
+        depth = np.array([path.count("/") for path in self.paths])
+        levels = np.full((Y.shape[0], depth.max() + 1), "", dtype=f"U{max(map(len, self.paths))}")
+        for i, node in zip(*np.nonzero(Y), strict=True):
+            levels[i, depth[node]] = self.paths[node]
+        with quietly():
+            local = LogisticRegression(C=self.C, max_iter=300) if self.per == "Node" else LinearSVC(C=self.C)
+            self.model = self.kind(local_classifier=local, replace_classifiers=True).fit(X, levels)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Closed label sets."""
+        index = {path: node for node, path in enumerate(self.paths)}
+        found = np.zeros((X.shape[0], len(self.paths)), dtype=int)
+        for i, path in enumerate(self.model.predict(X)):
+            found[i, [index[name] for name in path if name in index]] = 1
+        return found
+
+
+def parents(paths: Sequence[str]) -> Array:
+    """Parent of every node by the names, -1 for roots."""
+    index = {path: node for node, path in enumerate(paths)}
+    return np.array([index.get(path.rpartition("/")[0], -1) for path in paths])
+
+
+def top_down(parent: Array) -> list[int]:
+    """Nodes, parents before children."""
+    depth = np.zeros(parent.shape[0], dtype=int)
+    above = parent.copy()
+    while (above >= 0).any():
+        depth += above >= 0
+        above = np.where(above >= 0, parent[above], -1)
+    return [int(node) for node in np.argsort(depth, kind="stable")]
+
+
+def one_path(Y: Array, parent: Array) -> bool:
+    """Whether every label set is one path from a root."""
+    children = np.zeros_like(Y)
+    for node, above in enumerate(parent):
+        if above >= 0:
+            children[:, above] += Y[:, node]
+    roots = Y[:, parent < 0].sum(axis=1)
+    return bool((children <= 1).all() and (roots == 1).all())
+
+
+def best_path(scores_of: Array, Y: Array, parent: Array) -> Array:
+    """The path from a root, out of those that end where one of the sets Y ends, with the largest sum of scores."""
+    paths = np.eye(parent.shape[0], dtype=int)
+    for node in top_down(parent):
+        if parent[node] >= 0:
+            paths[node] |= paths[parent[node]]
+    ends = Y.copy()
+    for node, above in enumerate(parent):
+        if above >= 0:
+            ends[:, above] &= 1 - Y[:, node]
+    allowed = paths[ends.any(axis=0)]
+    found: Array = allowed[np.argmax(scores_of @ allowed.T, axis=1)]
+    return found
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method with its grid.
+
+    Attributes
+    ----------
+    name : str
+    make : callable
+        Of C; the result has `fit(X, Y)` and `predict(X, **setting)`.
+    grid : sequence of float
+    variants : mapping
+        Settings of `predict` to choose from, by a name that is added to that of the method. Each has a C of its own.
+    warm : bool
+        Whether one model is trained for all C in turn, the smallest first, each from the dual point of the last.
+    """
+
+    name: str
+    make: Any
+    grid: Sequence[float]
+    variants: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=lambda: PLAIN)
+    warm: bool = False
+
+    def trained(self, grid: Sequence[float], X: Any, Y: Array) -> Iterator[tuple[float, Any, float]]:
+        """C, the model, and the processor seconds of its training (with those before it on a warm path)."""
+        started, model = time.process_time(), self.make(min(grid)) if self.warm else None
+        for C in sorted(grid):
+            if model is None:
+                started, made = time.process_time(), self.make(C)
+            else:
+                made = model
+                made.svm.set_params(C=C)
+            made.fit(X, Y)
+            yield C, made, time.process_time() - started
+
+
+def compare_methods(task: LabelSets, methods: Sequence[Method], folds: int = 1) -> list[dict[str, Any]]:
+    """Choose, train and test every variant of every method; scores with the test rows' own Jaccard indices."""
+    rows = []
+    for method in methods:
+        started = time.process_time()
+        chosen = _choose(task, method, folds)
+        spent = time.process_time() - started
+        wanted = sorted({C for C, _, _ in chosen.values()})
+        upto = [C for C in method.grid if wanted[-1] >= C] if method.warm else wanted
+        for C, model, seconds in method.trained(upto, task.X, task.Y):
+            for variant, (best, setting, held) in chosen.items():
+                if best != C:
+                    continue
+                predicted = model.predict(task.X_test, **setting)
+                svm = getattr(model, "svm", None)
+                rows.append(
+                    {
+                        "method": method.name + variant, "C": C, "setting": setting, "held_out": held,
+                        "at_end": C in (min(method.grid), max(method.grid)), "choice_s": spent, "fit_s": seconds,
+                        "gap": getattr(svm, "gap_", None), "certified": getattr(svm, "certified_", None),
+                        **scores(task.Y_test, predicted), "rows": jaccards(task.Y_test, predicted),
+                    }
+                )  # fmt: skip
+        print(f"{method.name}: {time.process_time() - started:.0f} s", flush=True)
+    return rows
+
+
+def _choose(task: LabelSets, method: Method, folds: int) -> dict[str, tuple[float, Mapping[str, Any], float]]:
+    """For each variant C, setting and example Jaccard on the rows held out."""
+    parts = hold_outs(task, folds)
+    values: dict[tuple[str, float, int], float] = {}
+    for held in parts:
+        for C, model, _ in method.trained(method.grid, held.X, held.Y):
+            for variant, settings in method.variants.items():
+                for index, setting in enumerate(settings):
+                    found = jaccards(held.Y_test, model.predict(held.X_test, **setting)).mean() / len(parts)
+                    values[variant, C, index] = values.get((variant, C, index), 0.0) + float(found)
+    chosen = {}
+    for variant, settings in method.variants.items():
+        best = max((key for key in values if key[0] == variant), key=lambda key: values[key])
+        chosen[variant] = (best[1], settings[best[2]], values[best])
+    return chosen

@@ -1,0 +1,380 @@
+"""Training over blocks: the same objective, rows that do not fit, passes, overhead of a cluster, killed workers."""
+
+import os
+import random
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.tasks._blocks import GOAL, KilledMap, Kills, adult_columns, cluster, limited, watched, write_synthetic
+from widemargin import RateConstrainedClassifier
+from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
+from widemargin.estimators.rate_constrained.blocks import Labels, blocked_problem, counted_goal, survey
+from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.goals import Goal
+from widemargin.goals.binding.bind import bind
+from widemargin.goals.binding.sources import make_source
+from widemargin.problems.rate_constrained import build_problem
+from widemargin.rows import Rows
+from widemargin.solvers.convex import level_method, newton
+
+GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+CONSTRAINTS = (1, 4, 20, 50)
+WIDE = (("text", 1000, 4, 1e-4), ("text", 5000, 4, 1e-4), ("text", 30_000, 4, 1e-4), ("text", 5000, 20, 1e-3),
+        ("text", 5000, 50, 1e-3), ("dense", 2000, 2, 1e-3))  # fmt: skip
+"""Rows, features, constraints, smallest gap."""
+
+LARGE, LIMIT = 20_000_000, 2 << 30
+KILLS = 50
+FOREST = "minimize error_rate()\nsubject to floor: recall() >= 0.7\nsubject to share: positive_rate() <= 0.5"
+PEOPLE = "drawn: people of a9a"
+
+Case = tuple[Any, Any, Any, Any]
+"""Goal, features, labels, populations."""
+
+
+def fit(goal: Any, X: Any, y: Any, populations: Any = None) -> RateConstrainedClassifier:
+    """In memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return RateConstrainedClassifier(goal, on_infeasible="warn").fit(X, y, populations=populations)
+
+
+def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: Any) -> RateConstrainedClassifier:
+    """Over blocks."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options or {}))
+        model.fit_blocks(blocks, **more)
+        return model
+
+
+def _cases(ctx: Context) -> dict[str, Case]:
+    adult = ctx.load("a9a")
+    found: dict[str, Case] = {"a9a": (GOAL, adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}))}
+    columns, kind = ctx.load("covtype")
+    low, high = columns.min(axis=0), columns.max(axis=0)
+    found["covtype"] = (FOREST, (columns - low) / np.maximum(high - low, 1), np.where(kind == 2, 1.0, -1.0), None)
+    return found
+
+
+@contextmanager
+def _workers() -> Iterator[Any]:
+    os.environ["OMP_NUM_THREADS"] = "1"  # of the workers
+    with cluster() as client:
+        yield client
+
+
+def _first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
+    """The convex step from nothing."""
+    at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
+    return solver.solve(problem.majorise(at), tol=gap)
+
+
+def _problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> Any:
+    """The problem that `fit` solves, with the regulariser of `_problem_of`."""
+    goal = goal if isinstance(goal, Goal) else Goal.parse(goal)
+    source = make_source(Rows(X, y, populations=populations), classes=(-1.0, 1.0))
+    return build_problem(bind(goal, [source]), [X], 10.0 / len(y), fit_intercept=True)
+
+
+def _problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
+    """The ramp problem over blocks of rows with the labels 1 and -1, with the default regulariser."""
+    labels = Labels((-1.0, 1.0), goal if isinstance(goal, Goal) else Goal.parse(goal), {})
+    found, (counts, tied) = survey(blocks), counted_goal(blocks, labels)
+    lam = 10.0 / found.weight
+    return blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
+
+
+def same(ctx: Context) -> list[Row]:
+    """The first convex step to 1e-6, in memory and over blocks: the optimum lies in both brackets [dual, primal]."""
+    rows: list[Row] = []
+    if ctx.quick:  # without a cluster
+        return rows
+    with _workers() as client:
+        for name, (goal, X, y, table) in _cases(ctx).items():
+            here = _first_step(_problem_in_memory(goal, X, y, table))
+            recipes = labelled_rows(X, y, populations=table, block_rows=max(500, len(y) // 8))
+            for place, blocks in (("serial", SerialMap(recipes)), ("dask", DaskMap(recipes, client))):
+                there = _first_step(_problem_of(goal, blocks))
+                rows.append({
+                    "data": name, "n": len(y), "where": place, "primal": there.primal, "dual": there.dual,
+                    "gap": there.gap, "primal in memory": here.primal, "dual in memory": here.dual,
+                    "gap in memory": here.gap,
+                    "brackets apart": max(here.dual - there.primal, there.dual - here.primal, 0.0),
+                })  # fmt: skip
+    return rows
+
+
+def overhead(ctx: Context) -> list[Row]:
+    """Whole fits in memory, over blocks in this process, and by two workers, rows in memory; medians of the wall.
+
+    By default rows of less than 256 MB are fetched from the workers; they are also timed where they are ("kept").
+    """
+    rows: list[Row] = []
+    if ctx.quick:
+        return rows
+    found = _cases(ctx)
+    for n in (500_000, 2_000_000):
+        large = ctx.load(PEOPLE)(n, 4)
+        found[f"a9a, {n:,} rows drawn"] = (large.goal, large.X, large.y, large.populations)
+    dense = ctx.load("drawn: dense")(600_000, 59)
+    found["dense, 600,000 x 59"] = (dense.goal, dense.X, dense.y, dense.populations)
+    with _workers() as client:
+        for name, (goal, X, y, table) in found.items():
+            recipes = labelled_rows(X, y, populations=table, block_rows=-(-len(y) // 4))
+            timings = ctx.clock({
+                "in memory": partial(fit, goal, X, y, table),
+                "serial": lambda goal=goal, recipes=recipes: fit_blocks(goal, SerialMap(recipes)),
+                "dask": lambda goal=goal, recipes=recipes: fit_blocks(goal, DaskMap(recipes, client)),
+                "kept": lambda goal=goal, recipes=recipes: fit_blocks(goal, DaskMap(recipes, client), gather_below=0),
+            })  # fmt: skip
+            seconds = {case: timing.median for case, timing in timings.items()}
+            rows.append({
+                "data": name, "n": len(y), **{f"{case} s": value for case, value in seconds.items()},
+                "ratio": seconds["dask"] / seconds["in memory"], "ratio kept": seconds["kept"] / seconds["in memory"],
+                "passes": timings["dask"].result.n_passes_,
+                "objective": timings["dask"].result.goal_report_.objective,
+                "objective in memory": timings["in memory"].result.goal_report_.objective,
+            })  # fmt: skip
+    return rows
+
+
+def passes(ctx: Context) -> list[Row]:
+    """Looks at all rows by gap and by number of constraints: one convex step from nothing, and a whole fit."""
+    rows, n = [], ctx.pick(200_000, 2000)
+    for m in ctx.pick(CONSTRAINTS, CONSTRAINTS[:2]):
+        task = ctx.load(PEOPLE)(n, m)
+        recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
+        for gap in ctx.pick(GAPS, GAPS[1:3]):
+            here = {"n": n, "m": m, "gap": gap}
+            problem = _problem_of(task.goal, SerialMap(recipes))
+            step = _first_step(problem, gap)
+            model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
+            rows += [
+                {"what": "one step", **here, "reached": step.gap, "passes": problem.rows.n_passes, "newton": step.n_iter},
+                {"what": "fit", **here, "reached": model.subproblem_gap_, "passes": model.n_passes_, "newton": model.n_iter_},
+            ]  # fmt: skip
+    return rows
+
+
+def features(ctx: Context) -> list[Row]:
+    """Looks at all rows of one convex step where features are many: the level method and Newton's, on 20,000 rows."""
+    n, rows = ctx.pick(20_000, 1000), []
+    for kind, d, m, least in ctx.pick(WIDE, WIDE[:1]):
+        task = ctx.load("drawn: words")(n, d, m) if kind == "text" else ctx.load("drawn: dense")(n, d)
+        recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
+        for gap in (gap for gap in GAPS[:3] if gap >= least):
+            row: Row = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
+            for name, solver in (("bundle", level_method), ("newton", newton)):
+                problem, began = _problem_of(task.goal, SerialMap(recipes)), time.process_time()
+                step = _first_step(problem, gap, solver)
+                seconds = time.process_time() - began
+                row |= {name: problem.rows.n_passes, f"{name} gap": step.gap, f"{name} s": seconds}
+            rows.append(row)
+    return rows
+
+
+class CountedMap(SerialMap):
+    """Notes the processor seconds of the Newton passes that look at features."""
+
+    seconds = 0.0
+    reads = 0
+
+    def stream(self, function: Any, message: Any = None) -> Any:
+        """Also when it is asked."""
+        began = time.process_time()
+        results = list(super().stream(function, message))
+        if getattr(getattr(message, "call", None), "name", "") in ("move", "slopes", "settle"):
+            self.seconds += time.process_time() - began
+            self.reads += 1
+        return iter(results)
+
+
+def linear(ctx: Context) -> list[Row]:
+    """Processor seconds of a fit over mapped files, by look at all rows, against the number of rows."""
+    adult, rows = ctx.load("a9a"), []
+    for n in ctx.pick((1_000_000, 2_000_000, 4_000_000, 8_000_000), (2000, 4000)):
+        with tempfile.TemporaryDirectory() as folder:
+            write_synthetic(adult, n, Path(folder) / "rows")
+            blocks = CountedMap(adult_columns(Path(folder) / "rows"), hold=False)
+            model = fit_blocks(GOAL, blocks, {"max_steps": 1, "enforce": "randomized"}, scratch=folder)
+        each = blocks.seconds / max(blocks.reads, 1)
+        rows.append({"n": n, "passes": model.n_passes_, "s a pass": each, "ns a row and pass": 1e9 * each / n})
+    return rows
+
+
+def large_fit(ctx: Context, folder: str, limit: int) -> Row:
+    """Rows from Parquet files, under a limit of private memory of this process."""
+    limited(limit)
+    place = Path(folder)
+    blocks, began = SerialMap(adult_columns(place / "rows"), hold=False), time.perf_counter()
+    with watched() as peak:
+        model = fit_blocks(GOAL, blocks, scratch=folder, checkpoint=place / "run.json")
+    report = model.goal_report_
+    return {
+        "seconds": time.perf_counter() - began, "processor": time.process_time(), "passes": model.n_passes_,
+        "gap": model.subproblem_gap_, "objective": report.objective, "met": report.all_met(),
+        "slacks": [item.slack for item in report.constraints], "status": model.status_, **peak,
+        "checkpoint": (place / "run.json").stat().st_size, "coef": model.coef_[0].tolist(),
+        "intercept": float(model.intercept_[0]),
+    }  # fmt: skip
+
+
+def large(ctx: Context) -> list[Row]:
+    """More rows than the process may hold; the errors of its model are counted once more by nothing but NumPy."""
+    n = ctx.pick(LARGE, 4000)
+    with tempfile.TemporaryDirectory() as made:
+        folder, began = Path(made), time.perf_counter()
+        write_synthetic(ctx.load("a9a"), n, folder / "rows")
+        written = time.perf_counter() - began
+        if ctx.quick:
+            done = large_fit(ctx, made, -1)
+        else:
+            own = {
+                "ARROW_DEFAULT_MEMORY_POOL": "system",
+                "MALLOC_ARENA_MAX": "2",
+            }  # else a gigabyte is set aside unused
+            done = ctx.fresh(large_fit, made, LIMIT, **own)
+        w, b = np.array(done.pop("coef")), done.pop("intercept")
+        parts = (recipe.load() for recipe in adult_columns(folder / "rows"))
+        wrong = sum(int(np.count_nonzero((part["X"] @ w + b > 0.0) != (part["y"] > 0))) for part in parts)
+        size = sum(path.stat().st_size for path in (folder / "rows").iterdir())
+    return [{"n": n, **done, "limit": LIMIT, "written s": written, "parquet": size, "counted": wrong / n}]
+
+
+def kills(ctx: Context) -> list[Row]:
+    """Fits during which workers are killed: the model of an undisturbed run, to the last bit."""
+    rows: list[Row] = []
+    if ctx.quick:
+        return rows
+    task, rng = ctx.load(PEOPLE)(60_000, 4), random.Random(0)
+    recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-len(task.y) // 6))
+    with _workers() as client:
+        expected = fit_blocks(task.goal, SerialMap(recipes))
+        began = time.perf_counter()
+        fit_blocks(task.goal, DaskMap(recipes, client), gather_below=0)
+        undisturbed = time.perf_counter() - began
+        while sum(row["kills"] for row in rows) < KILLS and len(rows) < KILLS:
+            blocks, began = KilledMap(recipes, client), time.perf_counter()
+            blocks.kills = Kills(client, rng, every=10, most=KILLS - sum(row["kills"] for row in rows))
+            model = fit_blocks(task.goal, blocks, gather_below=0)
+            rows.append({
+                "run": len(rows) + 1, "kills": blocks.kills.done, "calls": blocks.kills.calls,
+                "seconds": time.perf_counter() - began, "undisturbed s": undisturbed, "gap": model.subproblem_gap_,
+                "same": bool(np.array_equal(model.coef_, expected.coef_)),
+            })  # fmt: skip
+    return rows
+
+
+def _targets(content: Content) -> Iterable[Limit]:
+    for row in content.get("same", []):
+        gap = max(row["gap"], row["gap in memory"])
+        if not row["brackets apart"]:
+            yield Limit(f"{row['data']}, {row['where']}: gap of overlapping brackets", gap, 1e-6)
+    for row in content.get("overhead", []):
+        yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0)
+        if row["n"] >= 500_000:
+            yield Limit(f"rows that stay on two workers over one in memory, {row['data']}", row["ratio kept"], 1.3)
+    for row in content.get("large", []):
+        used, limit = row["private"] / 2**30, row["limit"] / 2**30
+        yield Limit(f"{row['n']:,} rows out of core, private memory", used, limit, "GiB")
+    if content.get("kills"):
+        alike = sum(row["kills"] for row in content["kills"] if row["same"])
+        yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)
+
+
+def _by_gap(content: Content) -> Iterable[Row]:
+    """Looks of the level method and of Newton's for each problem, one row with all gaps."""
+    wide: dict[tuple[str, int, int], Row] = {}
+    for row in content.get("features", []):
+        what = f"{row['rows']}, {row['d']:,} features, {row['m']} constraints"
+        wide.setdefault((row["rows"], row["d"], row["m"]), {"what": what})[f"{row['gap']:g}"] = row
+    return wide.values()
+
+
+def _out_of_core(content: Content) -> Iterable[Row]:
+    for row in content.get("large", []):
+        yield row | {
+            "minutes": row["seconds"] / 60,
+            **{name: row[name] / 1e9 for name in ("private", "resident", "parquet")},
+        }
+
+
+def _killed(content: Content) -> Iterable[Row]:
+    rows = content.get("kills", [])
+    return (
+        [{"workers": sum(row["kills"] for row in rows), "fits": len(rows), "same": all(row["same"] for row in rows)}]
+        if rows
+        else []
+    )
+
+
+def _picture(content: Content, path: Path) -> None:
+    """Passes against gap, a line for each number of constraints."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    titles = {"one step": "one convex step from nothing", "fit": "a whole fit"}
+    for axes, (what, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        for m in sorted({row["m"] for row in content["passes"]}):
+            part = [row for row in content["passes"] if row["what"] == what and row["m"] == m]
+            label = f"{m} constraint{'s' * (m > 1)}"
+            axes.plot([row["gap"] for row in part], [row["passes"] for row in part], "o-", label=label)
+        axes.set(xscale="log", xlabel="relative gap asked for", ylabel="looks at all rows", title=title)
+        axes.set_ylim(0)
+        axes.invert_xaxis()
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+_LOOKS = " | ".join(
+    f"to {gap}, bundle: {{{gap}[bundle]}} | Newton: {{{gap}[newton]}}" for gap in ("0.01", "0.001", "0.0001")
+)
+
+TASKS = {
+    "distributed": Task(
+        "Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), "
+        "everything else on\n"
+        "one thread.",
+        {"same": same, "overhead": overhead, "passes": passes, "features": features, "linear": linear, "large": large,
+         "kills": kills},
+        {
+            "same": Table(
+                "The first convex step to a gap of 1e-6: the brackets must overlap", "same",
+                "data | n: {n:,} | where | primal: {primal:.9f} | dual: {dual:.9f} | primal in memory: "
+                "{primal in memory:.9f} "
+                "| dual in memory: {dual in memory:.9f} | brackets apart: {brackets apart:g}",
+            ),
+            "overhead": Table(
+                "Whole fits, rows in memory, two workers", "overhead",
+                "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio: {ratio:.1f} "
+                "| ratio, never fetched: {ratio kept:.1f}",
+            ),
+            "passes": Table(
+                "Looks at all rows, by gap and number of constraints", "passes",
+                "what | n: {n:,} | m | gap: {gap:g} | reached: {reached:.1e} | looks: {passes} | Newton steps: "
+                "{newton}",
+            ),
+            "features": Table("Looks at all rows of one convex step with many features", _by_gap, "rows: {what} | " + _LOOKS),
+            "linear": Table("Processor time of a look at all rows", "linear", "rows: {n:,} | processor ns a row and look: {ns a row and pass:.1f}"),
+            "large": Table(
+                "More rows than fit into 2 GB of private memory", _out_of_core,
+                "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} | private GB: "
+                "{private:.1f} "
+                "| with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}",
+            ),
+            "kills": Table("Workers killed at random", _killed, "workers killed: {workers} | fits | same bits as undisturbed: {same}"),
+        },
+        _targets, half="tuning", repeats=3, processes=2, picture=_picture,
+    ),
+}  # fmt: skip

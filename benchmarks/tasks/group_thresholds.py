@@ -1,0 +1,127 @@
+"""Thresholds for each of several groups: processor seconds to the exact optimum, or what is left of the gap."""
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.preprocessing import OrdinalEncoder
+
+from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.tasks.features import NUMBERS, WORDS
+from widemargin import GoalThresholdClassifier
+from widemargin.estimators.thresholds import rule
+
+ROWS = 32_000
+LIMITS = {2: 0.03, 4: 0.2, 9: 2.0}
+"""Seconds allowed for the search, by the number of groups."""
+
+GOALS = {
+    f"{kind.replace('_', ' ')}, {bound}": f"minimize error_rate()\nsubject to {kind}(group, {bound})"
+    for kind in ("demographic_parity", "equal_opportunity", "equalized_odds")
+    for bound in ("difference=0.05", "ratio=0.8")
+} | {
+    "parity and a recall of all": (
+        "minimize error_rate()\nsubject to demographic_parity(group, ratio=0.8)\nsubject to recall() >= 0.65"
+    )
+}
+
+
+class FirstColumn(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted scorer whose score is the first column, so that no time goes to making scores."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X: Any, y: Any) -> "FirstColumn":
+        """Nothing is to be learned."""
+        return self
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:
+        """The column."""
+        return np.asarray(X[:, 0], dtype=np.float64)
+
+
+def _people(table: pa.Table) -> tuple[Any, Any, Mapping[int, npt.NDArray[np.str_]]]:
+    """Scores by boosted trees that saw the other rows, labels, and groups by their number."""
+    column = {name: np.array(table[name].to_pylist()) for name in ("split", "income", "sex", "race", "age")}
+    numbers = np.column_stack([table[name].to_numpy().astype(float) for name in NUMBERS])
+    words = np.column_stack([np.array(table[name].to_pylist(), str) for name in WORDS if name not in ("sex", "race")])
+    X = np.hstack([numbers, OrdinalEncoder().fit_transform(words)])
+    y = (column["income"] == ">50K").astype(int)
+    chosen = np.random.default_rng(0).permutation(np.flatnonzero(column["split"] == "train"))[:ROWS]
+    others = np.setdiff1d(np.arange(len(y)), chosen)
+    model = HistGradientBoostingClassifier(random_state=0).fit(X[others], y[others])
+    sex, race, age = (column[name][chosen] for name in ("sex", "race", "age"))
+    coarse = np.where(race == "White", "White", np.where(race == "Black", "Black", "other"))
+    thirds = np.digitize(age.astype(float), (30.0, 45.0)).astype(str)
+    groups = {
+        2: sex, 4: np.char.add(sex, (race == "White").astype(str)), 5: race,
+        9: np.char.add(thirds, coarse), 10: np.char.add(sex, race),
+    }  # fmt: skip
+    return model.decision_function(X[chosen]), y[chosen], groups
+
+
+def rows(ctx: Context) -> list[Row]:
+    """Every goal on every division into groups, the search alone beside the whole fit, warm."""
+    scores, labels, groups = _people(ctx.load("adult"))
+    found, search, best_per_group = [], [], rule.best_per_group
+
+    def timed(candidates: Any) -> Any:
+        start = time.process_time()
+        best = best_per_group(candidates)
+        search.append(time.process_time() - start)
+        return best
+
+    rule.best_per_group = timed
+    try:
+        for n_groups in ctx.pick(tuple(groups), (2, 4)):
+            table = pa.table({"group": groups[n_groups]})
+            for what, goal in GOALS.items():
+                options = {"per_population": "group", "cv": "prefit", "on_infeasible": "warn"}
+                model = GoalThresholdClassifier(FirstColumn(), goal, **options)
+                search.clear()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # a goal that cannot be met is a result here
+                    case = partial(model.fit, scores[:, None], labels, populations=table)
+                    timing = ctx.clock({what: case}, warm_up=True)[what]
+                report = timing.result.goal_report_
+                found.append({
+                    "groups": n_groups, "goal": what, "search_s": float(np.median(search[1:])),  # the first may compile
+                    "fit_s": timing.processor_median, "error": report.objective, "met": report.passed,
+                    "gap": timing.result.optimality_gap_, "limit_s": LIMITS.get(n_groups),
+                })  # fmt: skip
+    finally:
+        rule.best_per_group = best_per_group
+    return found
+
+
+def _targets(content: Content) -> Iterable[Limit]:
+    for n_groups, limit in LIMITS.items():
+        seconds = [row["search_s"] for row in content["rows"] if row["groups"] == n_groups]
+        if seconds:
+            yield Limit(f"thresholds of {n_groups} groups, slowest search", max(seconds), limit, "s")
+
+
+TASKS = {
+    "group_thresholds": Task(
+        "Exact thresholds of 2 to 10 groups on 32,000 rows of Adult with scores of boosted trees: processor seconds "
+        "of the\n"
+        "search and of the whole `fit` without the scorer's own, warm.",
+        {"rows": rows},
+        {
+            "seconds": Table(
+                f"Processor seconds on {ROWS:,} rows, warm", "rows",
+                "groups | goal | search: {search_s:.3f} | whole fit: {fit_s:.3f} | error: {error:.4f} | met | gap: "
+                "{gap:.1g} "
+                "| allowed: {limit_s}",
+            ),
+        },
+        _targets, half="tuning",
+    ),
+}  # fmt: skip

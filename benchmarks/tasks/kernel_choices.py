@@ -1,0 +1,353 @@
+"""The tables of docs/kernel-svm.md: solvers, stopping, searches, the batch perceptron, classes; and what a fit costs."""
+
+import os
+import statistics
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from benchmarks.task import Content, Context, Row, Table, Task
+from benchmarks.tasks._kernels import KernelTask, fit, some, task
+from widemargin import KernelSVC, SBPClassifier, kernel_search
+
+TEST_ROWS, STOP_TEST_ROWS, SEEDS, DIGITS = 5000, 9000, 3, 6000
+
+
+def _drawn(ctx: Context, name: str, gamma: Any, **size: Any) -> KernelTask:
+    """A drawn family as training rows, without test rows."""
+    X, y = ctx.load(name)(**size)
+    side = np.where(y > 0, 1.0, -1.0)
+    return KernelTask(X.astype(np.float32), side, X[:0].astype(np.float32), side[:0], gamma, 1.0)
+
+
+def _timed(ctx: Context, name: str, of: KernelTask, ways: Mapping[str, Row], repeats: int | None = None) -> list[Row]:
+    """Processor seconds and test error of several ways to fit a task."""
+    for options in ways.values():
+        fit(of._replace(X=of.X[:200], y=of.y[:200]), **options)  # compiles
+    runs = ctx.clock({way: partial(fit, of, **options) for way, options in ways.items()}, repeats, warm_up=False)
+    return [
+        {"data": name, "way": way, "processor_s": run.processor_median,
+         "error": float(np.mean(run.result.predict(of.X_test) != of.y_test)) if len(of.y_test) else None}
+        for way, run in runs.items()
+    ]  # fmt: skip
+
+
+def solvers(ctx: Context) -> list[Row]:
+    """Which solver when."""
+    dual, nested, spatial = ({"solver": name} for name in ("dual", "nested-dual", "spatial-dual"))
+    both, few = {"dual": dual, "nested-dual": nested}, ctx.pick(None, 400)
+    rows = []
+    for title, name, n, ways in (
+        ("a9a, 32,561 rows, C = 100", "a9a", 32_561, both),
+        ("MNIST 8 against the rest, 16,000 rows", "mnist", 16_000, both),
+        ("covtype, 8,000 rows, 10 columns, narrow kernel", "covtype", 8000, {"dual": dual, "spatial-dual": spatial}),
+    ):
+        rows += _timed(ctx, title, some(task(ctx, name), few or n, 0, TEST_ROWS), ways)
+    noise = _drawn(ctx, "drawn: noise", 0.01, n=few or 10_000)
+    title = "10,000 rows of noise in 10 columns, wide kernel"
+    return rows + _timed(ctx, title, noise, both | {"spatial-dual": spatial}, 1)
+
+
+def stopping(ctx: Context) -> list[Row]:
+    """`tol=1e-3` and `tol=None`, means over seeds."""
+    ways: dict[str, Row] = {"tol=1e-3": {}, "tol=None": {"tol": None}, "sbp, tol=None": {"solver": "sbp", "tol": None}}
+    rows = []
+    for title, name, n in (
+        ("Adult, 32,561 rows, C = 100", "a9a", 32_561),
+        ("Adult, 16,000 rows", "a9a", 16_000),
+        ("MNIST 8 against the rest, 16,000 rows", "mnist", 16_000),
+    ):
+        every = []
+        for seed in range(ctx.pick(SEEDS, 1)):
+            seeded = {way: options | {"random_state": seed} for way, options in ways.items()}
+            every += _timed(ctx, title, some(task(ctx, name), ctx.pick(n, 400), seed, STOP_TEST_ROWS), seeded, 1)
+        for way in ways:
+            mine = [row for row in every if row["way"] == way]
+            means = {what: statistics.fmean(row[what] for row in mine) for what in ("processor_s", "error")}
+            rows.append({"data": title, "way": way} | means)
+    return rows
+
+
+def searches(ctx: Context) -> list[Row]:
+    """25 cells of C (or nu) and gamma, five folds, on rows of a9a."""
+    n = ctx.pick(2000, 200)
+    of = some(task(ctx, "a9a"), n)
+    Cs, gammas, nus = np.logspace(-1, 3, 5), np.logspace(-4, 0, 5), np.logspace(-3, -1, 5)
+    shared: Row = {"gammas": gammas, "n_rows": n, "random_state": 0}
+    cases: dict[str, Callable[[], Any]] = {
+        "kernel_search, C": lambda: kernel_search(KernelSVC(), of.X, of.y, Cs=Cs, **shared),
+        "kernel_search, nu": lambda: kernel_search(SBPClassifier(random_state=0), of.X, of.y, nus=nus, **shared),
+        "GridSearchCV over SVC": lambda: GridSearchCV(SVC(), {"C": Cs, "gamma": gammas}, cv=5).fit(of.X, of.y),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runs = ctx.clock(cases, 1, warm_up=False)
+    return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
+
+
+def caches(ctx: Context) -> list[Row]:
+    """Gap and kernel values of the batch perceptron by megabytes of cache, on 4,000 moons."""
+    X, y = ctx.load("drawn: moons")(n=ctx.pick(4000, 400))
+    of, rows = KernelTask(X, y, X, y, "scale", 1.0), []
+    for size in (200.0, 20.0, 5.0):
+        for solver in ("sbp", "sbp-unbiased"):
+            model = fit(of, solver=solver, tol=None, cache_size=size)
+            rows.append({
+                "cache_size": size, "solver": solver, "gap": float(model.gap_),
+                "values": model.evaluations_ / len(y) ** 2, "accuracy": model.score(X, y),
+            })  # fmt: skip
+    return rows
+
+
+def algorithms(ctx: Context) -> list[Row]:
+    """The default and the published algorithm at nu = .05, and hard margins, on moons."""
+    make, steps, rows = ctx.load("drawn: moons"), ctx.pick(10_000, 200), []
+    new, labels = make(n=4000, seed=1)
+    noisy, clean = make(n=ctx.pick(2000, 200)), make(n=ctx.pick(1000, 200), noise=0.1)
+    soft: Row = {"nu": 0.05, "gamma": 1.0, "tol": 0.05}
+    published = soft | {"solver_options": {"algorithm": "published"}, "max_iter": steps}
+    cases = {
+        "default, tol=.05": (noisy, soft),
+        "published, 10,000 steps": (noisy, published),
+        "nu = 0, gamma 2": (clean, {"nu": 0.0, "gamma": 2.0, "tol": 0.01, "max_iter": steps}),
+        "nu = 0, gamma 1": (clean, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
+    }
+    for name, ((X, y), chosen) in cases.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            case = partial(SBPClassifier(random_state=0, **chosen).fit, X, y)
+            run = ctx.clock({name: case}, 1, warm_up=False)[name]
+        model = run.result
+        rows.append({
+            "way": name, "gap": float(model.gap_), "steps": int(np.max(model.n_iter_)),
+            "values": model.n_evaluations_ / len(y) ** 2, "processor_s": run.processor_median,
+            "accuracy": model.score(X, y), "error": 1 - model.score(new, labels) if chosen["nu"] else None,
+        })  # fmt: skip
+    return rows
+
+
+def classes(ctx: Context) -> list[Row]:
+    """Ten digits: pairs and one against the rest."""
+    digits, gamma = ctx.load("mnist"), 0.02
+    rows = np.random.default_rng(0).permutation(digits.digit.shape[0])[: ctx.pick(DIGITS, 300)]
+    X, y = digits.X[rows].astype(np.float64), digits.digit[rows]
+    X_test, y_test = digits.X_test[:1000].astype(np.float64), digits.digit_test[:1000]
+    single, rest = X.astype(np.float32), {"multi_class": "ovr"}
+    ways: dict[str, tuple[Any, Any]] = {
+        "SVC": (SVC(C=10, gamma=gamma), X),
+        "pairs, float64, whole matrix": (KernelSVC(C=10, gamma=gamma, cache_size=1000), X),
+        "pairs, float64, rows of pairs": (KernelSVC(C=10, gamma=gamma, cache_size=100), X),
+        "pairs, float32, rows of pairs": (KernelSVC(C=10, gamma=gamma, cache_size=100), single),
+        "against the rest, float32, whole matrix": (
+            KernelSVC(C=10, gamma=gamma, cache_size=1000, solver_options=rest), single),
+    }  # fmt: skip
+    fits = ctx.clock({way: partial(model.fit, seen, y) for way, (model, seen) in ways.items()}, warm_up=False)
+    found = []
+    for way, run in fits.items():
+        seen = X_test.astype(ways[way][1].dtype)
+        predicted = ctx.clock({way: partial(run.result.predict, seen)}, warm_up=True)[way]
+        values = getattr(run.result, "evaluations_", None)
+        found.append({
+            "way": way, "fit_s": run.processor_median, "predict_s": predicted.processor_median,
+            "error": float(np.mean(predicted.result != y_test)),
+            "values": None if values is None else float(np.sum(values)) / X.shape[0] ** 2,
+        })  # fmt: skip
+    return found
+
+
+def unscaled(ctx: Context) -> list[Row]:
+    """A linear kernel on scikit-learn's breast cancer, features as they are, and scaled."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = ctx.pick((X, y), (X[:150, :5], y[:150]))
+    ways = {"scaled": StandardScaler().fit_transform(X), "as they are": X}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = {way: partial(KernelSVC(kernel="linear").fit, rows, y) for way, rows in ways.items()}
+        runs = ctx.clock(cases, 1, warm_up=True)
+    return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
+
+
+def _part(name: str) -> Callable[[Content], list[Row]]:
+    """Rows of a part; older results keep the parts below `parts`."""
+    return lambda content: content.get(name, content.get("parts", {}).get(name, []))
+
+
+def _wide(name: str, columns: tuple[str, ...]) -> Callable[[Content], Iterable[Row]]:
+    """One row for each data set, a cell for each way: seconds, and the test error."""
+
+    def rows(content: Content) -> Iterable[Row]:
+        found = _part(name)(content)
+        for data in dict.fromkeys(row["data"] for row in found):
+            mine = {row["way"]: row for row in found if row["data"] == data}
+            made = {"data": data}
+            for way in columns:
+                row = mine.get(way)
+                error = "" if row is None or row["error"] is None else f" ({row['error']:.1%})"
+                made[way] = "" if row is None else f"{row['processor_s']:.1f}{error}"
+            yield made
+
+    return rows
+
+
+def _both(content: Content) -> Iterable[Row]:
+    cells = {(row["cache_size"], row["solver"]): row for row in _part("caches")(content)}
+    for size in sorted({size for size, _ in cells}, reverse=True):
+        yield {"size": size, "sbp": cells[size, "sbp"], "unbiased": cells[size, "sbp-unbiased"]}
+
+
+# --- what a fit costs -------------------------------------------------------------------------------------------------
+
+Case = Row
+BY_ROWS: list[Case] = [
+    *({"rows": "a9a", "n": n} for n in (1000, 2000, 4000, 8000, 16_000, 32_561)),
+    *({"rows": "mnist", "n": n} for n in (1000, 4000, 15_000, 60_000)),
+    *({"rows": "covtype", "n": n} for n in (1000, 8000, 32_000, 130_000, 522_910)),
+]
+BY_COLUMNS: list[Case] = [{"rows": "normal", "n": 8000, "d": d} for d in (4, 16, 64, 256, 1024)]
+BY_CACHE: list[Case] = [{"rows": "a9a", "n": 32_561, "cache_size": size} for size in (8.0, 32.0, 128.0, 512.0)]
+FIRST: list[Case] = [{"rows": "normal", "n": 300, "d": 5, "first": kind} for kind in ("float64", "float32")]
+QUICK: list[Case] = [{"rows": "normal", "n": n, "d": 5} for n in (200, 400)]
+
+
+class Peak:
+    """The most memory of this process while the block runs, in MB above what it was at the start."""
+
+    def __enter__(self) -> "Peak":
+        self.grown, self._done = 0.0, threading.Event()
+        self._before = _resident()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._watcher.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.005):
+            self.grown = max(self.grown, _resident() - self._before)
+
+
+def _resident() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cost(ctx: Context, case: Case) -> Case:
+    """Time and memory of a fit in this process."""
+    if case["rows"] == "normal":
+        of = _drawn(ctx, "drawn: normal columns", 1.0 / case["d"], n=case["n"], d=case["d"])
+        of = of._replace(X=of.X.astype(case.get("first", "float32")))
+    else:
+        of = some(task(ctx, case["rows"]), case["n"])
+    options = {"cache_size": case.get("cache_size", 200.0)}
+    if "first" not in case:
+        fit(of._replace(X=of.X[:200], y=of.y[:200]), **options)  # compiles
+    with Peak() as peak:
+        timing = ctx.clock({"fit": partial(fit, of, **options)}, 1, warm_up=False)["fit"]
+    model = timing.result
+    return {"d": of.X.shape[1]} | options | case | {
+        "seconds": round(timing.median, 3), "processor_s": round(timing.processor_median, 3),
+        "grown_mb": round(peak.grown, 1), "solver": model.solver_, "evaluations": int(model.evaluations_),
+        "kernel rows": round(model.evaluations_ / case["n"]), "support": int(model.support_.shape[0]),
+    }  # fmt: skip
+
+
+def costs(ctx: Context) -> dict[str, list[Case]]:
+    """Each case in a process of its own; a first fit with an empty cache of compiled code, then once more."""
+    groups = ctx.pick({"rows": BY_ROWS, "columns": BY_COLUMNS, "cache": BY_CACHE}, {"rows": QUICK})
+    found = {part: [ctx.fresh(cost, case) for case in some_cases] for part, some_cases in groups.items()}
+    if not ctx.quick:
+        found["first"] = []
+        for case in FIRST:
+            with tempfile.TemporaryDirectory() as folder:
+                empty, again = (ctx.fresh(cost, case, NUMBA_CACHE_DIR=folder) for _ in range(2))
+            found["first"].append(empty | {"again_s": again["seconds"], "again_processor_s": again["processor_s"]})
+    return found
+
+
+def _picture(content: Content, path: Path) -> None:
+    """Seconds against rows and columns, memory against the cache."""
+    from matplotlib.figure import Figure
+
+    parts, figure = content["cases"], Figure(figsize=(13, 4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for name in dict.fromkeys(row["rows"] for row in parts["rows"]):
+        part = [row for row in parts["rows"] if row["rows"] == name]
+        left.plot([row["n"] for row in part], [row["processor_s"] for row in part], "o-", label=name)
+    left.set(xscale="log", yscale="log", xlabel="training rows", ylabel="processor seconds", title="time by rows")
+    left.legend()
+    part = parts["columns"]
+    middle.plot([row["d"] for row in part], [row["processor_s"] for row in part], "o-")
+    middle.set(xscale="log", yscale="log", xlabel="columns", title=f"time by columns, {part[0]['n']} rows")
+    sizes = [row["cache_size"] for row in parts["cache"]]
+    right.plot(sizes, [row["grown_mb"] for row in parts["cache"]], "o-", label="memory of the fit")
+    right.plot(sizes, sizes, ":", label="cache_size")
+    right.set(xscale="log", yscale="log", xlabel="cache_size, MB", ylabel="MB", title="memory, a9a")
+    right.legend()
+    figure.savefig(path, dpi=110)
+
+
+_ONCE = (
+    "way | gap: {gap:.0%} | steps: {steps:,} | kernel values / n^2: {values:.2f} | processor s: {processor_s:.1f} "
+    "| accuracy: {accuracy:.1%} | error on new rows: {error:.1%}"
+)
+
+TASKS = {
+    "kernel_choices": Task(
+        "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
+        "`kernel_search` beside\n"
+        "`GridSearchCV`, the batch perceptron by size of its cache and by algorithm, ten digits, features that are "
+        "not scaled.",
+        {"caches": caches, "algorithms": algorithms, "unscaled": unscaled, "searches": searches, "classes": classes,
+         "solvers": solvers, "stopping": stopping},
+        {
+            "solvers": Table(
+                "Which solver when", _wide("solvers", ("dual", "nested-dual", "spatial-dual")),
+                'data | `"dual"`: {dual} | `"nested-dual"`: {nested-dual} | `"spatial-dual"`: {spatial-dual}',
+            ),
+            "stopping": Table(
+                "Stopping by the hold-out rule", _wide("stopping", ("tol=1e-3", "tol=None", "sbp, tol=None")),
+                'data | `tol=1e-3`: {tol=1e-3} | `tol=None`: {tol=None} | "sbp" with `tol=None`: {sbp, tol=None}',
+            ),
+            "searches": Table("25 cells on 2,000 rows of a9a", _part("searches"), "way | processor s: {processor_s:.1f}"),
+            "caches": Table(
+                "The batch perceptron by its cache", _both,
+                '`cache_size`: {size:.0f} | "sbp", gap: {sbp[gap]:.1%} | kernel values / n^2: {sbp[values]:.2f} '
+                '| "sbp-unbiased", gap: {unbiased[gap]:.1%} | kernel values / n^2: {unbiased[values]:.2f}',
+            ),
+            "algorithms": Table("The batch perceptron by algorithm", _part("algorithms"), _ONCE),
+            "classes": Table(
+                "Ten digits", _part("classes"),
+                "way | fit: {fit_s:.1f} | predict 1,000: {predict_s:.2f} | error: {error:.1%} | kernel values / n^2: "
+                "{values:.2f}",
+            ),
+            "unscaled": Table("Features as they are", _part("unscaled"), "way | processor s: {processor_s:.2f}"),
+        },
+        subject="kernels", half="tuning",
+    ),
+    "kernel_scaling": Task(
+        "What a fit of KernelSVC costs: seconds against rows and columns, memory against `cache_size`, and the first "
+        "fit ever.\n"
+        "Memory is what the process grew by during the fit, at its peak.",
+        {"cases": costs},
+        {
+            "fits": Table(
+                "KernelSVC with default settings", lambda content: [row for rows in content["cases"].values() for row in rows],
+                "rows | n: {n:,} | d | cache MB: {cache_size:g} | seconds: {seconds:.2f} | processor s: "
+                "{processor_s:.2f} "
+                "| grown MB: {grown_mb:.0f} | solver | kernel rows | SVs: {support} | again s: {again_s}",
+            ),
+        },
+        subject="kernels", half="tuning", picture=_picture,
+    ),
+}  # fmt: skip
