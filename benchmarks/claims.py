@@ -1,6 +1,7 @@
 """What the documentation says in sentences, made anew from the result files: `python -m benchmarks.claims`.
 
-A task names texts that must stand in a document word for word (line breaks aside), beside the command that measures them.
+A task names texts that must stand in a document word for word, line breaks aside,
+    beside the command that measures them.
 No task that reads the tuning half may name any. Where another machine gives another text, the document has to name the
 machine. The command prints what differs, and which targets hold on which machines; a test does the former.
 """
@@ -40,7 +41,7 @@ def claims(tasks: Mapping[str, Task], folder: Path = RESULTS) -> list[Said]:
     found = []
     for name, task in tasks.items():
         contents = recorded.machines(name, folder)
-        texts = {machine: list(task.sentences(content)) for machine, content in contents.items()}
+        texts = {machine: said for machine, content in contents.items() if (said := task.said(content))}
         if task.half == "tuning" and any(texts.values()):
             raise BlindDataError(f"{name} reads data that constants were chosen on: nothing may be claimed from it.")
         for machine, said in list(texts.items())[:1]:
@@ -77,7 +78,7 @@ def main() -> int:
     for name, task in tasks.items():
         contents = recorded.machines(name)
         for machine, content in contents.items() if len(contents) > 1 else ():
-            missed = [recorded.sentence(item) for item in task.targets(content) if item.reached is False]
+            missed = [recorded.sentence(item) for item in task.judged(content) if item.reached is False]
             print(f"{name} on {machine}: {'; '.join(missed) or 'all targets reached'}")
     return 1 if wrong else 0
 

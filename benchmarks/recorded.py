@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import RESULTS, describe
-from benchmarks.task import Content, Limit, Task
+from benchmarks.task import Content, Limit, Parts, Task
 
 __all__ = ["keep", "log", "machines", "newest", "page", "runs"]
 
 
 def machines(name: str, folder: Path = RESULTS) -> dict[str, Content]:
     """The contents of a task by the machine's folder, the newest first; those without a date are older."""
-    found = {path.parent.name: json.loads(path.read_text()) for path in folder.glob(f"*/{name}.json")}
+    found = {path.parent.name: Parts(json.loads(path.read_text())) for path in folder.glob(f"*/{name}.json")}
     return dict(sorted(found.items(), key=lambda item: (item[1]["machine"].get("date", ""), item[0]), reverse=True))
 
 
 def newest(name: str, folder: Path = RESULTS) -> Content:
     """What was measured last, on whatever machine; an empty content where nothing was."""
-    return next(iter(machines(name, folder).values()), {})
+    return next(iter(machines(name, folder).values()), Parts())
 
 
 def keep(folder: Path, machine: str, name: str, content: Mapping[str, Any]) -> None:
@@ -49,18 +49,12 @@ def page(name: str, task: Task, folder: Path = RESULTS) -> str:
         "neutral": "no constants were chosen on such data",
         "tuning": "the tuning half: constants were chosen on it",
     }
-    parts = [
-        f"# {name}\n\n{task.question}\n\nMade by `python -m benchmarks {name}`. Data: "
-        f"{half.get(task.half, 'the reporting half, which nothing was chosen on')}.\n"
-    ]
+    data = half.get(task.half, "the reporting half, which nothing was chosen on")
+    parts = [f"# {name}\n\n{task.question}\n\nMade by `python -m benchmarks {name}`. Data: {data}.\n"]
     for content in found.values():
         parts.append(f"## {describe(content['machine'])}\n")
-        for table in task.tables.values():
-            if text := table.markdown(content):
-                parts.append(f"### {table.title}\n\n{text}")
-        limits = [item for item in task.targets(content) if item.reached is not None]
-        if limits:
-            parts.append("### Targets\n\n" + "".join(f"- {sentence(item)}\n" for item in limits))
+        tables = [*task.tables.values(), task.table("targets")]
+        parts += [f"### {table.title}\n\n{text}" for table in tables if (text := table.markdown(content))]
     return "\n".join(parts)
 
 

@@ -172,7 +172,7 @@ def run_task(
     last = "out of time" if exit_code == 124 else said[-1][:200] if said else "said nothing"
     message = "" if status == "done" else f"{last} ({log.relative_to(ROOT)})"
     content: Content = recorded.machines(name, folder).get(place, {}) if status == "done" else {}
-    found = list(task.targets(content)) if content else []
+    found = task.judged(content) if content else []
     recorded.log(folder, {
         "script": name, "parts": list(parts), "commit": code, "date": date, "status": status, "exit_code": exit_code,
         "seconds": round(seconds, 1), "processor_s": round(processor, 1), "machine": about, "message": message,

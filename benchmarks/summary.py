@@ -29,7 +29,7 @@ REACHED, MISSED = "#55a868", "#c44e52"
 
 def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> None:
     """Write both files; the picture needs matplotlib and is left out without it."""
-    found = {name: list(task.targets(recorded.newest(name, folder) or {})) if recorded.machines(name, folder) else []
+    found = {name: task.judged(recorded.newest(name, folder))
              for name, task in tasks.items()}  # fmt: skip
     draw(found, folder / "summary.png", quick=quick)
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str
         (name, machine, task, item)
         for name, task in tasks.items()
         for machine, content in recorded.machines(name, folder).items()
-        for item in task.targets(content)
+        for item in task.judged(content)
     ]
     for title, kept in _HALVES:
         some = [found for found in every if kept(found[2])]

@@ -5,8 +5,8 @@ A document marks where a table goes, and says which:
     <!-- table margin_robustness.errors -->
     <!-- end of table -->
 
-What lies between is made anew, with the machine and the command below it. Without `--write` the command says which tables
-differ from the results; a test does the same, and refuses measured numbers in tables that are not made so.
+What lies between is made anew, with the machine and the command below it. Without `--write` the command says which
+tables differ from the results; a test does the same, and refuses measured numbers in tables that are not made so.
 """
 
 import re
@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import recorded
+from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
-from benchmarks.task import all_tasks
+from benchmarks.task import Table, all_tasks
 
 __all__ = ["documents", "made", "main", "region", "typed"]
 
@@ -28,8 +29,28 @@ NOT_MEASURED = {"docs/thresholds.md": "margins by a formula", "docs/theory": "ca
 
 
 def documents(root: Path = ROOT) -> list[Path]:
-    """README.md and everything in docs/ that is written by hand."""
-    return [root / "README.md", *sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts)]
+    """Both README.md and everything in docs/ that is written by hand."""
+    return [
+        root / "README.md",
+        root / "benchmarks" / "README.md",
+        *sorted(path for path in (root / "docs").rglob("*.md") if "_build" not in path.parts),
+    ]
+
+
+def _own(name: str) -> str:
+    """The tables of benchmarks/README.md about the suite itself: "tasks" and "halves"."""
+    if name == "tasks":
+        rows = [
+            {"task": name, "half": task.half, "parts": ", ".join(task.parts), "peers": ", ".join(task.peers),
+             "question": " ".join(task.question.split())}
+            for name, task in all_tasks().items()
+        ]  # fmt: skip
+        return Table("", lambda _: rows, "task: `{task}` | half | what: {question} | parts | peers").markdown({})
+    rows = [
+        {"subject": subject} | {half: ", ".join(members) for half, members in halves.items()}
+        for subject, halves in HALVES.items()
+    ]
+    return Table("", lambda _: rows, "subject | tuning | reporting").markdown({})
 
 
 def region(task_name: str, table_name: str) -> str:
@@ -40,16 +61,18 @@ def region(task_name: str, table_name: str) -> str:
     LookupError
         If there is no such task or table, or nothing was measured.
     """
+    if task_name == "suite":
+        return f"<!-- table suite.{table_name} -->\n\n{_own(table_name)}\n<!-- end of table -->"
     tasks = all_tasks()
-    if task_name not in tasks or table_name not in tasks[task_name].tables:
+    if task_name not in tasks or table_name not in {"targets", *tasks[task_name].tables}:
         raise LookupError(f"there is no table {task_name}.{table_name}")
-    content = recorded.newest(task_name)
-    text = tasks[task_name].tables[table_name].markdown(content)
-    if not text:
+    table = tasks[task_name].table(table_name)
+    made = [(text, content) for content in recorded.machines(task_name).values() if (text := table.markdown(content))]
+    if not made:
         raise LookupError(
             f"no result file holds the rows of {task_name}.{table_name}: run `python -m benchmarks {task_name}`"
         )
-    about = content["machine"]
+    text, about = made[0][0], made[0][1]["machine"]  # what was measured last
     date = f", {about['date'][:10]}" if "date" in about else ""
     chosen = " Constants were chosen on such data, too." if tasks[task_name].half == "tuning" else ""
     return (
@@ -64,7 +87,7 @@ def made(text: str) -> str:
 
 
 def typed(text: str) -> Iterator[str]:
-    """First lines of tables that look measured, more than a third of their cells being numbers, and are not made here."""
+    """First lines of tables that look measured, a third of their cells being numbers, and are not made here."""
     rest = REGION.sub("", text)
     for block in re.findall(r"(?:^\|.*\n)+", rest, re.MULTILINE):
         lines = block.splitlines()

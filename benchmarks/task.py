@@ -1,10 +1,11 @@
 """What a benchmark declares, and what its parts are handed while they run.
 
-A task is a few parts, each a function of a `Context` that returns rows, with the tables that show them, the targets that
-they are held to, and the sentences of the documentation that they are behind. Everything else is the runner's: data of
-the right half, one thread, turns, new processes, files, history and summary.
+A task is a few parts, each a function of a `Context` that returns rows, with the tables that show them, the targets
+that they are held to, and the sentences of the documentation that they are behind. Everything else is the runner's:
+data of the right half, one thread, turns, new processes, files, history and summary.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -24,22 +25,24 @@ from benchmarks.machine import ROOT, version_of
 from widemargin.datasets import data_folder
 
 __all__ = [
-    "Content",
-    "Context",
-    "Limit",
-    "Ratio",
-    "Row",
-    "Table",
-    "Task",
-    "Timing",
-    "calls",
-    "mean_and_error",
-    "ratios",
-]
+    "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
+    "calls", "mean_and_error", "modules", "ratios", "tasks_of",
+]  # fmt: skip
 
 Row = dict[str, Any]
 Content = Mapping[str, Any]
 T = TypeVar("T")
+
+
+class MissingPartError(KeyError):
+    """A part that was not measured yet."""
+
+
+class Parts(dict[str, Any]):
+    """The content of a result file, which says so where a part was not measured."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MissingPartError(name)
 
 
 class _Cells(string.Formatter):
@@ -88,8 +91,10 @@ class Table:
 
     def markdown(self, content: Content) -> str:
         """The table itself, without its title; nothing where there are no rows."""
-        part = content.get(self.rows, []) if isinstance(self.rows, str) else self.rows(content)
-        rows = list(part)
+        try:
+            rows = list(content.get(self.rows, []) if isinstance(self.rows, str) else self.rows(content))
+        except MissingPartError:
+            return ""
         if not rows:
             return ""
         wanted = self.columns or " | ".join(f"{name}: {{{name}:.4g}}" for name in rows[0])
@@ -229,9 +234,48 @@ class Task:
     asked_only: bool = False
     picture: Callable[[Content, Path], None] | None = None
 
+    def judged(self, content: Content) -> list[Ratio | Limit]:
+        """The targets; none where what they are about was not measured yet."""
+        with contextlib.suppress(MissingPartError):
+            return list(self.targets(content))
+        return []
+
+    def said(self, content: Content) -> list[tuple[str, str]]:
+        """The sentences, likewise."""
+        with contextlib.suppress(MissingPartError):
+            return list(self.sentences(content))
+        return []
+
+    def table(self, name: str) -> Table:
+        """A table by its name; "targets" is there for every task.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return _targets_of(self) if name == "targets" else self.tables[name]
+
     def lacking(self) -> list[str]:
         """Peers that are not installed here."""
         return [name for name in self.peers if version_of(name) is None]
+
+
+def _targets_of(task: Task) -> Table:
+    """What was asked for and what was measured."""
+
+    def rows(content: Content) -> Iterable[Row]:
+        for item in task.judged(content):
+            if isinstance(item, Limit):
+                sign = "at least" if item.at_least else "at most"
+                yield {"what": item.what, "measured": f"{item.measured:.3g} {item.unit}".rstrip(),
+                       "target": f"{sign} {item.limit:,.4g} {item.unit}".rstrip(), "reached": item.reached}  # fmt: skip
+            elif item.target is not None:
+                yield {"what": f"{item.case}: seconds of {item.peer} over those of {item.ours}",
+                       "measured": f"{item.value:.1f}", "target": f"at least {item.target:g}",
+                       "reached": item.reached}  # fmt: skip
+
+    return Table("Targets", rows, "what | measured | target | reached")
 
 
 @dataclass(frozen=True)
@@ -343,8 +387,8 @@ def modules() -> list[str]:
 
 
 def tasks_of(module: str) -> dict[str, Task]:
-    """The tasks of a module, by name."""
-    found: dict[str, Task] = importlib.import_module(f"benchmarks.tasks.{module}").TASKS
+    """The tasks of a module of `benchmarks.tasks`, or of one named in full, by name."""
+    found: dict[str, Task] = importlib.import_module(module if "." in module else f"benchmarks.tasks.{module}").TASKS
     return found
 
 

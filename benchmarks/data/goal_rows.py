@@ -1,4 +1,4 @@
-"""Rows and goals of any size: drawn from people of a9a, dense, like texts; and two families that nothing was tuned on."""
+"""Rows and goals of any size: people of a9a, dense rows, texts; and two families that nothing was tuned on."""
 
 from typing import Any, NamedTuple
 

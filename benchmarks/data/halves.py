@@ -1,8 +1,8 @@
 """Which data sets and drawn families constants are chosen on, and which ones results are reported on.
 
-By subject, as a data set that one solver was tuned on is new to another. What no half names cannot be read. `Context.load`
-asks here, so a script that chooses constants cannot read the reporting half, and what is measured on the tuning half is
-no evidence for the documentation.
+By subject, as a data set that one solver was tuned on is new to another. What no half names cannot be read.
+`Context.load` asks here, so a script that chooses constants cannot read the reporting half, and what is measured on the
+tuning half is no evidence for the documentation.
 """
 
 from typing import Literal
@@ -14,8 +14,8 @@ TUNING: Half = "tuning"
 REPORTING: Half = "reporting"
 
 HALVES: dict[str, dict[Half, tuple[str, ...]]] = {
-    # Steps, tolerances, the default lambda and the moves were chosen on Adult in all its forms, on COMPAS, and on what is
-    # drawn from Adult; the solver's choice by shape on the dense and wordy families.
+    # Steps, tolerances, the default lambda and the moves were chosen on Adult in all its forms, on COMPAS, and on what
+    # is drawn from Adult; the solver's choice by shape on the dense and wordy families.
     "goals": {
         TUNING: ("a9a", "adult", "compas", "covtype", "drawn: people of a9a", "drawn: dense", "drawn: words"),
         REPORTING: ("credit-card", "german", "ijcnn1", "drawn: mixed columns", "drawn: heavy columns"),

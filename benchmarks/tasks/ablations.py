@@ -1,4 +1,4 @@
-"""What each device of speed is worth on data that it was not tuned on, in one table; and each number among the options."""
+"""What each device of speed is worth on data that it was not tuned on; and each number among the options."""
 
 import dataclasses
 import gc
@@ -64,7 +64,8 @@ NARROW: Row = {"C": 10.0, "gamma": 500.0}
 KERNEL_CASES: tuple[tuple[str, str, Row | None], ...] = (
     (BYTES, "drawn: counts", None), (BYTES, "drawn: all shades", None), (BYTES, "drawn: textures", None),
     (ZEROS, "mushrooms", None), (ZEROS, "drawn: one-hot", None), (ZEROS, "drawn: counts", None),
-    (ZEROS, "drawn: images", None), (NESTED, "drawn: board, 2 columns", None), (NESTED, "drawn: board, 3 columns", None),
+    (ZEROS, "drawn: images", None), (NESTED, "drawn: board, 2 columns", None), (NESTED, "drawn: board, 3 columns",
+        None),
     (NESTED, "drawn: spirals", None), (NESTED, "drawn: clusters", None), (NESTED, "letter", None),
     (SPATIAL, "drawn: blocks", NARROW), (SPATIAL, "drawn: towns", NARROW),
 )  # fmt: skip
@@ -119,7 +120,8 @@ def by_device(content: Content) -> list[Row]:
     for device in dict.fromkeys(row["device"] for row in rows):
         gains = sorted(row["times"] for row in rows if row["device"] == device)
         made.append({
-            "device": device, "cases": len(gains), "least": gains[0], "median": float(np.median(gains)), "most": gains[-1],
+            "device": device, "cases": len(gains), "least": gains[0], "median": float(np.median(gains)),
+            "most": gains[-1],
             "verdict": "stays" if np.median(gains) >= STAYS else "gains less than 10%: goes",
         })  # fmt: skip
     return made

@@ -1,4 +1,4 @@
-"""Convex steps of constrained training: beside a generic interior-point solver, and by the choosers of the paper's nest."""
+"""Convex steps of constrained training: beside a generic interior-point solver, and by the nest's choosers."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ def convex_step(
 
 
 def ten_groups(X: Any) -> tuple[Goal, pa.Table]:
-    """Recall of at least .6 in the ten populations, overlapping, of the commonest columns of 0 and 1 below half of the rows."""
+    """Recall of at least .6 in the ten overlapping populations of the commonest columns below half of the rows."""
     share = np.asarray((X > 0).mean(axis=0)).ravel()
     columns = sorted(np.argsort(np.where(share < 0.5, -share, 0.0), kind="stable")[:10].tolist())
     table = pa.table({f"c{j}": np.asarray(X[:, [j]].todense()).ravel() > 0 for j in columns})
@@ -69,7 +69,7 @@ def ten_groups(X: Any) -> tuple[Goal, pa.Table]:
 
 
 def _step(X: Any, y: Any, first: Any, n: int, m: int, least: float, most: float) -> ConvexSubproblem:
-    """The convex problem with m constraints on the first n rows; recalls of at least, and a positive rate of at most."""
+    """The convex problem with m constraints on the first n rows; `least` recalls and the `most` of a rate."""
     X, y = X[:n], y[:n]
     if m == 10:
         goal, table = ten_groups(X)
@@ -144,9 +144,11 @@ def _clarabel_sentences(content: Content) -> Iterable[tuple[str, str]]:
         few, many = (f"{min(span):.0f} to {max(span):.0f} times" for span in (spans[0], spans[-1]))
         yield (
             "docs/comparison.md",
-            f"{few} sooner with {sizes[0]:,} rows of credit-card clients, {many} with {sizes[-1]:,}, to a certified "
-            f"gap of "
-            "1e-4; clarabel's optimum lies in the certified bracket",
+            (
+                f"{few} sooner with {sizes[0]:,} rows of credit-card clients, {many} with {sizes[-1]:,}, to a certified "
+                f"gap of "
+                "1e-4; clarabel's optimum lies in the certified bracket"
+            ),
         )
 
 

@@ -161,8 +161,10 @@ def passes(ctx: Context) -> list[Row]:
             step = _first_step(problem, gap)
             model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
             rows += [
-                {"what": "one step", **here, "reached": step.gap, "passes": problem.rows.n_passes, "newton": step.n_iter},
-                {"what": "fit", **here, "reached": model.subproblem_gap_, "passes": model.n_passes_, "newton": model.n_iter_},
+                {"what": "one step", **here, "reached": step.gap, "passes": problem.rows.n_passes,
+                    "newton": step.n_iter},
+                {"what": "fit", **here, "reached": model.subproblem_gap_, "passes": model.n_passes_,
+                    "newton": model.n_iter_},
             ]  # fmt: skip
     return rows
 
@@ -185,19 +187,26 @@ def features(ctx: Context) -> list[Row]:
 
 
 class CountedMap(SerialMap):
-    """Notes the processor seconds of the Newton passes that look at features."""
+    """Notes the processor seconds and the number of the Newton passes, by name."""
 
-    seconds = 0.0
-    reads = 0
+    def __init__(self, recipes: Any, **options: Any) -> None:
+        super().__init__(recipes, **options)
+        self.seconds: dict[str, float] = {}
+        self.count: dict[str, int] = {}
 
     def stream(self, function: Any, message: Any = None) -> Any:
         """Also when it is asked."""
         began = time.process_time()
         results = list(super().stream(function, message))
-        if getattr(getattr(message, "call", None), "name", "") in ("move", "slopes", "settle"):
-            self.seconds += time.process_time() - began
-            self.reads += 1
+        name = getattr(getattr(message, "call", None), "name", "")
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - began
+        self.count[name] = self.count.get(name, 0) + 1
         return iter(results)
+
+    def each(self, *names: str) -> float:
+        """Mean seconds of the passes of these names."""
+        count = sum(self.count.get(name, 0) for name in names)
+        return sum(self.seconds.get(name, 0.0) for name in names) / max(count, 1)
 
 
 def linear(ctx: Context) -> list[Row]:
@@ -208,8 +217,37 @@ def linear(ctx: Context) -> list[Row]:
             write_synthetic(adult, n, Path(folder) / "rows")
             blocks = CountedMap(adult_columns(Path(folder) / "rows"), hold=False)
             model = fit_blocks(GOAL, blocks, {"max_steps": 1, "enforce": "randomized"}, scratch=folder)
-        each = blocks.seconds / max(blocks.reads, 1)
+        each = blocks.each("move", "slopes", "settle")
         rows.append({"n": n, "passes": model.n_passes_, "s a pass": each, "ns a row and pass": 1e9 * each / n})
+    return rows
+
+
+CALLS = (
+    (PEOPLE, 142, 130_000),
+    ("drawn: dense", 100, 65_536),
+    ("drawn: dense", 500, 32_768),
+    ("drawn: dense", 1000, 32_768),
+)
+"""Rows, columns, and how many rows."""
+
+
+def costs(ctx: Context) -> list[Row]:
+    """Processor nanoseconds a row of each kind of pass of a convex step to 1e-4, in blocks of 16,384 rows."""
+    rows = []
+    for name, d, n in ctx.pick(CALLS, CALLS[:1]):
+        n = ctx.pick(n, 3000)
+        task = ctx.load(name)(n, 4 if name == PEOPLE else d)
+        X = task.X if name == PEOPLE else task.X.astype(np.float32)
+        blocks = CountedMap(labelled_rows(X, task.y, populations=task.populations, block_rows=16_384))
+        problem = _problem_of(task.goal, blocks)
+        _first_step(problem, 1e-2)  # compiles
+        blocks.seconds.clear()
+        blocks.count.clear()
+        before = problem.rows.n_passes
+        step = _first_step(problem, 1e-4)
+        passes = {call: 1e9 * blocks.each(call) / n for call in ("slopes", "move", "settle", "smooth")}
+        what = "CSR, 19 of 142 stored" if name == PEOPLE else f"dense float32, {d} features"
+        rows.append({"rows": what, "n": n, **passes, "newton": step.n_iter, "looks": problem.rows.n_passes - before})
     return rows
 
 
@@ -346,7 +384,8 @@ TASKS = {
         "Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), "
         "everything else on\n"
         "one thread.",
-        {"same": same, "overhead": overhead, "passes": passes, "features": features, "linear": linear, "large": large,
+        {"same": same, "overhead": overhead, "passes": passes, "features": features, "linear": linear, "costs": costs,
+         "large": large,
          "kills": kills},
         {
             "same": Table(
@@ -365,15 +404,24 @@ TASKS = {
                 "what | n: {n:,} | m | gap: {gap:g} | reached: {reached:.1e} | looks: {passes} | Newton steps: "
                 "{newton}",
             ),
-            "features": Table("Looks at all rows of one convex step with many features", _by_gap, "rows: {what} | " + _LOOKS),
-            "linear": Table("Processor time of a look at all rows", "linear", "rows: {n:,} | processor ns a row and look: {ns a row and pass:.1f}"),
+            "features": Table("Looks at all rows of one convex step with many features", _by_gap,
+                "rows: {what} | " + _LOOKS),
+            "linear": Table("Processor time of a look at all rows", "linear",
+                "rows: {n:,} | processor ns a row and look: {ns a row and pass:.1f}"),
+            "costs": Table(
+                "Processor nanoseconds a row and pass", "costs",
+                "rows | slopes and Gram matrix: {slopes:.0f} | change of scores: {move:.0f} "
+                "| exact values: {settle:.0f} "
+                "| point of a line search: {smooth:.0f} | Newton steps: {newton} | looks at all rows: {looks}",
+            ),
             "large": Table(
                 "More rows than fit into 2 GB of private memory", _out_of_core,
                 "rows: {n:,} | minutes: {minutes:.1f} | processor s: {processor:.0f} | looks: {passes} | private GB: "
                 "{private:.1f} "
                 "| with pages of mapped files, GB: {resident:.1f} | Parquet GB: {parquet:.1f} | goal met: {met}",
             ),
-            "kills": Table("Workers killed at random", _killed, "workers killed: {workers} | fits | same bits as undisturbed: {same}"),
+            "kills": Table("Workers killed at random", _killed,
+                "workers killed: {workers} | fits | same bits as undisturbed: {same}"),
         },
         _targets, half="tuning", repeats=3, processes=2, picture=_picture,
     ),

@@ -88,9 +88,11 @@ def _report_sentences(content: Content) -> Iterable[tuple[str, str]]:
     adult, clients = (f"{row['processor_s']:.0f}" for row in content["rows"])
     yield (
         "docs/comparison.md",
-        f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card clients "
-        f"(30,000 "
-        f"rows) {clients}, on one core in a new environment",
+        (
+            f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card clients "
+            f"(30,000 "
+            f"rows) {clients}, on one core in a new environment"
+        ),
     )
 
 
@@ -321,7 +323,8 @@ TASKS = {
                 "| all s: {seconds:.1f} | processor s: {processor_s:.1f} | report KB: {report_kb}",
             ),
         },
-        lambda content: [Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0, "s")],
+        lambda content: [Limit("three commands, slower table", max(row["seconds"] for row in content["rows"]), 120.0,
+            "s")],
         _report_sentences, subject="first use",
     ),
     "first_call": Task(
@@ -338,7 +341,8 @@ TASKS = {
             ),
             "train": Table(
                 "`widemargin train examples/adult.toml`, processor seconds",
-                lambda content: [dict(zip(("empty", "filled"), content["train"], strict=True))] if "train" in content else [],
+                lambda content: [dict(zip(("empty", "filled"), content["train"], strict=True))]
+                    if "train" in content else [],
                 "empty cache: {empty:.1f} | filled cache: {filled:.1f}",
             ),
         },
@@ -350,15 +354,18 @@ TASKS = {
         "process, the interpreter's own start taken off).",
         {"imports": imports, "megabytes": megabytes, "wheel": wheel},
         {
-            "imports": Table("Imports, processor seconds", "imports", "import: `{statement}` | seconds: {seconds:.2f} | loads: {loads}"),
+            "imports": Table("Imports, processor seconds", "imports",
+                "import: `{statement}` | seconds: {seconds:.2f} | loads: {loads}"),
             "sizes": Table(
                 "Libraries that are installed with it, megabytes on disk",
-                lambda content: [{"name": name, "MB": size / 1e6, "for": NEEDED_FOR[name]} for name, size in content["megabytes"].items()],
+                lambda content: [{"name": name, "MB": size / 1e6, "for": NEEDED_FOR[name]} for name,
+                    size in content["megabytes"].items()],
                 "library: {name} | MB: {MB:.1f} | what for: {for}",
             ),
             "wheel": Table(
                 "The wheel",
-                lambda content: [{"packed": content["wheel"][0] / 1e6, "unpacked": content["wheel"][1] / 1e6}] if content.get("wheel") else [],
+                lambda content: [{"packed": content["wheel"][0] / 1e6, "unpacked": content["wheel"][1] / 1e6}]
+                    if content.get("wheel") else [],
                 "MB: {packed:.2f} | MB unpacked: {unpacked:.1f}",
             ),
         },

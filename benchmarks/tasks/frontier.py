@@ -58,9 +58,11 @@ def paths(ctx: Context) -> list[Row]:
         norms = np.array([(model.coef_**2).sum() for model in cold.result])
         ramp = np.array([report.ramp_objective for report in reports])
         rows.append({
-            "grouping": grouping, "enforce": enforce, "points": len(path), "path": warm.to_dict(), "cold": cold.to_dict(),
+            "grouping": grouping, "enforce": enforce, "points": len(path), "path": warm.to_dict(),
+            "cold": cold.to_dict(),
             "cold_time_ratio": round(cold.processor_median / warm.processor_median, 2), "met": int(path.met.sum()),
-            "newton_steps": int(path.n_iter.sum()), "cold_newton_steps": int(sum(model.n_iter_ for model in cold.result)),
+            "newton_steps": int(path.n_iter.sum()), "cold_newton_steps": int(sum(model.n_iter_
+            for model in cold.result)),
             "largest_gap": float(path.gap.max()), "mean_train_error": float(path.training.objective.mean()),
             "cold_mean_train_error": float(np.mean([report.objective for report in reports])),
             "mean_objective": float(np.mean(path.training.ramp_objective + half_lambda * (path.coef**2).sum(axis=1))),
@@ -125,7 +127,8 @@ TASKS = {
         {"paths": paths, "frontier": test_points},
         {
             "paths": Table(
-                "32 points, warm, beside the same points each fitted from nothing (ratio of processor seconds)", "paths",
+                "32 points, warm, beside the same points each fitted from nothing (ratio of processor seconds)",
+                "paths",
                 "grouping | enforce | path s: {path[median_s]:.2f} | path processor s: {path[median_processor_s]:.2f} "
                 "| cold / path: {cold_time_ratio:.1f} | Newton steps (cold): {newton_steps} ({cold_newton_steps}) "
                 "| largest gap: {largest_gap:.0e} | met: {met} of {points} "
@@ -133,7 +136,8 @@ TASKS = {
                 "| mean ramp objective (cold): {mean_objective:.5f} ({cold_mean_objective:.5f})",
             ),
             "points": Table(
-                f"Test points, C and steps chosen by 5 folds of the training rows (standard error {TEST_ERROR_SE})", _compared,
+                f"Test points, C and steps chosen by 5 folds of the training rows (standard error {TEST_ERROR_SE})",
+                _compared,
                 "grouping | asked ratio: {asked:.2f} | rule | C: {C:.3g} | steps: {max_steps} | test ratio: "
                 "{test_ratio:.3f} "
                 "| test error: {test_error:.4f} | known, asked: {known_error:.4f} "

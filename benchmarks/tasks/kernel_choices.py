@@ -1,4 +1,4 @@
-"""The tables of docs/kernel-svm.md: solvers, stopping, searches, the batch perceptron, classes; and what a fit costs."""
+"""The tables of docs/kernel-svm.md: solvers, stopping, searches, perceptrons, classes; and what a fit costs."""
 
 import os
 import statistics
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -177,9 +178,40 @@ def unscaled(ctx: Context) -> list[Row]:
     return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
 
 
+def few_rows(ctx: Context) -> list[Row]:
+    """Small problems, moons in 20 columns, beside SVC; milliseconds of processor time."""
+    rows, make = [], ctx.load("drawn: moons")
+    for n in ctx.pick((100, 1000, 3000, 10_000), (100, 200)):
+        X, y = make(n=n)
+        X = np.hstack([X, np.random.default_rng(0).normal(size=(n, 18))])
+        timings = ctx.clock(
+            {"KernelSVC": partial(KernelSVC().fit, X, y), "SVC": partial(SVC().fit, X, y)}, warm_up=True
+        )
+        rows.append({"rows": n} | {name: 1e3 * timing.processor_median for name, timing in timings.items()})
+    return rows
+
+
+def probabilities(ctx: Context) -> list[Row]:
+    """Mean log loss on 719 of scikit-learn's digits after training on 1,078, means of three splits."""
+    X, y = load_digits(return_X_y=True)
+    ways: dict[str, Callable[[], Any]] = {
+        f"{how}, {title}": partial(KernelSVC, calibration=how, solver_options={"multi_class": classes}, random_state=0)
+        for how in ("sigmoid", "isotonic") for title, classes in (("pairs", "ovo"), ("against the rest", "ovr"))
+    }  # fmt: skip
+    rows: list[Row] = []
+    for way, make in ways.items():
+        losses = []
+        for seed in range(ctx.pick(SEEDS, 1)):
+            order = np.random.default_rng(seed).permutation(len(y))
+            train, test = order[: ctx.pick(1078, 300)], order[1078:]
+            model = make().fit(X[train], y[train])
+            losses.append(float(log_loss(y[test], model.predict_proba(X[test]), labels=model.classes_)))
+        rows.append({"way": way, "log_loss": statistics.fmean(losses)})
+    return rows
+
+
 def _part(name: str) -> Callable[[Content], list[Row]]:
-    """Rows of a part; older results keep the parts below `parts`."""
-    return lambda content: content.get(name, content.get("parts", {}).get(name, []))
+    return lambda content: content.get(name, [])
 
 
 def _wide(name: str, columns: tuple[str, ...]) -> Callable[[Content], Iterable[Row]]:
@@ -309,7 +341,7 @@ TASKS = {
         "`GridSearchCV`, the batch perceptron by size of its cache and by algorithm, ten digits, features that are "
         "not scaled.",
         {"caches": caches, "algorithms": algorithms, "unscaled": unscaled, "searches": searches, "classes": classes,
-         "solvers": solvers, "stopping": stopping},
+         "solvers": solvers, "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities},
         {
             "solvers": Table(
                 "Which solver when", _wide("solvers", ("dual", "nested-dual", "spatial-dual")),
@@ -319,7 +351,8 @@ TASKS = {
                 "Stopping by the hold-out rule", _wide("stopping", ("tol=1e-3", "tol=None", "sbp, tol=None")),
                 'data | `tol=1e-3`: {tol=1e-3} | `tol=None`: {tol=None} | "sbp" with `tol=None`: {sbp, tol=None}',
             ),
-            "searches": Table("25 cells on 2,000 rows of a9a", _part("searches"), "way | processor s: {processor_s:.1f}"),
+            "searches": Table("25 cells on 2,000 rows of a9a", _part("searches"),
+                "way | processor s: {processor_s:.1f}"),
             "caches": Table(
                 "The batch perceptron by its cache", _both,
                 '`cache_size`: {size:.0f} | "sbp", gap: {sbp[gap]:.1%} | kernel values / n^2: {sbp[values]:.2f} '
@@ -331,6 +364,11 @@ TASKS = {
                 "way | fit: {fit_s:.1f} | predict 1,000: {predict_s:.2f} | error: {error:.1%} | kernel values / n^2: "
                 "{values:.2f}",
             ),
+            "few_rows": Table(
+                "Few rows, milliseconds of processor time", "few_rows",
+                "rows: {rows:,} | `KernelSVC`: {KernelSVC:.1f} | SVC: {SVC:.1f}",
+            ),
+            "probabilities": Table("Mean log loss", "probabilities", "way | log loss: {log_loss:.3f}"),
             "unscaled": Table("Features as they are", _part("unscaled"), "way | processor s: {processor_s:.2f}"),
         },
         subject="kernels", half="tuning",
@@ -342,7 +380,8 @@ TASKS = {
         {"cases": costs},
         {
             "fits": Table(
-                "KernelSVC with default settings", lambda content: [row for rows in content["cases"].values() for row in rows],
+                "KernelSVC with default settings", lambda content: [row for rows in content["cases"].values()
+                for row in rows],
                 "rows | n: {n:,} | d | cache MB: {cache_size:g} | seconds: {seconds:.2f} | processor s: "
                 "{processor_s:.2f} "
                 "| grown MB: {grown_mb:.0f} | solver | kernel rows | SVs: {support} | again s: {again_s}",

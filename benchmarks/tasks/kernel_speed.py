@@ -1,7 +1,7 @@
 """Kernel SVMs beside LIBSVM and scikit-learn-intelex, each fit in a process of its own on one thread.
 
-Time until the objective is certified within 1% and 1e-3 of the optimum, and until LIBSVM's test error. The peers give no
-certificate on the way, so their time is that of the whole fit. Rows are float32 for all but LIBSVM.
+Time until the objective is certified within 1% and 1e-3 of the optimum, and until LIBSVM's test error. The peers give
+no certificate on the way, so their time is that of the whole fit. Rows are float32 for all but LIBSVM.
 """
 
 import resource
@@ -203,9 +203,11 @@ def _error_sentences(content: Content) -> Iterable[tuple[str, str]]:
         near = sum(row["near"] for row in rows)
         yield (
             "docs/comparison.md",
-            f"with `tol=None` LIBSVM takes {spans[0]} times and scikit-learn-intelex {spans[1]} times as many "
-            f"processor "
-            f"seconds as `KernelSVC`, whose test error is within .1 points of LIBSVM's on {near} of {len(rows)}",
+            (
+                f"with `tol=None` LIBSVM takes {spans[0]} times and scikit-learn-intelex {spans[1]} times as many "
+                f"processor "
+                f"seconds as `KernelSVC`, whose test error is within .1 points of LIBSVM's on {near} of {len(rows)}"
+            ),
         )
 
 

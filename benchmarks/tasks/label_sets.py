@@ -336,13 +336,15 @@ TASKS = {
                 "method | example Jaccard: {jaccard:.3f} | beside the first: {beside} | fit: {fit_s:.1f} s",
             ),
             "compared": Table(
-                "Test scores, C by five folds of the training rows", lambda content: map(with_lead, content["compared"]),
+                "Test scores, C by five folds of the training rows", lambda content: map(with_lead,
+                content["compared"]),
                 "columns | method | C: {C:.3g} | at end of grid: {at_end} | by folds: {held_out:.4f} | " + _SCORES
                 + " | Jaccard minus slack's: {beside}",
             ),
             "orders": Table(
                 "The papers' C: test scores of several orders of the examples", "orders",
-                "rescaling | passes | " + " | ".join(f"{score.replace('_', ' ')}: {{values[{score}]:.4f}}" for score in SCORES),
+                "rescaling | passes | " + " | ".join(f"{score.replace('_', ' ')}: {{values[{score}]:.4f}}"
+                for score in SCORES),
             ),
         },
         _yeast_targets, subject="structures", half="tuning",
@@ -365,19 +367,22 @@ TASKS = {
                 "| us/prediction: {us_per_prediction:.0f} | proved: {proved:.1%}",
             ),
             "few": Table(
-                "50 topics of rcv1subset1, random splits", lambda content: [row for row in rcv1_summary(content) if row["method"] in _FEW],
+                "50 topics of rcv1subset1, random splits", lambda content: [row for row in rcv1_summary(content)
+                if row["method"] in _FEW],
                 "method | example Jaccard: {jaccard:±.3f} | macro F1: {macro_f1:±.3f} | fit: {fit_s:.1f} s",
             ),
             "means": Table(
                 "Means over splits drawn anew, ± standard errors; C chosen on training rows", rcv1_summary,
-                "method | " + _WITH_ERRORS + " | fit s: {fit_s:.1f} | choice s: {choice_s:.1f} | C: {C:g} | at end of grid: {at_end}",
+                "method | " + _WITH_ERRORS
+                + " | fit s: {fit_s:.1f} | choice s: {choice_s:.1f} | C: {C:g} | at end of grid: {at_end}",
             ),
             "leads": Table(
                 f"{FIRST} minus the other, paired by split, and whether it leads by two standard errors",
                 lambda content: [row for row in rcv1_summary(content) if row["method"] != FIRST],
                 "other: {method} | " + " | ".join(f"{score.replace('_', ' ')}: {{leads[{score}]}}" for score in SCORES),
             ),
-            "file": Table("The file's halves, beside the paper (other halves)", _beside_paper, "method | C: {C:g} | " + _SCORES),
+            "file": Table("The file's halves, beside the paper (other halves)", _beside_paper,
+                "method | C: {C:g} | " + _SCORES),
         },
         _rcv1_targets, subject="structures", half="tuning",
     ),

@@ -391,9 +391,11 @@ def _robust_sentences(content: Content) -> Iterable[tuple[str, str]]:
     plain, clipped, catoni = (f"{worst(name):.1f}" for name in names_of)
     yield (
         "docs/comparison.md",
-        f"logistic regression loses up to {plain} points, logistic regression on rows of clipped norm up to "
-        f"{clipped}, and "
-        f"`baselines.CatoniRiskClassifier` up to {catoni}",
+        (
+            f"logistic regression loses up to {plain} points, logistic regression on rows of clipped norm up to "
+            f"{clipped}, and "
+            f"`baselines.CatoniRiskClassifier` up to {catoni}"
+        ),
     )
 
 
@@ -494,8 +496,10 @@ def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
     near, kept = sum(row["near"] for row in rows), sum(each <= 1.0 for each in spoilt)
     yield (
         "docs/which-risk.md",
-        f'on {near} of {len(rows)} tasks "auto" is at most .2 points behind the better of the two on clean rows, and in '
-        f"{kept} of {len(spoilt)} spoilt cases at most a point above its own error on clean ones",
+        (
+            f'on {near} of {len(rows)} tasks "auto" is at most .2 points behind the better of the two on clean rows, and '
+            f"in {kept} of {len(spoilt)} spoilt cases at most a point above its own error on clean ones"
+        ),
     )
 
 
@@ -519,7 +523,8 @@ TASKS = {
         "within 1e-6 of their own optimum, stochastic gradients a second with everything that a pass brings along.",
         {"gradients_ms": gradients, "to_the_optimum": fits, "stochastic_per_s": stochastic, "certified": certified},
         {
-            "gradients": Table("Value and gradient of all rows (processor ms)", _named("gradients_ms"), "method: {name} | ms: {value:.3f}"),
+            "gradients": Table("Value and gradient of all rows (processor ms)", _named("gradients_ms"),
+                "method: {name} | ms: {value:.3f}"),
             "fits": Table(
                 f"Whole fits to within {NEAR:g} of their own optimum (processor ms)", _named("to_the_optimum"),
                 "estimator: {name} | tol: {tol:g} | excess: {excess:.1e} | ms: {ms:.1f}",
@@ -542,7 +547,8 @@ TASKS = {
         "`dro`.",
         {"risks": risks, "mean": mean_risk, "dro": beside_dro},
         {
-            "risks": Table("Whole fits", _named("risks"), "risk: {name} | s: {processor_s:.3f} | iterations | gap proved: {gap:.1e}"),
+            "risks": Table("Whole fits", _named("risks"),
+                "risk: {name} | s: {processor_s:.3f} | iterations | gap proved: {gap:.1e}"),
             "mean": Table(
                 f"The same objective to within {NEAR:g}", _named("mean"),
                 "estimator: {name} | tol: {tol:g} | excess: {excess:.1e} | s: {processor_s:.3f}",

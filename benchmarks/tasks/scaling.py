@@ -111,10 +111,12 @@ def _blind_sentences(content: Content) -> Iterable[tuple[str, str]]:
         few, many = found[500_000, 4], found[1_000_000, 50]
         yield (
             "docs/comparison.md",
-            f"500,000 drawn rows under four constraints take {few['median_processor_s']:.0f} processor seconds, a "
-            f"million "
-            f"rows with a recall floor in each of 50 countries {many['median_processor_s']:.0f} and "
-            f"{many['peak_gb']:.1f} GB",
+            (
+                f"500,000 drawn rows under four constraints take {few['median_processor_s']:.0f} processor seconds, a "
+                f"million "
+                f"rows with a recall floor in each of 50 countries {many['median_processor_s']:.0f} and "
+                f"{many['peak_gb']:.1f} GB"
+            ),
         )
 
 

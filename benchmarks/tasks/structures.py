@@ -282,7 +282,7 @@ def _fits(name: str, grid: Sequence[float], train: Part) -> Iterator[tuple[float
 
 
 def ocr_runs(ctx: Context) -> list[Row]:
-    """C chosen by the character error on a fifth of the training words, for each fold; and the reverse for the first."""
+    """C chosen by character errors on a fifth of the training words, for each fold; the reverse for the first."""
     words, runs = ctx.load("ocr"), []
     methods = ["ChainSVC slack", "ChainSVC margin", REFERENCE, *(["LinearSVC, neighbours"] if ctx.with_peers else [])]
     for large, count in ((False, ctx.pick(FOLDS, 2)), (True, LARGE_FOLDS)):
@@ -385,7 +385,8 @@ TASKS = {
         _PARTS, _TABLES, _hierarchy_targets, _hierarchy_sentences, subject="structures", peers=("hiclass",),
     ),
     "structured_hierarchies_tuned": Task(
-        "The same on ImCLEF07A.", _PARTS, _TABLES, _hierarchy_targets, subject="structures", half="tuning", peers=("hiclass",)
+        "The same on ImCLEF07A.", _PARTS, _TABLES, _hierarchy_targets, subject="structures", half="tuning",
+        peers=("hiclass",)
     ),
     "structured_ocr": Task(
         "`ChainSVC` on OCR letters (6877 words, 52,152 letters of 16 x 8 pixels, 26 states) beside LinearSVC per "
@@ -394,7 +395,8 @@ TASKS = {
         {"runs": ocr_runs, "timed": ocr_timed},
         {
             "few": Table(
-                "One of ten folds for training", lambda content: [row for row in ocr_summary(content) if row["trained on"] == "one fold"],
+                "One of ten folds for training", lambda content: [row for row in ocr_summary(content)
+                if row["trained on"] == "one fold"],
                 "method | wrong letters, %: {character:±.1f} | fit: {fit_s:.1f} s",
             ),
             "errors": Table(

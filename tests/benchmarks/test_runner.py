@@ -1,116 +1,130 @@
-"""The runner of the benchmarks: scripts in processes, history, what is kept, failures, and the list of scripts."""
+"""The runner of the benchmarks: tasks in processes, history, what is kept, failures, peers."""
 
-import json
+import os
 import re
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks import findings, history, install_peers, machine, runner
+from benchmarks import install_peers, machine, recorded, runner, task
+from benchmarks.task import Context, Task
 
 ROOT = Path(__file__).parents[2]
 
-SCRIPT = """
-import argparse, json, pathlib, sys
-made = argparse.ArgumentParser()
-made.add_argument("--out", type=pathlib.Path)
-made.add_argument("--quick", action="store_true")
-made.add_argument("--no-peers", action="store_true")
-made.add_argument("--repeats", type=int)
-options = made.parse_args()
-{body}
-(options.out / "{name}.json").write_text(json.dumps({{"machine": {{}}, "repeats": options.repeats}}))
+MODULE = """
+import sys
+from benchmarks.task import Limit, Task
+from widemargin.exceptions import MissingDataError
+
+def good(ctx):
+    print("ran", ctx.repeats)
+    return [{"repeats": ctx.repeats}]
+
+def bad(ctx):
+    raise ValueError("it broke")
+
+def dataless(ctx):
+    raise MissingDataError("no data")
+
+def endless(ctx):
+    import time
+    time.sleep(60)
+
+TASKS = {
+    "good": Task("It works.", {"rows": good, "more": good}, targets=lambda _: [Limit("a", 1.0, 2.0)], half="neutral"),
+    "bad": Task("It fails.", {"first": good, "second": bad}),
+    "dataless": Task("Nothing is there.", {"rows": dataless}),
+    "endless": Task("It never ends.", {"rows": endless}, asked_only=True),
+}
 """
 
 
 @pytest.fixture
-def scripts(tmp_path, monkeypatch):
-    """A repository with three scripts: one that works, one that fails, one without data."""
-    folder = tmp_path / "repository" / "benchmarks"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    bodies = {
-        "good": "print('ran')",
-        "bad": "sys.exit('it broke')",
-        "dataless": "print('skipped: no data'); sys.exit()",
-    }
-    for name, body in bodies.items():
-        (folder / f"{name}.py").write_text(SCRIPT.format(name=name, body=body))
-    monkeypatch.setattr(runner, "ROOT", tmp_path / "repository")
+def tasks(tmp_path, monkeypatch):
+    """A folder of results, and a module of tasks: one that works, one that fails, one without data, one without end."""
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "tasks.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(runner, "SCRIPTS", tuple(bodies))
-    monkeypatch.setattr(history, "code_version", lambda: "abc")
-    monkeypatch.setattr(
-        runner, "machine", lambda: {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0}
-    )
-    monkeypatch.setattr(runner.summary, "write", lambda *given, **named: None)
-    return tmp_path / "results"
+    monkeypatch.setattr(runner, "modules", lambda: ["toy.tasks"])
+    yield tmp_path / "results"
+    for name in ("toy", "toy.tasks"):
+        sys.modules.pop(name, None)
 
 
-def test_a_script_that_fails_does_not_end_the_others(scripts, capsys):
-    assert runner.main([]) == 1
+def run(*arguments):
+    return runner.main([*arguments])
+
+
+def test_a_task_that_fails_does_not_end_the_others(tasks, capsys):
+    assert run() == 1
     said = capsys.readouterr().out
-    assert "good: done" in said
+    assert "good: done" in said and "endless" not in said
     assert "bad: failed" in said and "it broke" in said
     assert "dataless: skipped" in said and "no data" in said
-    assert json.loads((scripts / "good.json").read_text()) == {"machine": {}, "repeats": None}
-
-
-def test_every_run_is_a_line_of_the_history(scripts):
-    runner.main(["--repeats", "2"])
-    (line,) = history.lines(scripts, "good")
-    assert line["commit"] == "abc" and line["status"] == "done" and line["exit_code"] == 0
-    assert line["settings"]["repeats"] == 2 and line["machine"]["cores"] == 2
+    (content,) = recorded.machines("good", tasks).values()
+    assert content["rows"] == [{"repeats": 5}]
+    (content,) = recorded.machines("bad", tasks).values()
+    assert content["first"] and "second" not in content  # what is done stays
+    (line,) = recorded.runs(tasks, "good")
+    assert line["status"] == "done" and line["exit_code"] == 0 and line["parts"] == ["rows", "more"]
+    assert line["limits"][0]["measured"] == 1.0 and line["machine"]["cores"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", line["date"])
-    assert line["ratios"] == line["limits"] == []
-    assert history.lines(scripts, "bad")[0]["status"] == "failed"
+    assert recorded.runs(tasks, "bad")[0]["status"] == "failed"
+    assert "| good" in (tasks / "summary.md").read_text()
 
 
-def test_what_is_done_is_kept_until_settings_or_code_change(scripts, capsys, monkeypatch):
+def test_what_is_done_is_kept_until_settings_or_code_change(tasks, capsys):
     for arguments, status in ([], "done"), ([], "kept"), (["--again"], "done"), (["--repeats", "1"], "done"):
-        runner.main(["--only", "good", *arguments])
+        run("good:rows", *arguments)
         assert f"good: {status}" in capsys.readouterr().out
-    monkeypatch.setattr(history, "code_version", lambda: "def")
-    runner.main(["--only", "good"])
+    (path,) = tasks.glob("*/good.json")
+    path.write_text(re.sub(r'"code": "', '"code": "other', path.read_text()))
+    run("good:rows", "--repeats", "1")
     assert "good: done" in capsys.readouterr().out
-    (scripts / "good.json").unlink()
-    runner.main(["--only", "good"])
-    assert "good: done" in capsys.readouterr().out
-    runner.main(["--only", "bad"])
-    runner.main(["--only", "bad"])  # what failed is tried again
-    assert len(history.lines(scripts, "bad")) == 2
+    run("good:more", "--repeats", "2")  # the part that was done before stays
+    (content,) = recorded.machines("good", tasks).values()
+    assert content["rows"] == [{"repeats": 1}] and content["more"] == [{"repeats": 2}]
 
 
-def test_only_and_skip_choose(scripts, capsys):
-    runner.main(["--skip", "bad", "dataless"])
-    assert "bad" not in capsys.readouterr().out
+def test_names_and_parts_choose(tasks, capsys):
+    run("--list")
+    assert "good (rows, more): It works." in capsys.readouterr().out
     with pytest.raises(SystemExit, match="no benchmark nonsense"):
-        runner.main(["--only", "nonsense"])
+        run("nonsense")
+    with pytest.raises(SystemExit, match="good has no part nonsense"):
+        run("good:nonsense")
     with pytest.raises(SystemExit, match="disturb"):
-        runner.main(["--jobs", "2"])
+        run("--jobs", "2")
 
 
-def test_a_script_out_of_time_is_ended(scripts, tmp_path):
-    (tmp_path / "repository" / "benchmarks" / "good.py").write_text("import time\ntime.sleep(60)")
-    assert runner.main(["--only", "good", "--timeout", "0.3"]) == 1
-    (line,) = history.lines(scripts, "good")
+def test_a_task_out_of_time_is_ended(tasks):
+    assert run("endless", "--timeout", "0.3") == 1
+    (line,) = recorded.runs(tasks, "endless")
     assert line["exit_code"] == 124 and line["seconds"] < 20
     assert "out of time" in line["message"]
 
 
-def test_the_list_is_that_of_the_files():
-    programs = {
-        path.stem for path in (ROOT / "benchmarks").glob("*.py")
-        if " = parser(" in path.read_text() and "def main(" in path.read_text()
-    }  # fmt: skip
-    assert programs == {*runner.SCRIPTS, "option_ablations"}  # which compares no peers, and takes an hour by itself
-
-
-def test_a_line_cut_off_by_an_interrupt_is_left_out(tmp_path):
-    history.append(tmp_path, {"script": "a", "commit": "1"})
-    with (tmp_path / "history" / "a.jsonl").open("a") as file:
-        file.write('{"script": "a", "com')
-    assert [line["commit"] for line in history.lines(tmp_path, "a")] == ["1"]
+@pytest.mark.parametrize("how", ["not installed", "not wanted"])
+def test_what_is_recorded_beside_peers_is_not_replaced_by_a_run_without(how, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(runner, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(runner, "ROOT", tmp_path)
+    monkeypatch.setattr(runner, "WITHOUT_PEERS", tmp_path / "out" / "without-peers")
+    monkeypatch.setattr(runner.recorded, "machines", lambda name, folder=runner.RESULTS: recorded_before)
+    recorded_before = {"p": {"machine": {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}}}
+    peer = "no-such-peer" if how == "not installed" else "numpy"
+    some = Task("Some.", {"rows": lambda ctx: [{"a": 1}]}, peers=(peer,), half="neutral")
+    context = Context(some, with_peers=how == "not installed")
+    assert runner.measure("some", some, context, tmp_path / "results", ["rows"]) == 0
+    assert not (tmp_path / "results").exists()
+    assert "what benchmarks/results has of it stays" in capsys.readouterr().err
+    assert list((tmp_path / "out" / "without-peers").glob("*/some.json"))
+    with_it = replace(some, peers=("numpy",))
+    assert runner.measure("some", with_it, Context(with_it), tmp_path / "results", ["rows"]) == 0
+    assert list((tmp_path / "results").glob("*/some.json"))
 
 
 def test_code_version_is_the_last_commit_of_the_code(tmp_path):
@@ -123,19 +137,19 @@ def test_code_version_is_the_last_commit_of_the_code(tmp_path):
     git("config", "user.name", "A")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("a = 1\n")
-    assert history.code_version(tmp_path).startswith("no-commit+")
+    assert machine.code_version(tmp_path).startswith("no-commit+")
     git("add", ".")
     git("commit", "--quiet", "-m", "code")
     code = git("log", "-1", "--format=%h", "--abbrev=10")
     (tmp_path / "results.json").write_text("{}")
     git("add", ".")
     git("commit", "--quiet", "-m", "results")
-    assert history.code_version(tmp_path) == code
+    assert machine.code_version(tmp_path) == code
     (tmp_path / "src" / "a.py").write_text("a = 2\n")
-    changed = history.code_version(tmp_path)
+    changed = machine.code_version(tmp_path)
     assert changed.startswith(f"{code}+")
     (tmp_path / "src" / "a.py").write_text("a = 3\n")
-    assert history.code_version(tmp_path) != changed
+    assert machine.code_version(tmp_path) != changed
 
 
 def test_a_peer_that_cannot_be_installed_leaves_the_others():
@@ -153,20 +167,5 @@ def test_a_peer_that_cannot_be_installed_leaves_the_others():
 def test_the_peers_named_are_those_of_the_group():
     group = {re.split(r"[<>=\[ ]", name)[0] for name in install_peers.wanted()}
     assert set(machine.PEERS) - {"scikit-learn"} <= group
-
-
-def test_findings_of_times_and_limits(tmp_path):
-    content = {
-        "gradients_ms": {"margin pursuit": 2.0, "LogisticRegression": 3.0}, "to_the_optimum": {
-            "margin pursuit": {"ms": 10.0}, "LogisticRegression": {"ms": 5.0}},
-        "stochastic_per_s": {"margin pursuit": 8.0, "SGDClassifier, hinge": 4.0},
-    }  # fmt: skip
-    (tmp_path / "margin_speed.json").write_text(json.dumps(content))
-    gradient, fit, step = findings.read(tmp_path, "margin_speed").ratios
-    assert (gradient.value, gradient.reached) == (1.5, True)
-    assert (fit.value, fit.reached) == (0.5, False)
-    assert (step.value, step.peer) == (2.0, "SGDClassifier, hinge")
-    assert findings.read(tmp_path, "no_such_script") == findings.Findings()
-    at_most, at_least = findings.Limit("a", 3.0, 2.0, "s"), findings.Limit("b", 3.0, 2.0, "%", at_least=True)
-    assert (at_most.share, at_most.reached) == (1.5, False)
-    assert (at_least.share, at_least.reached) == (pytest.approx(2 / 3), True)
+    for one in task.all_tasks().values():
+        assert set(one.peers) <= group

@@ -1,13 +1,13 @@
 """The benchmarks of structural SVMs compute what they say: data, choices, paired differences."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from benchmarks import structured_ocr, structured_rcv1
-from benchmarks.common import MissingDataError
-from benchmarks.structured_methods import (
+from benchmarks.data.structures import hold_outs, ocr, paths, shuffled, standardised, topics, words
+from benchmarks.tasks import label_sets, structures
+from benchmarks.tasks._structured_methods import (
+    Clock,
     HiClass,
     Method,
     OneVsRest,
@@ -15,35 +15,26 @@ from benchmarks.structured_methods import (
     TopDown,
     best_path,
     compare_methods,
-    one_path,
-    parents,
-    top_down,
-)
-from benchmarks.structured_tasks import (
-    Clock,
-    hold_outs,
     jaccards,
-    ocr,
+    one_path,
     paired,
+    parents,
     scores,
-    shuffled,
-    standardised,
-    synthetic_paths,
-    synthetic_topics,
-    synthetic_words,
+    top_down,
 )
 
 from widemargin import HierarchicalSVC
 from widemargin.datasets import LabelSets
+from widemargin.exceptions import MissingDataError
 
 
 def test_missing_words_are_named(tmp_path):
     with pytest.raises(MissingDataError, match=str(tmp_path)):
-        ocr(SimpleNamespace(data=tmp_path))
+        ocr(tmp_path)
 
 
 def test_rows_held_out_are_other_training_rows():
-    task = synthetic_paths()
+    task = paths()
     (held,) = hold_outs(task)
     assert held.X_test.shape[0] == 18
     np.testing.assert_array_equal(np.unique(np.concatenate([held.X, held.X_test]), axis=0), np.unique(task.X, axis=0))
@@ -65,7 +56,7 @@ def test_jaccards_are_those_of_scikit_learn():
 
 def test_best_path_is_the_best_of_all_paths_that_rows_end():
     rng = np.random.default_rng(1)
-    task = synthetic_paths()
+    task = paths()
     parent = parents(task.paths)
     assert one_path(task.Y, parent)
     allowed = np.unique(task.Y, axis=0)
@@ -86,7 +77,7 @@ def test_parents_come_first():
 
 
 def test_local_classifiers_predict_closed_sets():
-    task = synthetic_paths()
+    task = paths()
     parent = parents(task.paths)
     predicted = TopDown(1.0, parent).fit(task.X, task.Y).predict(task.X_test)
     below = np.flatnonzero(parent >= 0)
@@ -96,7 +87,7 @@ def test_local_classifiers_predict_closed_sets():
 
 def test_hiclass_predicts_paths():
     pytest.importorskip("hiclass")
-    task = synthetic_paths()
+    task = paths()
     for per in ("Node", "ParentNode"):
         predicted = HiClass(1.0, task.paths, per).fit(task.X, task.Y).predict(task.X_test)
         assert one_path(predicted, parents(task.paths))
@@ -104,7 +95,7 @@ def test_hiclass_predicts_paths():
 
 
 def test_every_variant_is_chosen_by_the_rows_held_out():
-    task = synthetic_topics()
+    task = topics()
     asked = []
 
     class Told:
@@ -129,7 +120,7 @@ def test_every_variant_is_chosen_by_the_rows_held_out():
 
 
 def test_structural_svms_predict_with_an_offset():
-    task = synthetic_paths()
+    task = paths()
     svm = Structural(HierarchicalSVC(task.paths, C=0.1, max_iter=5, random_state=0)).fit(task.X, task.Y)
     assert svm.predict(task.X_test, offset=10.0).all()
     assert not svm.predict(task.X_test, offset=-10.0).any()
@@ -144,7 +135,7 @@ def test_standardised_columns_know_the_training_rows_only():
 
 
 def test_thresholds_and_the_best_label():
-    task = synthetic_topics()
+    task = topics()
     model = OneVsRest(1.0).fit(task.X, task.Y)
     assert not model.predict(task.X_test, threshold=100.0).any()
     best = model.predict(task.X_test, threshold=100.0, at_least_one=True)
@@ -160,9 +151,9 @@ def test_differences_are_paired_by_split():
     mean, error = paired(runs, "ours", "theirs", "jaccard")
     assert mean == pytest.approx(0.15)
     assert error == pytest.approx(0.05)
-    assert structured_rcv1.lead("jaccard", mean, error) == "ahead"
-    assert structured_rcv1.lead("hamming", mean, error) == "behind"
-    assert structured_rcv1.lead("jaccard", mean, 0.1) == "within noise"
+    assert label_sets.lead(mean, error) == "ahead"
+    assert label_sets.lead(mean, error, less_is_better=True) == "behind"
+    assert label_sets.lead(mean, 0.1) == "within noise"
 
 
 def test_the_clock_knows_when_a_gap_was_reached():
@@ -174,11 +165,11 @@ def test_the_clock_knows_when_a_gap_was_reached():
 def test_errors_of_letters_and_words():
     Y = [np.array([0, 1]), np.array([2, 2, 2])]
     found = [np.array([0, 1]), np.array([2, 0, 0])]
-    assert structured_ocr.errors(Y, found) == {"character": 0.4, "word": 0.5}
+    assert structures.letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
 
 
 def test_large_and_small_training_are_each_others_reverse():
-    words = synthetic_words()
-    (small, rest), (most, few) = (structured_ocr.parts(words, 0, large) for large in (False, True))
+    all_words = words()
+    (small, rest), (most, few) = (structures.parts(all_words, 0, large) for large in (False, True))
     assert [len(small[0]), len(rest[0])] == [len(few[0]), len(most[0])]
     assert all(np.array_equal(a, b) for a, b in zip(small[1], few[1], strict=True))

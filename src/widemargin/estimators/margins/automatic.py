@@ -51,7 +51,7 @@ CANDIDATES = (
     *(Candidate("label-noise", 0.2, power, C) for power in (1, 3) for C in (1.0, 0.1)),
 )
 """The first is taken where nothing can be judged. More levels, multiples of C, plain rows and Catoni means gained
-nothing on the tuning half of `benchmarks/risk_tasks.py`, where these were chosen."""
+nothing on the tuning half of `benchmarks/data/halves.py`, where these were chosen."""
 
 
 def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tuple[Candidate, dict[Candidate, float]]:

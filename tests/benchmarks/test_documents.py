@@ -1,0 +1,88 @@
+"""README.md and the documentation say what the result files say, with the command that measures it, and it exists."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benchmarks import claims, recorded, tables
+from benchmarks.data.halves import BlindDataError
+from benchmarks.task import Task, all_tasks
+
+from widemargin_papers.reproductions import FIGURES
+
+ROOT = Path(__file__).parents[2]
+TASKS = all_tasks()
+DOCUMENTS = [ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", *tables.documents()]
+
+
+def test_the_sentences_are_those_of_the_results():
+    wrong = claims.differing(claims.claims(TASKS))
+    assert not wrong, "\n".join(f"{said.document}: {said.text}" for said in wrong)
+
+
+@pytest.mark.parametrize("path", tables.documents(), ids=lambda path: path.name)
+def test_the_tables_are_those_of_the_results(path):
+    text = path.read_text()
+    assert tables.made(text) == text, "run: python -m benchmarks.tables --write"
+    if not any(str(path.relative_to(ROOT)).startswith(place) for place in tables.NOT_MEASURED):
+        assert list(tables.typed(text)) == [], "numbers of a table come from result files: see benchmarks/tables.py"
+
+
+def test_a_typed_table_of_numbers_is_found():
+    words = "| a | b |\n|---|---|\n| fast | slow |\n"
+    assert list(tables.typed(words + "\n| rows | s |\n|---|---|\n| 10 | 0.5 s |\n| 20 | 1.5 s |\n")) == ["| rows | s |"]
+
+
+def test_a_table_is_made_anew_between_its_marks():
+    old = "Before.\n\n<!-- table memory.peaks -->\nold numbers\n<!-- end of table -->\n\nAfter.\n"
+    new = tables.made(old)
+    assert new.startswith("Before.") and new.endswith("After.\n") and "old numbers" not in new
+    assert "| features |" in re.sub(" +", " ", new) and "`python -m benchmarks memory` on" in new
+    assert tables.made(new) == new
+    with pytest.raises(LookupError, match=r"no table memory\.nonsense"):
+        tables.made(old.replace("peaks", "nonsense"))
+
+
+def test_another_number_another_machine_and_a_missing_command_are_found(tmp_path):
+    task = Task("", {}, sentences=lambda content: [("page.md", f"takes {content['s']} s")])
+    about = {"processor": "P", "cores": 1, "threads": 1, "load_average_at_start": 0}
+    recorded.keep(tmp_path, "p", "some", {"machine": about | {"date": "2030"}, "s": 5})
+    page = tmp_path / "page.md"
+
+    def wrong(text):
+        page.write_text(text)
+        return bool(claims.differing(claims.claims({"some": task}, tmp_path), tmp_path))
+
+    assert not wrong("It takes 5\ns (`python -m benchmarks some`).")
+    assert wrong("It takes 6 s (`python -m benchmarks some`).")
+    assert wrong("It takes 5 s.")
+    recorded.keep(tmp_path, "q", "some", {"machine": about | {"processor": "Q", "date": "2029"}, "s": 7})
+    assert wrong("It takes 5 s (`python -m benchmarks some`).")
+    assert not wrong("It takes 5 s on P (`python -m benchmarks some`).".replace("on P", "(P)"))
+    with pytest.raises(BlindDataError, match="nothing may be claimed from it"):
+        claims.claims({"some": replace(task, half="tuning")}, tmp_path)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_the_commands_that_are_named_are_there(path):
+    text = path.read_text()
+    assert set(re.findall(r"python -m benchmarks\.(\w+)", text)) <= {"claims", "tables", "regression"}
+    for word in re.findall(r"python -m benchmarks ([a-z][\w:]*)", text):
+        name, _, part = word.partition(":")
+        assert name in TASKS, word
+        assert not part or part in TASKS[name].parts, word
+    for words in re.findall(r"ARGS=\"--only ((?:\w+ ?)+)\"", text):
+        assert set(words.split()) <= set(TASKS)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE))
+    assert named <= targets, named - targets
+    for figure in re.findall(r"widemargin reproduce ([a-z][\w-]+)", text):
+        assert figure in FIGURES, figure
+
+
+def test_every_task_is_described():
+    text = (ROOT / "benchmarks" / "README.md").read_text()
+    for name, task in TASKS.items():
+        assert f"## {name}" in text or f"`{name}`" in text, f"benchmarks/README.md: {name}"
+        assert len(task.question) > 20 and task.parts

@@ -1,0 +1,104 @@
+"""Result pages and the summary are those of the result files, of all machines, and say what is missed."""
+
+import json
+
+import pytest
+from benchmarks import recorded, summary
+from benchmarks.machine import RESULTS
+from benchmarks.task import Limit, Ratio, Table, Task, all_tasks, ratios
+
+TASKS = all_tasks()
+ABOUT = {"processor": "P", "cores": 2, "threads": 1, "load_average_at_start": 0.5}
+SPEED = Task(
+    "How fast?", {"times": lambda ctx: {}}, {"all": Table("All", lambda content: [content["times"]])},
+    lambda content: [
+        *ratios("gradient", content["times"], "ours", {"LogisticRegression": 1.0, "SGD": 2.0}),
+        Limit("seconds", content["times"]["ours"], 3.0, "s"),
+    ],
+)  # fmt: skip
+
+
+@pytest.fixture
+def two_machines(tmp_path):
+    """Results of one task on two machines: the newer one is slower."""
+    for place, ours, date in (("p-2-cores", 2.0, "2029-01-01"), ("q-2-cores", 4.0, "2030-01-01")):
+        about = ABOUT | {"processor": place[0].upper(), "date": date, "code": "abc"}
+        recorded.keep(tmp_path, place, "speed", {"machine": about, "times": {"ours": ours, "LogisticRegression": 3.0}})
+    return tmp_path
+
+
+def test_the_newest_is_first_and_undated_ones_are_older(two_machines):
+    recorded.keep(two_machines, "r-2-cores", "speed", {"machine": ABOUT, "times": {}})
+    assert list(recorded.machines("speed", two_machines)) == ["q-2-cores", "p-2-cores", "r-2-cores"]
+    assert recorded.newest("speed", two_machines)["times"]["ours"] == 4.0
+    assert recorded.newest("nothing", two_machines) == {}
+
+
+def test_two_machines_stand_beside_each_other(two_machines):
+    page = recorded.page("speed", SPEED, two_machines)
+    assert page.index("## Q, 2 cores") < page.index("## P, 2 cores")
+    assert page.count("### All") == page.count("### Targets") == 2
+    text = summary.text(two_machines, {"speed": SPEED})
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "gradient" in line]
+    assert [[row[2], row[5], row[7]] for row in rows] == [["q-2-cores", "0.75", "NO"], ["p-2-cores", "1.50", "yes"]]
+
+
+def test_tuning_data_stand_apart(two_machines):
+    from dataclasses import replace
+
+    text = summary.text(two_machines, {"speed": replace(SPEED, half="tuning")})
+    assert text.index("no evidence for other data") < text.index("gradient")
+
+
+def test_a_quick_summary_judges_nothing(two_machines):
+    text = summary.text(two_machines, {"speed": SPEED}, quick=True)
+    assert "NO" not in text and "yes" not in text
+    assert "Its ratios mean nothing" in text
+
+
+def test_a_part_that_was_not_measured_leaves_the_others(tmp_path):
+    recorded.keep(tmp_path, "p", "speed", {"machine": ABOUT})
+    content = recorded.newest("speed", tmp_path)
+    assert SPEED.judged(content) == [] and SPEED.tables["all"].markdown(content) == ""
+    broken = Task("", {}, targets=lambda content: [content["machine"]["nonsense"]])
+    with pytest.raises(KeyError, match="nonsense"):
+        broken.judged(content)
+
+
+def test_targets_of_times_and_limits():
+    ours, none = Ratio("a", "ours", "peer", 1.5, 1.0), Ratio("a", "ours", "peer", 1.5)
+    assert ours.reached is True and none.reached is None
+    at_most, at_least = Limit("a", 3.0, 2.0, "s"), Limit("b", 3.0, 2.0, "%", at_least=True)
+    assert (at_most.share, at_most.reached) == (1.5, False)
+    assert (at_least.share, at_least.reached) == (pytest.approx(2 / 3), True)
+
+
+def test_a_line_cut_off_by_an_interrupt_is_left_out(tmp_path):
+    recorded.log(tmp_path, {"script": "a", "commit": "1"})
+    with (tmp_path / "history" / "a.jsonl").open("a") as file:
+        file.write('{"script": "a", "com')
+    assert [line["commit"] for line in recorded.runs(tmp_path, "a")] == ["1"]
+
+
+def test_the_stored_pages_and_summary_are_those_of_the_stored_results():
+    assert (RESULTS / "summary.md").read_text() == summary.text(RESULTS, TASKS), "python -m benchmarks --summary-only"
+    assert (RESULTS / "summary.png").read_bytes().startswith(b"\x89PNG")
+    stored = {path.stem for path in RESULTS.glob("*/*.json")}
+    assert stored <= TASKS.keys()
+    for name in stored:
+        page = recorded.page(name, TASKS[name])
+        assert (RESULTS / f"{name}.md").read_text() == page, f"{name}: python -m benchmarks --summary-only"
+    assert {path.stem for path in RESULTS.glob("*.md")} == stored | {"summary"}
+
+
+def test_every_stored_machine_says_what_it_is():
+    for path in RESULTS.glob("*/*.json"):
+        about = json.loads(path.read_text())["machine"]
+        assert {"processor", "cores", "threads"} <= about.keys()
+
+
+def test_cases_of_one_peer_have_one_colour():
+    assert summary.colour("LinearSVC, neighbours") == summary.colour("LinearSVC, a letter")
+    shown = [summary.colour(peer) for peer in summary.PEER_COLOURS]
+    assert len(set(shown)) == len(shown)
+    assert summary.colour("fairlearn, LR") == summary.colour("fairlearn")

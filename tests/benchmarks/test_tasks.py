@@ -1,0 +1,276 @@
+"""The tasks run (on small synthetic data), read the half that they say, and compute what they say."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from benchmarks import runner
+from benchmarks.data.halves import HALVES, BlindDataError, check
+from benchmarks.data.sources import SOURCES, Split
+from benchmarks.machine import describe, machine, slug
+from benchmarks.task import Context, Table, Task, Timing, all_tasks, mean_and_error
+from benchmarks.tasks import (
+    _people,
+    convex_steps,
+    fairness,
+    features,
+    guarantees,
+    kernel_speed,
+    margins,
+    recall_churn,
+    scaling,
+)
+from joblib import cpu_count
+from testing import exact
+
+from widemargin.datasets import MALE, synthetic_a9a
+from widemargin_papers.reproductions.recall_task import draw
+
+TASKS = all_tasks()
+SHORT = {
+    "audit_stream", "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy", "kernel_svm",
+    "label_suspects", "margin_robustness", "margin_speed", "memory", "scaling", "structured_hierarchies",
+}  # fmt: skip
+"""Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.slow]) for name in TASKS]
+)
+def test_a_quick_run_writes_its_results(name, tmp_path, capsys):
+    task = TASKS[name]
+    context = Context(task, quick=True, with_peers=False)
+    assert runner.measure(name, task, context, tmp_path, list(task.parts)) == 0
+    (path,) = tmp_path.glob(f"*/{name}.json")
+    results = json.loads(path.read_text())
+    assert results.keys() >= task.parts.keys()
+    assert path.parent.name == slug(results["machine"])
+    assert results["machine"]["threads"] == (cpu_count() if task.threads else 1)
+    page = (tmp_path / f"{name}.md").read_text()
+    assert f"python -m benchmarks {name}" in page
+    assert page.count("|") > 20 and page in capsys.readouterr().out
+
+
+def test_missing_data_skip_with_a_message(tmp_path, capsys):
+    task = TASKS["margin_speed"]
+    assert runner.measure("margin_speed", task, Context(task, data=tmp_path), tmp_path, ["certified"]) == 0
+    message = capsys.readouterr().err
+    assert "skipped" in message and str(tmp_path) in message
+    assert not list(tmp_path.glob("*/*.json"))
+
+
+# --- halves -----------------------------------------------------------------------------------------------------------
+
+
+def test_halves_share_nothing_and_every_member_can_be_read():
+    for subject, halves in HALVES.items():
+        tuning, reporting = (set(members) for members in halves.values())
+        assert not tuning & reporting, subject
+        assert tuning | reporting <= SOURCES.keys(), subject
+
+
+def test_a_task_cannot_read_the_other_half():
+    tuned = Context(Task("", {}, subject="kernels", half="tuning"), quick=True)
+    blind = Context(Task("", {}, subject="kernels"), quick=True)
+    tuned.load("a9a")
+    blind.load("letter")
+    with pytest.raises(BlindDataError, match="'letter' is of the reporting half of 'kernels', and this"):
+        tuned.load("letter")
+    with pytest.raises(BlindDataError, match="Choose constants on the tuning half"):
+        blind.load("a9a")
+    with pytest.raises(BlindDataError, match="in neither half"):
+        check("yeast", "kernels", "tuning")
+
+
+def test_tasks_say_which_half_they_read():
+    assert {task.half for task in TASKS.values()} == {"tuning", "reporting", "neutral"}
+    for name in ("option_ablations", "kernel_ablations", "goal_ablations"):  # devices are judged on reporting data
+        assert TASKS[name].half == "reporting"
+
+
+# --- what tasks are handed --------------------------------------------------------------------------------------------
+
+
+def test_clock_runs_the_cases_in_turn():
+    order = []
+    cases = {name: lambda name=name: order.append(name) or name for name in "ab"}
+    timings = Context(Task("", {}), given_repeats=2).clock(cases)
+    assert order == ["a", "b"] * 3  # a warm-up and two repeats
+    assert len(timings["a"].wall) == 2
+    assert timings["b"].result == "b"
+    assert Timing(wall=[4.0, 9.0, 6.0]).median == 6.0
+
+
+def test_a_function_answers_from_a_process_of_its_own():
+    ctx = Context(scaling.TASKS["memory"], given_repeats=1)
+    row = ctx.fresh(scaling.memory_of, "csr", "2", 2500, "auto")
+    assert row["n"] == 2500 and row["traced_per_row"] > 0
+    with pytest.raises(RuntimeError, match=r"memory_of.*nonsense"):
+        ctx.fresh(scaling.memory_of, "csr", "2", 2500, "nonsense")
+
+
+def test_cells_of_tables():
+    rows = [{"a": 1.234, "b": {"c": True}, "d": (0.5, 0.01), "e": [1, 2], "0.1": None}]
+    columns = "a: {a:.1f} | truth: {b[c]} | mean: {d:±.2f} | two: {e} | second: {e[1]} | none: {0.1} | e"
+    columns += " | gone: {x[y]:.2f}"
+    text = Table("", lambda _: rows, columns).markdown({})
+    cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
+    assert cells == ["1.2", "yes", "0.50 ± 0.01", "1 2", "2", "-", "1 2", "-"]
+    assert Table("", "part").markdown({"part": [{"x": 0.12345, "y": "z"}]}).splitlines()[2] == "| 0.1235 | z |"
+    assert Table("", "part").markdown({}) == ""
+    assert mean_and_error([1.0, 3.0]) == (2.0, 1.0)
+
+
+def test_the_machine_is_described():
+    about = machine(processes=2)
+    assert about["memory_gb"] > 0 and about["versions"]["numpy"] == np.__version__ and about["cores_allowed"] >= 1
+    assert any("openblas" in library and len(library.split()) == 3 for library in about["blas"])
+    line = describe(about)
+    assert "1 thread used in each of 2 processes" in line
+    assert f"code {about['code']}, {about['date'][:10]}" in line
+    old = {"processor": "AMD EPYC (family 26, model 2)", "cores": 2, "threads": 1, "load_average_at_start": 0.5}
+    assert describe(old) == "AMD EPYC (family 26, model 2), 2 cores, 1 thread used, load 0.5 at the start"
+    assert slug(old) == "amd-epyc-26-2-2-cores"
+    assert slug(old | {"processor": "Intel(R) Xeon(R) Processor (family 6, model 167)"}) == "intel-xeon-6-167-2-cores"
+
+
+# --- what they compute ------------------------------------------------------------------------------------------------
+
+
+def test_a_convex_step_beside_clarabel():
+    adult = synthetic_a9a(300)
+    ctx = Context(convex_steps.TASKS["convex_step"], quick=True)
+    rows = convex_steps.beside_clarabel(ctx, "drawn", adult.X, adult.y, adult.women, (300,), 0.6, 0.3)
+    row = rows[1]
+    assert row["m"] == 4 and row["inside"] and abs(row["above"]) < 1e-6
+    assert row["ratio"]["1e-06"] == pytest.approx(row["clarabel"]["median_s"] / row["1e-06"]["median_s"], rel=0.05)
+    sub = convex_steps._step(adult.X, adult.y, adult.women, 300, 4, 0.6, 0.3)
+    assert sub.n_constraints == 5  # one more keeps a denominator above zero
+    assert exact.solve_exact(sub, 1e-8).objective == pytest.approx(convex_steps._ours(sub, 1e-6).primal, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "error"), [(1.28, 0.1640), (2.05, 0.1565), (1.03, 0.1702), (2.42, 0.1540), (0.78, 0.1764)]
+)
+def test_frontier_is_linear_between_its_points_and_beyond(ratio, error):
+    assert _people.along(fairness.FRONTIER, ratio) == pytest.approx(error, abs=1e-12)
+
+
+def test_same_seed_draws_the_same_task():
+    adult = synthetic_a9a(1500)
+    first, again, other = (draw(adult, seed) for seed in (0, 0, 1))
+    assert (first.X != again.X).nnz == 0
+    assert (first.deployed3 == again.deployed3).all()
+    assert first.X.shape != other.X.shape or (first.X != other.X).nnz > 0
+
+
+def test_recall_task_counts_errors_as_the_goal_does():
+    adult = synthetic_a9a(1500)
+    task = draw(adult, 0)
+    model = recall_churn.fit(task, (0.491, 0.04), C=1.0)
+    reached = recall_churn.reached(task, model, (0.491, 0.04))
+    report = model.goal_report_
+    assert reached["objective"] == report.objective
+    assert [reached["recall"], reached["churn"]] == pytest.approx([item.rate for item in report.constraints])
+    assert reached["met"] == report.all_met()
+
+
+def test_synthetic_rows_are_of_one_sex():
+    adult = synthetic_a9a(200)
+    assert (adult.women != adult.has(MALE)).all()
+
+
+def test_cases_of_the_memory_benchmark_touch_as_many_constraints_as_they_say():
+    n = 5000
+    X = scaling.features("csr", n)
+    y = scaling.labels(X)
+    share = float((y > 0).mean())
+    expected = {"2": 1 + share, "50 groups": share, "50 nested": 25.5 * share, "50 overlapping": 25 * share}
+    for name, touch in expected.items():
+        goal, table = scaling.goal_and_table(name, n)
+        assert scaling.touched(goal, X, y, table)[0] == pytest.approx(touch, rel=0.05)
+
+
+def test_gaps_are_read_from_the_history():
+    entries = [
+        {"primal": 1.0, "dual": 1.0 - gap, "epochs": 10.0 * k, "seconds": 0.1 * k} for k, gap in [(1, 0.5), (2, 0.01)]
+    ]
+    result = SimpleNamespace(history=tuple(entries))
+    assert convex_steps.gap_reached(result, 0.02) == (2, 20, 0.2)
+    assert convex_steps.gap_reached(result, 0.6) == (1, 10, 0.1)
+    assert convex_steps.gap_reached(result, 1e-3) is None
+
+
+def test_raw_adult_is_the_table_of_the_examples_in_three_codings():
+    table = SOURCES["adult"](None)
+    data = {coding: features.coded(table, coding) for coding in features.CODINGS}
+    for some in data.values():
+        assert some.X.shape[0] + some.X_test.shape[0] == table.num_rows
+        assert 0.2 < some.first.mean() < 0.5
+    scaled, bins, thermometers = data.values()
+    assert scaled.X.shape[1] < thermometers.X.shape[1] <= bins.X.shape[1]
+    assert set(np.unique(thermometers.X.toarray())) == {0.0, 1.0}
+    truth = SimpleNamespace(
+        share=lambda X: ((thermometers.y if X is thermometers.X else thermometers.y_test) > 0) * 1.0
+    )
+    found, share = _people.reached(thermometers, truth), (thermometers.y > 0).astype(float)
+    assert found["train_error"] == found["test_error"] == 0.0
+    assert found["train_ratio"] == pytest.approx(share[~thermometers.first].mean() / share[thermometers.first].mean())
+
+
+def test_true_slacks_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    world = guarantees.flat(rng, 400)
+    for threshold in (-1.0, 0.0, 1.0):
+        said = (world.X[:, 0] > threshold).astype(float)
+        assert guarantees.SCENARIOS["flat precision"].slacks(world, said) == [pytest.approx(-0.02)]
+    world = guarantees.shifted(rng, 400)
+    nobody = np.zeros(400)
+    assert guarantees.SCENARIOS["recall floor"].slacks(world, nobody) == [-0.8]
+    assert guarantees.SCENARIOS["churn"].slacks(world, world.deployed.astype(float))[0] == pytest.approx(0.3)
+    assert guarantees.SCENARIOS["difference of groups"].slacks(world, nobody)[2] == pytest.approx(0.28)
+
+
+def test_differences_of_errors_are_paired_by_split():
+    errors = {"LIBSVM": (0.10, 0.20, 0.30), "KernelSVC": (0.101, 0.199, 0.303)}
+    runs = [
+        {"case": "a9a", "split": k, "solver": solver, "wall_s": k + 1.0, "processor_s": 1.0, "test_error": error,
+         "support": 10, "rows": 5}
+        for solver, values in errors.items() for k, error in enumerate(values)
+    ]  # fmt: skip
+    ours = kernel_speed.by_solver({"runs": runs})[1]
+    assert ours["apart"][0] == pytest.approx(0.1)
+    assert ours["apart"][1] == pytest.approx(100 * np.std([0.001, -0.001, 0.003], ddof=1) / 3**0.5)
+    assert ours["wall_s"] == 2.0
+
+
+def test_splits_keep_every_row_once():
+    ctx = Context(kernel_speed.TASKS["kernel_svc_accuracy"], quick=True)
+    first, second = (kernel_speed.split(ctx, "a9a", seed) for seed in (0, 1))
+    rows = [np.unique(np.concatenate((task.X, task.X_test)), axis=0) for task in (first, second)]
+    np.testing.assert_array_equal(*rows)
+    assert not np.array_equal(first.X, second.X)
+
+
+def test_most_false_is_delta_and_what_chance_adds():
+    assert 0.1 < guarantees.most_false(2000) < 0.125
+
+
+def test_spoiled_rows_are_as_many_and_as_they_are_called():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    split = Split(X, (X[:, 0] > 0).astype(int), X, (X[:, 0] > 0).astype(int))
+    for kind, factor in {"labels": 1.0, "times 3": 3.0, "times 20": 20.0}.items():
+        bad = margins.spoil(split, kind, 0.2, 1)
+        wrong = bad.y != split.y
+        assert wrong.sum() == 40
+        np.testing.assert_allclose(bad.X, X * np.where(wrong, factor, 1.0)[:, None])
+    tails = margins.spoil(split, "tails", 0.2, 1)
+    assert (tails.y == split.y).all()
+    assert (tails.X != X).any(axis=1).sum() == 40
+    assert tails.X_test is split.X_test
+
+
+def test_clipped_rows_keep_their_direction():
+    clipped = margins.clip_rows(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 1.0)
+    np.testing.assert_allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
