@@ -100,8 +100,7 @@ class Table:
         wanted = self.columns or " | ".join(f"{name}: {{{name}:.4g}}" for name in rows[0])
         columns = [cell.strip().partition(": ") for cell in wanted.split(" | ")]
         cells = [[name for name, _, _ in columns]]
-        for row in rows:
-            cells.append([_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns])
+        cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns] for row in rows]
         widths = [max(len(line[j]) for line in cells) for j in range(len(columns))]
         lines = [
             "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"

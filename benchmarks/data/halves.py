@@ -43,7 +43,7 @@ HALVES: dict[str, dict[Half, tuple[str, ...]]] = {
     # Nothing of `label_suspects` was chosen on any of them.
     "suspects": {TUNING: (), REPORTING: ("a9a", "ijcnn1", "covtype", "credit-card", "letter", "mnist")},
     # The margin level, the scale "auto" and the starts of the robust classifiers were looked at on these two.
-    "margins": {TUNING: ("a9a", "covtype"), REPORTING: ("ijcnn1", "letter", "mushrooms", "mnist")},
+    "margins": {TUNING: ("a9a", "covtype"), REPORTING: ("ijcnn1", "letter", "mushrooms")},
     # Sampling, averaging and the passes between certificates were chosen on the papers' own data.
     "structures": {
         TUNING: ("yeast", "rcv1", "ImCLEF07A", "ocr"),

@@ -145,9 +145,8 @@ def _clarabel_sentences(content: Content) -> Iterable[tuple[str, str]]:
         yield (
             "docs/comparison.md",
             (
-                f"{few} sooner with {sizes[0]:,} rows of credit-card clients, {many} with {sizes[-1]:,}, to a certified "
-                f"gap of "
-                "1e-4; clarabel's optimum lies in the certified bracket"
+                f"{few} sooner with {sizes[0]:,} rows of credit-card clients, {many} with {sizes[-1]:,}, to a "
+                "certified gap of 1e-4; clarabel's optimum lies in the certified bracket"
             ),
         )
 

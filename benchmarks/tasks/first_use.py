@@ -89,9 +89,8 @@ def _report_sentences(content: Content) -> Iterable[tuple[str, str]]:
     yield (
         "docs/comparison.md",
         (
-            f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card clients "
-            f"(30,000 "
-            f"rows) {clients}, on one core in a new environment"
+            f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card "
+            f"clients (30,000 rows) {clients}, on one core in a new environment"
         ),
     )
 

@@ -251,10 +251,7 @@ def _splits(ctx: Context, name: str) -> Draw:
             return Split(X[rows], y[rows].astype(int), X_test, y_test.astype(int))
 
         return split
-    if name == "mnist":
-        chosen = np.isin(data.digit, (3, 8))
-        X, y = data.X[chosen], data.digit[chosen] == 8
-    elif name == "covtype":
+    if name == "covtype":
         X, y = data[0][:, :10], data[1] == 1
     else:
         X, y = data
@@ -497,8 +494,8 @@ def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
     yield (
         "docs/which-risk.md",
         (
-            f'on {near} of {len(rows)} tasks "auto" is at most .2 points behind the better of the two on clean rows, and '
-            f"in {kept} of {len(spoilt)} spoilt cases at most a point above its own error on clean ones"
+            f'on {near} of {len(rows)} tasks "auto" is at most .2 points behind the better of the two on clean rows, '
+            f"and in {kept} of {len(spoilt)} spoilt cases at most a point above its own error on clean ones"
         ),
     )
 
@@ -563,7 +560,7 @@ TASKS = {
     "margin_robustness": Task(
         "Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled; test rows are clean, C = "
         "1. ijcnn1,\n"
-        "letters A to M against N to Z, mushrooms and MNIST's 3 against 8, columns standardised; five draws.",
+        "letters A to M against N to Z, and mushrooms, columns standardised; five draws.",
         {"test_error": robustness}, _ROBUSTNESS, sentences=_robust_sentences, subject="margins",
     ),
     "margin_robustness_tuned": Task(

@@ -1,8 +1,10 @@
 """Figure 3 of Goh et al. 2016: churn and error against the churn target (spec 1, section 8), on public data.
 
 Minimise `errors(D1) + false_positives(D2)` subject to `recall(D2) >= the deployed model's` and `churn(D3) <= target`,
-by 5 majorisation steps. The paper's data are proprietary; the task is drawn from a9a (recall_task.py), 80 rows of 100
-of each data set for training. The baseline is the SVM on D1 and D2 with its threshold shifted to the recall.
+by 5 majorisation steps, each of them solved by the default solver, and once more by the paper's Algorithms 2 and 3 (the
+nest of cutting planes over SDCA, which looks next at the maximiser of its bound). The paper's data are proprietary; the
+task is drawn from a9a (recall_task.py), 80 rows of 100 of each data set for training. The baseline is the SVM on D1 and
+D2 with its threshold shifted to the recall.
 """
 
 import dataclasses
@@ -30,6 +32,7 @@ __all__ = ["draw", "keys", "load", "run", "settings", "summarise", "table"]
 METHODS = {
     "thresholded": "thresholded",
     "randomised": "randomised",
+    "nest": "randomised, by Algorithms 2 and 3",
     "deterministic": 'enforce="deterministic"',
     "baseline": "shifted SVM",
 }
@@ -37,6 +40,7 @@ PARTS = ("train", "test")
 WHAT = ("churn", "error", "recall", "objective")
 
 SHARE = 0.8
+NEST = "cutting-plane-maximisation"
 
 Rows = npt.NDArray[np.int64]
 
@@ -67,7 +71,8 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     parts = dict(zip(PARTS, _split(task, seed, settings["share_for_training"]), strict=True))
     train = parts["train"]
     found: dict[str, Any] = {method: {part: {what: [] for what in WHAT} for part in PARTS} for method in METHODS}
-    met: dict[str, list[bool]] = {"randomised": [], "deterministic": []}
+    met: dict[str, list[bool]] = {"randomised": [], "nest": [], "deterministic": []}
+    apart: dict[str, list[float | None]] = {"objective": [], "decisions": []}
     shared = {
         "C": settings["C"], "max_steps": settings["majorisation_steps"], "on_infeasible": "warn",
         "solver_options": {"step_tol": settings["step_tol"], "tol": settings["tol"]},
@@ -79,17 +84,30 @@ def run(adult: Adult, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
             goal = goal_of(task.deployed_recall, target)
             soft = RateConstrainedClassifier(goal, enforce="randomized", **shared).fit(train.X, train.y, **given)
             hard = RateConstrainedClassifier(goal, **shared).fit(train.X, train.y, **given)
+            papers = shared | {"solver_options": shared["solver_options"] | {"solver": NEST}}
+            nest = RateConstrainedClassifier(goal, enforce="randomized", **papers).fit(train.X, train.y, **given)
             _measure(soft, parts, found["thresholded"], _threshold)
             _measure(soft, parts, found["randomised"], _ramp)
+            _measure(nest, parts, found["nest"], _ramp)
             _measure(hard, parts, found["deterministic"], _threshold)
+            met["nest"].append(all(item.ramp_met for item in nest.goal_report_.constraints))
+            ends = [_end(model, train.y.shape[0] + train.deployed3.shape[0]) for model in (soft, nest)]
+            apart["objective"].append(number(ends[1] / ends[0] - 1.0))
+            differ = soft.predict(train.X) != nest.predict(train.X)
+            apart["decisions"].append(number(float(np.mean(differ))))
             met["randomised"].append(all(item.ramp_met for item in soft.goal_report_.constraints))
             met["deterministic"].append(hard.goal_report_.all_met())
         least = Goal(errors(on=D1) + false_positives(on=D2), recall(on=D2) >= task.deployed_recall)
         shifted = ShiftedSVC(least, C=settings["C"], tol=settings["tol"], on_infeasible="warn")
         shifted.fit(train.X, train.y, populations=train.populations)
         _measure(shifted, parts, found["baseline"], _threshold)
-    about = {"recall_floor": number(task.deployed_recall), "met_on_training_rows": met}
+    about = {"recall_floor": number(task.deployed_recall), "met_on_training_rows": met, "nest_apart": apart}
     return found | about | {"seconds": round(time.process_time() - began, 2)}
+
+
+def _end(model: RateConstrainedClassifier, n: int) -> float:
+    """What the descent minimises at its end: ramp objective and regulariser (lambda = 2 / (n C))."""
+    return float(model.goal_report_.ramp_objective + (model.coef_**2).sum() / (n * model.C))
 
 
 def _split(task: RecallTask, seed: int, share: float) -> tuple[RecallTask, RecallTask]:
@@ -143,7 +161,10 @@ def summarise(settings: Mapping[str, Any], runs: Mapping[str, Any]) -> dict[str,
         "recall_floor": mean_and_sd([[result["recall_floor"]] for result in results]),
         "met": {
             method: np.mean([result["met_on_training_rows"][method] for result in results], axis=0).round(3).tolist()
-            for method in ("randomised", "deterministic")
+            for method in ("randomised", "nest", "deterministic")
+        },
+        "nest_apart": {
+            what: mean_and_sd([result["nest_apart"][what] for result in results]) for what in ("objective", "decisions")
         },
         "methods": {
             method: {
@@ -164,14 +185,19 @@ def table(summary: Mapping[str, Any]) -> str:
             continue
         rows += [
             [f"{target:.1%}", METHODS[method], *_cells(methods[method], j), _share(summary, method, j)]
-            for method in ("thresholded", "randomised", "deterministic")
+            for method in ("thresholded", "randomised", "nest", "deterministic")
         ]
     rows.append(["none", METHODS["baseline"], *_cells(methods["baseline"], 0), ""])
     head = ["churn asked", "method", "churn train", "churn test", "error train", "error test", "recall train",
             "recall test", "goal met"]  # fmt: skip
     floor = summary["recall_floor"]["mean"][0]
     note = f"{summary['runs']} draws, mean ± sd; recall floor {floor:.3f} on average; test: the 20% held out.\n"
-    return f"{note}\n{markdown(head, rows)}"
+    worst = {what: max(values["mean"], key=abs) for what, values in summary["nest_apart"].items()}
+    agreement = (
+        f"Algorithms 2 and 3 end {100 * worst['objective']:+.2f}% from the default solver's objective, and decide "
+        f"{100 * worst['decisions']:.2f}% of the training rows otherwise, at the targets where they differ most.\n"
+    )
+    return f"{note}\n{markdown(head, rows)}\n{agreement}"
 
 
 def draw(summary: Mapping[str, Any]) -> Any:

@@ -33,8 +33,8 @@ FIGURES = {
         title="Goh et al. 2016, Figure 2: error against the fairness ratio on a9a",
         module="dataset_constraints_fig2",
         needs="a9a",
-        runs=20,
-        minutes=8,
+        runs=100,
+        minutes=29,
     ),
     "dataset-constraints-fig3": FigureEntry(
         title="Goh et al. 2016, Figure 3: churn and error against the churn target (public construction on a9a)",

@@ -1,26 +1,23 @@
 """Figure 2 of Cotter, Shalev-Shwartz and Srebro 2012: test error against kernel evaluations (spec 2, section 6).
 
 SVMs without a bias, lambda = 1/n (C = 1). The paper's methods compute every kernel row they use, n evaluations a row;
-the batch perceptron is the published one, with the nu of the optimum. Beside them two of this library that keep the
-rows they have computed: the mini-batch form of the batch perceptron for C, and the working-set dual.
+the batch perceptron is the published one, with the nu of the optimum. What averages its iterates is shown with the
+plain average and with the weights t, as that may decide more than the method does. Beside them two of this library that
+keep the rows they have computed: the mini-batch form of the batch perceptron for C, and the working-set dual.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from widemargin.extending import limit_threads
-from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
-from widemargin.solvers.kernel_svm import perceptron, smo
 from widemargin.solvers.kernel_svm import sdca as kernel_sdca
+from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
-from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
 from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
-from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.smo import SMOOptions
 from widemargin_papers.reproductions.kernel_study import (
@@ -38,15 +35,32 @@ from widemargin_papers.reproductions.kernel_study import (
 )  # fmt: skip
 from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import evaluations_figure
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd, percent
+from widemargin_papers.solvers import kernel_averages
 
-__all__ = ["METHODS", "draw", "grid", "keys", "load", "published_looks", "run", "settings", "summarise", "table"]
+__all__ = [
+    "AVERAGED",
+    "METHODS",
+    "averaged_curves",
+    "draw",
+    "grid",
+    "keys",
+    "load",
+    "run",
+    "settings",
+    "summarise",
+    "table",
+]
 
+AVERAGED = {"sbp": "SBP", "pegasos": "Pegasos", "perceptron": "Perceptron"}
 METHODS = {
-    "sbp": "SBP, as published",
-    "pegasos": "Pegasos",
+    "sbp": "SBP, plain average (as published)",
+    "sbp weighted": "SBP, weights t",
+    "pegasos": "Pegasos, plain average",
+    "pegasos weighted": "Pegasos, weights t",
+    "perceptron": "Perceptron, plain average",
+    "perceptron weighted": "Perceptron, weights t",
     "sdca": "SDCA",
     "smo": "SMO",
-    "perceptron": "Perceptron, average",
     "cached sbp": "SBP for C, batches of 64, rows kept",
     "dual": "working-set dual, rows kept",
 }
@@ -89,10 +103,15 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     with limit_threads(1):
         values = matrix(task, settings["sigma2"][name])
         best = reference(task, values, settings["C"])
+        rows = grid(_longest(settings, name), n)
         curves = {
-            method: steps(history, [n * rows for rows in grid(_longest(settings, name), n)])
-            for method, history in _histories(name, task, values, settings, best.nu, int(seed)).items()
+            method: steps(history, [n * at for at in rows])
+            for method, history in _histories(task, values, settings, int(seed)).items()
         }
+        for method in AVERAGED:
+            most = settings["perceptron_epochs"][name] if method == "perceptron" else settings["epochs"]
+            plain, weighted = averaged_curves(method, task, values, best.nu, most, rows, int(seed))
+            curves |= {method: plain, f"{method} weighted": weighted}
     return {
         "n": n,
         "optimum": round(best.error, 6),
@@ -113,41 +132,41 @@ def _longest(settings: Mapping[str, Any], name: str) -> float:
     return float(max(settings["epochs"], settings["perceptron_epochs"][name]))
 
 
+def averaged_curves(
+    method: str, task: Task, values: npt.NDArray[np.float32], nu: float, epochs: int, rows: Sequence[float], seed: int
+) -> tuple[list[float | None], list[float | None]]:
+    """Test errors of a method's plain and weighted average at each number of kernel rows; after its end the last."""
+    n, y, rng = task.y.shape[0], np.concatenate((task.y, task.y_test)), np.random.default_rng(seed)
+    looks = kernel_averages.looks_of(np.minimum(rows, epochs * n))
+    if method == "sbp":
+        found = kernel_averages.batch_perceptron(values, y, nu, looks, rng)
+    elif method == "pegasos":
+        found = kernel_averages.pegasos(values, y, 1.0 / n, epochs * n, looks, rng)
+    else:
+        found = kernel_averages.perceptron(values, y, epochs, looks, rng)
+    at = np.searchsorted(looks, np.floor(rows), side="right") - 1
+    plain, weighted = found[1:, at].round(6).tolist()
+    return plain, weighted
+
+
 def _histories(
-    name: str, task: Task, values: npt.NDArray[np.float32], settings: Mapping[str, Any], nu: float, seed: int
+    task: Task, values: npt.NDArray[np.float32], settings: Mapping[str, Any], seed: int
 ) -> dict[str, Sequence[Mapping[str, float]]]:
-    """What every method looked at: evaluations and test error."""
+    """What the other methods looked at: evaluations and test error."""
     n, C, epochs = task.y.shape[0], settings["C"], settings["epochs"]
     once: dict[str, Any] = {"tol": 0.0, "seed": seed}
-    fetched: dict[str, Any] = {**once, "ahead": 1, "max_iter": epochs}
-    plain: dict[str, Callable[..., Any]] = {
-        "pegasos": partial(kernel_pegasos.solve, **fetched),
-        "sdca": partial(kernel_sdca.solve, **fetched),
-        "smo": partial(smo.solve, tol=1e-3, shrinking=False, options=SMOOptions(single=True), max_iter=epochs * n),
-        "perceptron": partial(perceptron.solve, **{**fetched, "max_iter": settings["perceptron_epochs"][name]}),
-    }
-    found = {method: solve(CountedMatrix(values).problem(task, C)).history for method, solve in plain.items()}
-    found["sbp"] = published_looks(task, values, nu, epochs, seed)
+    found: dict[str, Sequence[Mapping[str, float]]] = {}
+    plain = CountedMatrix(values).problem(task, C)
+    found["sdca"] = kernel_sdca.solve(plain, ahead=1, max_iter=epochs, **once).history
+    one_row, plain = SMOOptions(single=True), CountedMatrix(values).problem(task, C)
+    found["smo"] = smo.solve(plain, tol=1e-3, shrinking=False, options=one_row, max_iter=epochs * n).history
     kept = CountedMatrix(values, cache=True).problem(task, C)
-    steps_kept = epochs * n // settings["batch"]
+    batches = CFormOptions(batch=settings["batch"])
     found["cached sbp"] = sbp_c_form.solve(
-        kept, options=CFormOptions(batch=settings["batch"]), max_iter=steps_kept, **once
+        kept, options=batches, max_iter=epochs * n // settings["batch"], **once
     ).history
     found["dual"] = _dual_history(task, values, C, settings["dual_tols"])
     return found
-
-
-def published_looks(
-    task: Task, values: npt.NDArray[np.float32], nu: float, epochs: int, seed: int
-) -> tuple[dict[str, float], ...]:
-    """The looks of the batch perceptron with one row a step and the plain average; a step costs n evaluations.
-
-    Its level is found from the last one, which gives the same steps as `sbp.solve_published` in less time. The weight
-    of the rows, C, is without effect.
-    """
-    n, problem = task.y.shape[0], CountedMatrix(values).problem(task, 1.0)
-    found = sbp.solve(problem, nu=nu, options=BatchOptions(batch=1, power=0), max_iter=epochs * n, tol=0.0, seed=seed)
-    return tuple(entry | {"evaluations": n * entry["steps"]} for entry in found.history)  # without those of its bound
 
 
 def _dual_history(

@@ -21,11 +21,10 @@ from widemargin_papers.reproductions.kernel_study import (
     load,
     matrix,
     reference,
-    steps,
     titles,
 )
 from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import features_figure
-from widemargin_papers.reproductions.sbp_fig2 import grid, published_looks
+from widemargin_papers.reproductions.sbp_fig2 import averaged_curves, grid
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd, percent
 
 __all__ = ["METHODS", "draw", "keys", "load", "run", "settings", "summarise", "table"]
@@ -64,8 +63,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
         values = matrix(task, settings["sigma2"][name])
         best = reference(task, values, settings["C"])
         n, epochs = task.y.shape[0], settings["epochs"]
-        looks = published_looks(task, values, best.nu, epochs, int(seed))
-        sbp = steps(looks, [n * rows for rows in grid(epochs, n)])
+        sbp, _ = averaged_curves("sbp", task, values, best.nu, epochs, grid(epochs, n), int(seed))
         fourier = []
         for pairs in settings["pairs"]:
             clf = FourierSVC(

@@ -39,6 +39,8 @@ _OPTIMISERS: dict[str, Style] = {
     "dual": {"color": COLOURS["black"], "linewidth": 1.0, "marker": "s", "markersize": 3, "markevery": 3},
     "fourier": {"color": COLOURS["red"], "linewidth": 1.4, "marker": "^", "markersize": 4},
 }
+for _name in ("sbp", "pegasos", "perceptron"):
+    _OPTIMISERS[f"{_name} weighted"] = _OPTIMISERS[_name] | {"linewidth": 0.9, "linestyle": (0, (1, 1))}
 _OPTIMISERS["libsvm"] = {"color": COLOURS["red"]}
 _MARKERS = {"libsvm": "D", "sbp": "o", "cached sbp": "^", "dual": "s"}
 _FIRST = 5.0  # rows of the kernel matrix from which on errors are shown
