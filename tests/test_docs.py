@@ -40,6 +40,8 @@ DOCUMENTS = (
     "docs/report.md",
     "docs/scaling.md",
     "docs/structured.md",
+    "docs/theory/batch-perceptron.md",
+    "docs/theory/margin-pursuit.md",
     "docs/thresholds.md",
     "README.md",
 )

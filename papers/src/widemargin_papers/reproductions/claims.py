@@ -204,6 +204,12 @@ def _searches(summary: Summary) -> Iterator[Claim]:
             "exact maximum in " + ", ".join(f"{value:.0f}%" for value in exact.values()),
             exact["angular"] > max(exact["bisecting"], exact["sarawagi-gupta"]),
         )  # fmt: skip
+        success = {name: 100 * _mean(found[name]["violated"])[0] for name in exact}
+        yield Claim(
+            f"and by the paper's measure, a label that violates more than the slack ({title})",
+            ", ".join(f"{value:.1f}%" for value in success.values()),
+            success["angular"] > max(success["bisecting"], success["sarawagi-gupta"]),
+        )  # fmt: skip
         asked = {name: _mean(found[name]["queries"])[0] for name in exact}
         yield Claim(
             f"with fewer questions ({title})", ", ".join(f"{value:.1f}" for value in asked.values()),
