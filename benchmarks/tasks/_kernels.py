@@ -35,7 +35,7 @@ PUBLISHED = {"a9a": (1 / 200, 100.0, 1e-3), "mnist": (1 / 50, 1.0, 1e-3), "covty
 """Width, C and tolerance of the kernel paper's tasks."""
 
 OWN_WIDTH = {
-    "letter": (6.5, 100.0), "ijcnn1": (0.17, 100.0), "drawn: textures": (0.024, 1.0), "drawn: counts": (0.011, 1.0),
+    "letter": (6.5, 100.0), "ijcnn1": (0.17, 100.0), "drawn: textures": (0.024, 1.0),
 }  # fmt: skip
 """Width and C of reporting data, by a `kernel_search` on 1,500 rows, rounded."""
 

@@ -558,7 +558,7 @@ TASKS = {
         _risk_targets, subject="margins", half="tuning", peers=("dro",),
     ),
     "margin_robustness": Task(
-        "Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled; test rows are clean, C = 1.\n"
+        "Thirteen linear classifiers on 4,000 training rows of which 10% or 20% are spoiled, clean test rows, C = 1:\n"
         "ijcnn1, letters A to M against N to Z, and mushrooms, columns standardised; five draws.",
         {"test_error": robustness}, _ROBUSTNESS, sentences=_robust_sentences, subject="margins",
     ),
