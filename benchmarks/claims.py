@@ -78,8 +78,10 @@ def main() -> int:
     for name, task in tasks.items():
         contents = recorded.machines(name)
         for machine, content in contents.items() if len(contents) > 1 else ():
-            missed = [recorded.sentence(item) for item in task.judged(content) if item.reached is False]
-            print(f"{name} on {machine}: {'; '.join(missed) or 'all targets reached'}")
+            judged = [item for item in task.judged(content) if item.reached is not None]
+            missed = [recorded.sentence(item) for item in judged if not item.reached]
+            if judged:
+                print(f"{name} on {machine}: {'; '.join(missed) or 'all targets reached'}")
     return 1 if wrong else 0
 
 

@@ -219,7 +219,7 @@ def _command(name: str, parts: Sequence[str], module: str, folder: Path, options
 def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str, list[str]]:
     """The parts of every task that was asked for."""
     wanted: dict[str, list[str]] = {}
-    for word in [*options.tasks, *options.only] or [name for name in tasks if not tasks[name].asked_only]:
+    for word in [*options.tasks, *options.only] or _by_default(tasks, quick=options.quick):
         name, _, part = word.partition(":")
         if name not in tasks:
             raise SystemExit(f"There is no benchmark {name}. Name some of: {', '.join(tasks)}.")
@@ -229,6 +229,12 @@ def _chosen(options: argparse.Namespace, tasks: Mapping[str, Task]) -> dict[str,
     if options.jobs > 1 and not options.quick:
         raise SystemExit(f"--jobs is {options.jobs}: tasks side by side disturb each other's times. Add --quick.")
     return {name: list(dict.fromkeys(parts)) for name, parts in wanted.items() if name not in options.skip}
+
+
+def _by_default(tasks: Mapping[str, Task], *, quick: bool) -> list[str]:
+    """What runs where no task is named; of those that show the same tables of other data, a quick run needs one."""
+    named = [name for name in tasks if not tasks[name].asked_only]
+    return list({id(tasks[name].tables): name for name in named}.values()) if quick else named
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -24,8 +24,11 @@ __all__ = ["documents", "made", "main", "region", "typed"]
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 MEASURED = re.compile(r"^[-+]?[\d,]*\.?\d+( ?(s|ms|%|MB|GB|points))?( ± .*)?( \(.*\))?$")
 
-NOT_MEASURED = {"docs/thresholds.md": "margins by a formula", "docs/theory": "calculated by the page's own command"}
-"""Documents whose tables of numbers are calculated, not measured."""
+NOT_MEASURED = {
+    "docs/thresholds.md": "margins by a formula",
+    "docs/reproductions.md": "made of docs/reproductions/*.json by testing/store_reproductions.py, and tested there",
+}
+"""Documents whose tables of numbers come from elsewhere, and from where."""
 
 
 def documents(root: Path = ROOT) -> list[Path]:

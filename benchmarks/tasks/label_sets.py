@@ -257,7 +257,7 @@ def rcv1_runs(ctx: Context) -> list[Row]:
     ]  # fmt: skip
     variants = {"": [{}], ", tuned threshold": TUNED, ", tuned threshold, at least one": at_least_one}
     methods += _peers(ctx, RCV1_LINEAR, variants)
-    for split in range(-1, ctx.pick(SPLITS, 2)):
+    for split in range(-1, ctx.pick(SPLITS, 1)):
         print(f"split {split}", flush=True)
         mine = compare_methods(task if split < 0 else shuffled(task, split), methods)
         runs += [{"split": split} | {key: value for key, value in run.items() if key != "rows"} for run in mine]
