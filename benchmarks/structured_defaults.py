@@ -98,12 +98,13 @@ def tuned(make: Callable[..., Scorer], grid: Sequence[Any], task: LabelSets) -> 
     settings = [one if isinstance(one, tuple) else (one,) for one in grid]
     found = np.zeros((len(settings), len(THRESHOLDS)))
     for rest, held in KFold(3, shuffle=True, random_state=0).split(task.Y):
-        for place, setting in enumerate(settings):
+        for row, setting in zip(found, settings, strict=True):
             ranked = make(*setting)(task.X[rest], task.Y[rest], task.X[held])
-            found[place] += [jaccards(task.Y[held], (ranked > one).astype(int)).mean() for one in THRESHOLDS]
-    place, threshold = np.unravel_index(found.argmax(), found.shape)
+            row += [jaccards(task.Y[held], (ranked > one).astype(int)).mean() for one in THRESHOLDS]
+    place, threshold = divmod(int(found.argmax()), len(THRESHOLDS))
     ranked = make(*settings[place])(task.X, task.Y, task.X_test)
-    return (ranked > THRESHOLDS[threshold]).astype(int)
+    decided: Array = (ranked > THRESHOLDS[threshold]).astype(int)
+    return decided
 
 
 def methods(name: str, task: LabelSets, small: bool) -> dict[str, Callable[[LabelSets], Any]]:
