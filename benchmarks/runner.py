@@ -36,6 +36,7 @@ SCRIPTS = (
     "kernel_svm",
     "kernel_svc_accuracy",
     "kernel_choices",
+    "kernel_problems",
     "kernel_ablations",
     "margin_speed",
     "margin_robustness",

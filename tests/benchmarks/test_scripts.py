@@ -31,7 +31,7 @@ from testing import exact
 SCRIPTS = [importlib.import_module(f"benchmarks.{name}") for name in runner.SCRIPTS]
 
 
-LONG = ("kernel_choices", "first_report", "first_call", "threads")
+LONG = ("kernel_choices", "kernel_problems", "first_report", "first_call", "threads")
 
 
 @pytest.mark.parametrize(
