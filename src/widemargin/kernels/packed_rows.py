@@ -1,8 +1,8 @@
 """Dense rows packed for fast products: rows that are mostly 0, and rows of bytes.
 
 *Mostly 0* (one-hot columns, counts). A product touches only the entries of the left row that are not 0, and where all
-entries are 0 or one other value (one-hot columns) it only counts matches, in bytes. Measured by
-`python -m benchmarks kernel_ablations`. The right side is packed tile by tile: `packed[t, k]` holds column k of the rows
+entries are 0 or one other value (one-hot columns) it only counts matches, in bytes. Measured by `python -m benchmarks
+kernel_ablations`. The right side is packed tile by tile: `packed[t, k]` holds column k of the rows
 `t * tile` and following, and its last column is 0. A row of the left side is the list of its entries, filled up with
 that column to a multiple of four.
 

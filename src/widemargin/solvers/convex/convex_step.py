@@ -14,8 +14,8 @@ Who works on what, and who hands over to whom where the solver is "auto":
 | in blocks, many features, up to 50 constraints | bundle        |                                   |                |
 
 "bundle" is the public name of the level method. A whole fit of a9a with 2000 and 5000 kernel rows
-(`python -m benchmarks kernelised`) took 2.1 to 3.1 times as long by Newton alone, which spends its time on bands that hold
-nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, which crawls at its end.
+(`python -m benchmarks kernelised`) took 2.1 to 3.1 times as long by Newton alone, which spends its time on bands that
+hold nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, which crawls at its end.
 """
 
 from collections.abc import Callable, Mapping
