@@ -229,7 +229,7 @@ def structures() -> Iterator[Fit]:
         X = rng.normal(size=(n, 20))
         Y = (X @ rng.normal(size=(20, labels)) + rng.normal(size=(n, labels)) > 1.0).astype(int)
         for solver in ("bcfw", "cutting-plane", "one-slack", "sgd"):
-            model = wm.MultiLabelSVC(edges="full", max_iter=20, solver=solver, random_state=0)
+            model = wm.MultiLabelSVC(edges="full", C=1.0, tol=0.01, max_iter=20, solver=solver, random_state=0)
             yield partial(model.fit, X, Y), lambda fitted: float(fitted.history_[-1]["primal"])
 
 

@@ -60,7 +60,9 @@ KNOWN: dict[str, dict[str, tuple[float, float, float | None]]] = {
 
 
 def _hierarchical(task: Hierarchy, rescaling: str, C: float, passes: int, **more: Any) -> HierarchicalSVC:
-    return HierarchicalSVC(task.paths, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **more)
+    return HierarchicalSVC(
+        task.paths, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **{"tol": 0.01} | more
+    )
 
 
 def _methods(ctx: Context, task: Hierarchy) -> list[Method]:
@@ -272,7 +274,8 @@ def _fits(name: str, grid: Sequence[float], train: Part) -> Iterator[tuple[float
     svm, started = None, time.process_time()
     for C in grid:
         if name.startswith("ChainSVC"):
-            svm = svm or ChainSVC(rescaling=name.split()[1], max_iter=CHAIN_PASSES, random_state=0, warm_start=True)
+            options = {"max_iter": CHAIN_PASSES, "tol": 0.01, "random_state": 0, "warm_start": True}
+            svm = svm or ChainSVC(rescaling=name.split()[1], **options)
             with quietly():
                 model: Any = svm.set_params(C=C).fit(*train)
         else:

@@ -35,7 +35,10 @@ def _fits(share: float) -> Mapping[str, Callable[[int], Any]]:
     moons = make_moons(int(60_000 * share), noise=0.3, random_state=0)
     dense = make_classification(int(12_000 * share), 60, n_informative=20, flip_y=0.05, random_state=0)
     X, Y = make_multilabel_classification(int(4000 * share), 100, n_classes=14, n_labels=4, random_state=0)
-    unit, options = X / np.linalg.norm(X, axis=1, keepdims=True), {"edges": "full", "max_iter": 20}
+    unit, options = (
+        X / np.linalg.norm(X, axis=1, keepdims=True),
+        {"edges": "full", "C": 1.0, "tol": 0.01, "max_iter": 20},
+    )
     fitted, vector = wm.KernelSVC(gamma=1.0).fit(*moons), np.ones(int(50_000_000 * share))
 
     def read(n_jobs: int) -> None:

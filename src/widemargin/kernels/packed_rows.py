@@ -1,10 +1,10 @@
 """Dense rows packed for fast products: rows that are mostly 0, and rows of bytes.
 
 *Mostly 0* (one-hot columns, counts). A product touches only the entries of the left row that are not 0, and where all
-entries are 0 or one other value (one-hot columns) it only counts matches, in bytes. Measured by `python -m benchmarks
-kernel_ablations`. The right side is packed tile by tile: `packed[t, k]` holds column k of the rows
-`t * tile` and following, and its last column is 0. A row of the left side is the list of its entries, filled up with
-that column to a multiple of four.
+entries are 0 or one other value (one-hot columns) it only counts matches, in bytes. Measured by
+`python -m benchmarks kernel_ablations`. The right side is packed tile by tile: `packed[t, k]` holds column k of the
+rows `t * tile` and following, and its last column is 0. A row of the left side is the list of its entries, filled up
+with that column to a multiple of four.
 
 *Bytes* (images): numbers that are 0 to 255 times one unit; products are exact. Groups of four columns in which the left
 row is all 0 are left out. On one core with AVX-512 VNNI MNIST (784 columns, 19% of the entries not 0) takes a third of

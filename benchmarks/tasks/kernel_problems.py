@@ -1,18 +1,9 @@
-"""Many kernel SVMs: the solver that "auto" takes against every solver, and against LIBSVM.
+"""Many kernel SVMs: the solver that "auto" takes against every solver, and against LIBSVM."""
 
-Synthetic and real problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support vectors, C
-from 0.01 to 1e4. Every fit runs in a process of its own, forked from one that has compiled, and is ended after a limit.
-Processor seconds, on one thread, the least of some repeats. Problems of odd number are what the thresholds of "auto"
-are chosen by (`fitted`), those of even number are what is reported (`told`).
-Run as `python -m benchmarks.kernel_problems`; see README.md here.
-"""
-
-import argparse
 import itertools
 import math
 import multiprocessing
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,20 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_svmlight_file, load_wine, make_moons
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.common import ROOT, MissingDataError, machine, one_thread, parser, skipped, write
-from benchmarks.kernel_choices import table
-from benchmarks.kernel_svm import load
+from benchmarks.data.halves import Half, half_of
+from benchmarks.task import Content, Context, Row, Table, Task
 from widemargin import KernelSVC
-from widemargin.datasets import data_folder, load_mnist
 from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, choose
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 
-Row = dict[str, Any]
+LIMIT = 60
+"""Processor seconds after which a fit is ended."""
+
 SOLVERS = ("dual", "nested-dual", "spatial-dual")
 
 
@@ -43,20 +34,20 @@ class Problem(NamedTuple):
     """Rows and labels to draw, and how they are trained on."""
 
     name: str
-    draw: Callable[[argparse.Namespace], tuple[Any, Any]]
+    draw: Callable[[Context], tuple[Any, Any]]
     n: int
     C: float
     gamma: float | str = "scale"
     kernel: str = "rbf"
 
 
-def moons(n: int, noise: float, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
+def moons(n: int, noise: float, columns: int, _: Context) -> tuple[Any, Any]:
     """Two moons, beside columns of noise."""
     X, y = make_moons(n, noise=noise, random_state=0)
     return np.hstack((X, 0.5 * np.random.default_rng(0).normal(size=(n, columns - 2)))), y
 
 
-def clouds(n: int, classes: int, columns: int, spread: float, _: argparse.Namespace) -> tuple[Any, Any]:
+def clouds(n: int, classes: int, columns: int, spread: float, _: Context) -> tuple[Any, Any]:
     """A normal cloud for each class around a centre of norm about 1."""
     rng = np.random.default_rng(0)
     y = np.arange(n) % classes
@@ -64,14 +55,14 @@ def clouds(n: int, classes: int, columns: int, spread: float, _: argparse.Namesp
     return centres[y] + spread * rng.normal(size=(n, columns)) / math.sqrt(columns), y
 
 
-def waves(n: int, columns: int, noise: float, _: argparse.Namespace) -> tuple[Any, Any]:
+def waves(n: int, columns: int, noise: float, _: Context) -> tuple[Any, Any]:
     """The sign of a sum of sines."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (n, columns))
     return X, (np.sin(2 * X).sum(axis=1) + noise * rng.normal(size=n) > 0).astype(int)
 
 
-def shells(n: int, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
+def shells(n: int, columns: int, _: Context) -> tuple[Any, Any]:
     """A ball within a shell, far apart: few support vectors."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, columns)), np.arange(n) % 2
@@ -79,41 +70,34 @@ def shells(n: int, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
     return X * (radius / np.linalg.norm(X, axis=1))[:, None], y
 
 
-def coins(n: int, columns: int, _: argparse.Namespace) -> tuple[Any, Any]:
+def coins(n: int, columns: int, _: Context) -> tuple[Any, Any]:
     """Labels that nothing tells."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(n, columns)), rng.integers(0, 2, n)
 
 
-def task(name: str, n: int, options: argparse.Namespace) -> tuple[Any, Any]:
-    """Rows of a9a, of an 8 of MNIST against the rest, or of Forest."""
-    made = load(name, options)
-    rows = np.random.default_rng(0).permutation(made.y.shape[0])[:n]
-    return made.X[rows], made.y[rows]
+def columns_of(name: str, n: int, ctx: Context) -> tuple[Any, Any]:
+    """Rows of a9a, of an 8 of MNIST against the rest, of its ten digits, of Forest, or of at most twenty classes."""
+    found = ctx.load(name.removesuffix(", 10 classes"))
+    if name.startswith("mnist"):
+        digits = "classes" in name
+        X, y = found.X, found.digit if digits else np.where(found.digit == 8, 1.0, -1.0)
+        if digits:
+            return X[:n], y[:n]
+    elif name == "a9a":
+        X, y = found.X.toarray(), found.y
+    elif name == "covtype":
+        X, y = found[0][:, :10], np.where(found[1] == 2, 1.0, -1.0)
+    else:
+        X, y = found
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:20])))[:n]
+    return X[rows], y[rows]
 
 
-def digits_of(n: int, options: argparse.Namespace) -> tuple[Any, Any]:
-    """Ten digits of MNIST."""
-    found = load_mnist(_folder(options))
-    return found.X[:n], found.digit[:n]
-
-
-def file_of(path: str, n: int, options: argparse.Namespace) -> tuple[Any, Any]:
-    """Rows of a LIBSVM file, dense, up to twenty classes."""
-    X, y = load_svmlight_file(str(_folder(options) / path))
-    kept = np.flatnonzero(np.isin(y, np.unique(y)[:20]))
-    rows = np.random.default_rng(0).permutation(kept)[:n]
-    return X[rows].toarray(), y[rows]
-
-
-def bundled(loader: Callable[..., Any], n: int, _: argparse.Namespace) -> tuple[Any, Any]:
+def bundled(loader: Callable[..., Any], n: int, _: Context) -> tuple[Any, Any]:
     """A data set of scikit-learn, its columns scaled."""
     X, y = loader(return_X_y=True)
     return StandardScaler().fit_transform(X)[:n], y[:n]
-
-
-def _folder(options: argparse.Namespace) -> Any:
-    return data_folder(options.data) or ROOT.parent / "shared" / "data"
 
 
 def problems() -> list[Problem]:
@@ -141,19 +125,19 @@ def problems() -> list[Problem]:
     for n, columns, C in ((1000, 10, 1.0), (1000, 10, 100.0), (5000, 5, 1.0), (5000, 30, 1.0)):
         add(f"coins, {columns} columns", partial(coins, n, columns), n, C)
     for n, C in ((1500, 1.0), (1500, 100.0), (8000, 100.0), (8000, 1.0), (32_561, 10.0), (32_561, 100.0)):
-        add("a9a", partial(task, "adult", n), n, C, 1 / 200)
+        add("a9a", partial(columns_of, "a9a", n), n, C, 1 / 200)
     for n, C in ((4000, 1.0), (4000, 10.0), (20_000, 1.0), (20_000, 10.0)):
-        add("MNIST 8", partial(task, "mnist", n), n, C, 1 / 50)
+        add("MNIST 8", partial(columns_of, "mnist", n), n, C, 1 / 50)
     for n, gamma in ((8000, 1e-4), (8000, 1e-6), (30_000, 1e-5), (30_000, 1e-4)):
-        add(f"Forest, gamma {gamma:g}", partial(task, "covtype", n), n, 10.0, gamma)
+        add(f"Forest, gamma {gamma:g}", partial(columns_of, "covtype", n), n, 10.0, gamma)
     for n in (3000, 6000):
-        add("MNIST, 10 classes", partial(digits_of, n), n, 10.0, 1 / 50)
-    for path, n, C in (
-        ("binary/mushrooms.libsvm.gz", 8000, 1.0), ("binary/mushrooms.libsvm.gz", 4000, 100.0),
-        ("binary/ijcnn1.libsvm.gz", 10_000, 1.0), ("binary/ijcnn1.libsvm.gz", 40_000, 32.0),
-        ("multiclass/letter.libsvm.gz", 3000, 10.0), ("multiclass/letter.libsvm.gz", 10_000, 10.0),
+        add("MNIST, 10 classes", partial(columns_of, "mnist, 10 classes", n), n, 10.0, 1 / 50)
+    for name, n, C in (
+        ("mushrooms", 8000, 1.0), ("mushrooms", 4000, 100.0),
+        ("ijcnn1", 10_000, 1.0), ("ijcnn1", 40_000, 32.0),
+        ("letter", 3000, 10.0), ("letter", 10_000, 10.0),
     ):  # fmt: skip
-        add(path.split("/")[1].split(".")[0], partial(file_of, path, n), n, C)
+        add(name, partial(columns_of, name, n), n, C)
     for loader, n in ((load_iris, 150), (load_wine, 178), (load_breast_cancer, 569), (load_digits, 1797)):
         for C in (1.0, 100.0):
             add(loader.__name__.removeprefix("load_"), partial(bundled, loader, n), n, C)
@@ -166,18 +150,18 @@ def fit(problem: Problem, X: Any, y: Any, solver: str) -> Any:
     return (SVC(**given) if solver == "LIBSVM" else KernelSVC(solver=solver, random_state=0, **given)).fit(X, y)
 
 
-def measured(problem: Problem, solver: str, options: argparse.Namespace) -> Row | None:
+def measured(problem: Problem, solver: str, ctx: Context) -> Row | None:
     """Processor seconds of a fit, in a process of its own; None where it took too long or the solver refused."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
 
     def child() -> None:
         warnings.simplefilter("ignore")
-        X, y = problem.draw(options)
+        X, y = problem.draw(ctx)
         spent: list[float] = []
         try:
             # Short fits are repeated until their least time settles; long ones vary little.
-            while not spent or (sum(spent) < 1.0 and (len(spent) < options.repeats or sum(spent) < 0.3)):
+            while not spent or (sum(spent) < 1.0 and (len(spent) < ctx.repeats or sum(spent) < 0.3)):
                 start = time.process_time()
                 model = fit(problem, X, y, solver)
                 spent.append(time.process_time() - start)
@@ -195,7 +179,7 @@ def measured(problem: Problem, solver: str, options: argparse.Namespace) -> Row 
     sender.close()
     while not receiver.poll(0.5):  # a limit set in the child would make its clock coarse
         spent = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11]
-        if int(spent) > options.limit * os.sysconf("SC_CLK_TCK"):
+        if int(spent) > LIMIT * os.sysconf("SC_CLK_TCK"):
             process.kill()
     try:
         return receiver.recv()  # type: ignore[no-any-return]
@@ -205,21 +189,27 @@ def measured(problem: Problem, solver: str, options: argparse.Namespace) -> Row 
         process.join()
 
 
-def run(options: argparse.Namespace) -> list[Row]:
-    """All problems by all solvers."""
+def half(number: int, problem: Problem) -> Half:
+    """That of its data where they are in one; of drawn and bundled data those of odd number are to tune on."""
+    draw: Any = problem.draw
+    known = half_of(draw.args[0].partition(",")[0], "kernels") if draw.func is columns_of else None
+    return known or ("tuning" if number % 2 else "reporting")
+
+
+def run(ctx: Context) -> list[Row]:
+    """All problems of a half by all solvers."""
+    for solver in ("auto", *SOLVERS):  # compiles, for all processes to come
+        for n, columns in ((300, 3), (6000, 3))[: ctx.pick(2, 1)]:
+            fit(Problem("", partial(waves, n, columns, 0.5), n, 1.0, 1.0), *waves(n, columns, 0.5, ctx), solver)
     rows = []
     for number, problem in enumerate(problems()):
-        if options.quick and problem.n > 300:
+        if half(number, problem) != ctx.task.half or (ctx.quick and problem.n > 100):
             continue
-        found = {solver: measured(problem, solver, options) for solver in ("auto", *SOLVERS, "LIBSVM")}
+        found = {solver: measured(problem, solver, ctx) for solver in ("auto", *SOLVERS, "LIBSVM")}
         auto = found["auto"] or {}
-        rows.append(
-            {"number": number, "problem": problem.name, "rows": problem.n, "columns": auto.get("columns"),
-             "classes": auto.get("classes"), "support": auto.get("support"), "reach": auto.get("reach"),
-             "chosen": auto.get("chosen")}
-            | {solver: one and one["seconds"] for solver, one in found.items()}
-        )  # fmt: skip
-        print(*rows[-1].values(), file=sys.stderr, flush=True)
+        about = {name: auto.get(name) for name in ("columns", "classes", "support", "reach", "chosen")}
+        rows.append({"number": number, "problem": problem.name, "rows": problem.n} | about
+                    | {solver: one and one["seconds"] for solver, one in found.items()})  # fmt: skip
     return rows
 
 
@@ -233,65 +223,59 @@ def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
     return math.exp(sum(logs) / max(1, len(logs)))
 
 
-def summary(rows: Sequence[Row]) -> list[Row]:
-    """Regret of "auto" on either half."""
-    told = []
-    for name, half in (("fitted on", 1), ("told of", 0)):
-        mine = [row for row in rows if row["number"] % 2 == half]
-        slower = [row["auto"] / row["LIBSVM"] for row in mine if row["auto"] and row["LIBSVM"]]
-        told.append(
-            {"half": name, "problems": len(mine), "times the best solver": regret(mine, "auto", SOLVERS),
-             "times LIBSVM": regret(mine, "auto", ("LIBSVM",)), "worst against LIBSVM": max(slower, default=None),
-             "slower than LIBSVM": sum(ratio > 1.0 for ratio in slower)}
-        )  # fmt: skip
-    return told
+def summary(content: Content) -> list[Row]:
+    """Regret of "auto"."""
+    rows = content["problems"]
+    slower = [row["auto"] / row["LIBSVM"] for row in rows if row["auto"] and row["LIBSVM"]]
+    return [
+        {"problems": len(rows), "times the best solver": regret(rows, "auto", SOLVERS),
+         "times LIBSVM": regret(rows, "auto", ("LIBSVM",)), "worst against LIBSVM": max(slower, default=None),
+         "slower than LIBSVM": sum(ratio > 1.0 for ratio in slower)}
+    ]  # fmt: skip
 
 
-def thresholds(rows: Sequence[Row], limit: float) -> list[Row]:
-    """Thresholds of "auto" by the regret they would have had: those in force, and the best on the half to fit on."""
+def thresholds(content: Content) -> list[Row]:
+    """Thresholds of "auto" by the regret they would have had: those in force, and the best here."""
     names = ("few_columns", "spatial_rows", "narrow", "nested_rows")
 
-    def would(options: AutomaticOptions, half: int) -> float:
+    def would(options: AutomaticOptions) -> float:
         logs = []
-        for row in rows:
-            if row["number"] % 2 == half and row["classes"] == 2 and row["rows"] > WorkingSetOptions.size:
+        for row in content["problems"]:
+            if row["classes"] == 2 and row["rows"] > WorkingSetOptions.size:
                 shape = {"n_rows": row["rows"], "n_columns": row["columns"]}
                 taken = choose("auto", reach=partial(float, row["reach"]), options=options, **shape)
                 best = min(row[name] for name in SOLVERS if row[name] is not None)
-                logs.append(math.log((row[taken.name] or limit) / best))  # one that was ended counts as the limit
+                logs.append(math.log((row[taken.name] or LIMIT) / best))  # one that was ended counts as the limit
         return math.exp(sum(logs) / max(1, len(logs)))
 
     grid = ((8, 16, 32), (2000, 4000, 8000), (0.02, 0.1, 0.25, 0.5), (2000, 5000, 10_000, 20_000, 40_000))
     tried = [replace(AutomaticOptions(), **dict(zip(names, one, strict=True))) for one in itertools.product(*grid)]
-    best = min(tried, key=lambda options: would(options, 1))
     return [
-        {"thresholds": title, **{name: getattr(options, name) for name in names}}
-        | {"fitted on": would(options, 1), "told of": would(options, 0)}
-        for title, options in (("in force", AutomaticOptions()), ("best on the half to fit on", best))
+        {"thresholds": title, **{name: getattr(options, name) for name in names}, "regret": would(options)}
+        for title, options in (("in force", AutomaticOptions()), ("best here", min(tried, key=would)))
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run; 0 also where the data are missing."""
-    made = parser(__doc__ or "")
-    made.add_argument("--limit", type=int, default=60, help="processor seconds after which a fit is ended")
-    options = made.parse_args(arguments)
-    about = machine()
-    try:
-        load("adult", options)
-    except MissingDataError as error:
-        return skipped(error)
-    with one_thread():
-        for solver in ("auto", *SOLVERS):  # compiles, for all processes to come
-            for n, columns in ((300, 3), (6000, 3)):
-                X, y = waves(n, columns, 0.5, options)
-                fit(Problem("", partial(waves, n), n, 1.0, 1.0), X, y, solver)
-        rows = run(options)
-    parts = {"halves": summary(rows), "thresholds": thresholds(rows, options.limit), "problems": rows}
-    sections = [table(name, part) for name, part in parts.items() if part]
-    write(options, "kernel_problems", {"machine": about, "parts": parts}, sections)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+_TABLES = {
+    "regret": Table("Regret of \"auto\", geometric means", summary),
+    "problems": Table(
+        "Problems, processor seconds", "problems",
+        "number | problem | columns | classes | support | reach: {reach:.3f} | chosen | "
+        + " | ".join(f"{name}: {{{name}:.4g}}" for name in ("auto", *SOLVERS, "LIBSVM")),
+    ),
+}  # fmt: skip
+_WAYS = (
+    "problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many\nsupport vectors, C from 0.01 "
+    'to 1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs\nin a process of its '
+    "own, forked from one that has compiled, and is ended after a limit. Processor seconds, the least of some repeats."
+)
+TASKS = {
+    "kernel_problems": Task(
+        f"Synthetic and real {_WAYS}", {"problems": run}, _TABLES, subject="kernels", asked_only=True
+    ),
+    "kernel_problems_tuned": Task(
+        f"What the thresholds of \"auto\" are chosen on: {_WAYS}", {"problems": run},
+        _TABLES | {"thresholds": Table("Thresholds by the regret they would have had", thresholds)},
+        subject="kernels", half="tuning", asked_only=True,
+    ),
+}  # fmt: skip
