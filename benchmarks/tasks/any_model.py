@@ -305,7 +305,7 @@ def frontiers(content: Content) -> dict[tuple[str, str], dict[str, list[float]]]
 
 
 def _compared(ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> Callable[[Content], Iterable[Row]]:
-    """A line for each table and goal: mean errors, and those of `first` minus those of the best peer, split by split."""
+    """A line for each table and goal: mean errors, and those of `first` minus the best peer's, split by split."""
 
     def rows(content: Content) -> Iterable[Row]:
         for (table, goal), methods in frontiers(content).items():
