@@ -119,6 +119,18 @@ def _adult(folder: Path | None) -> pa.Table:
     return table if folder is not None else table.take(np.arange(0, table.num_rows, 16))
 
 
+def _bank(folder: Path | None) -> pa.Table:
+    """Bank marketing without the length of the call, where it lies beside the other data."""
+    import pyarrow.csv
+
+    if folder is None:
+        return _people("german", None).rename_columns({"credit_risk": "y"})
+    path = folder.parent / "cases" / "bank" / "bank.csv.gz"
+    if not path.is_file():
+        raise MissingDataError(f"{path} is missing: UCI bank marketing as CSV, with the outcome in the column y.")
+    return pyarrow.csv.read_csv(path)
+
+
 def _covtype(folder: Path | None) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     if folder is not None:
         return read_covtype(folder)
@@ -151,6 +163,7 @@ def _bunch(load: Callable[[], Any], folder: Path | None) -> Rows:
 SOURCES: dict[str, Source] = {
     "a9a": _a9a,
     "adult": _adult,
+    "bank": _bank,
     **{name: partial(_people, name) for name in ("compas", "credit-card", "german")},
     "covtype": _covtype,
     "ijcnn1": _ijcnn1,

@@ -265,9 +265,9 @@ _TABLES = {
     ),
 }  # fmt: skip
 _WAYS = (
-    "problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many\nsupport vectors, C from "
-    '0.01 to 1e4: the solver that "auto" takes against every solver, and LIBSVM. Every fit runs\nin a process of its own, '
-    "forked from one that has compiled, and is ended after a limit. Processor seconds, the least of some repeats."
+    "problems of 50 to 200,000 rows, 2 to 1,000 columns, 2 to 20 classes, few and many support vectors, C from 0.01 to "
+    '1e4: the solver that "auto" takes against every solver, and against LIBSVM. Every fit runs in a process of its '
+    "own, forked from one that has compiled, and is ended after a limit. Processor seconds, the least of some repeats."
 )
 TASKS = {
     "kernel_problems": Task(

@@ -92,11 +92,17 @@ def methods(task: LabelSets, small: bool) -> dict[str, Callable[[LabelSets], Any
     def ours(make: Callable[..., Any], **more: Any) -> Callable[[LabelSets], Any]:
         return lambda task: (made := make(random_state=0, **more).fit(task.X, task.Y), made.predict(task.X_test))
 
-    made: dict[str, Callable[[LabelSets], Any]] = {"MultiLabelSVC()": ours(MultiLabelSVC)}
+    made: dict[str, Callable[[LabelSets], Any]] = {
+        "MultiLabelSVC()": ours(MultiLabelSVC),
+        "MultiLabelSVC(loss='f1')": ours(MultiLabelSVC, loss="f1"),
+    }
     if hasattr(task, "paths"):
         made |= {"HierarchicalSVC(paths)": ours(lambda **known: HierarchicalSVC(task.paths, **known))}
     if small:
-        made |= {"MultiLabelSVC, Nystroem": ours(MultiLabelSVC, **nystroem)}
+        made |= {
+            "MultiLabelSVC, Nystroem": ours(MultiLabelSVC, **nystroem),
+            "MultiLabelSVC(loss='f1'), Nystroem": ours(MultiLabelSVC, loss="f1", **nystroem),
+        }
 
     def peer(make: Callable[..., Scorer], grid: Sequence[Any]) -> Callable[[LabelSets], Any]:
         return lambda task: (None, tuned(make, grid, task))

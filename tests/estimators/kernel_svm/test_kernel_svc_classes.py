@@ -97,6 +97,17 @@ def test_kernel_values_are_computed_once_for_all_problems():
     assert rows.evaluations_ < 0.6 * sum(alone)
 
 
+def test_pairs_of_small_classes_share_values_and_large_ones_compute_few():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 4000)
+    X = rng.normal(size=(5, 8))[y] + 0.1 * rng.normal(size=(4000, 8))
+    small = KernelSVC().fit(X[:1000], y[:1000])
+    assert small.evaluations_ <= 0.75 * 1000**2  # a value between classes once, one within a class in a triangle
+    large, theirs = (maker(decision_function_shape="ovo").fit(X, y) for maker in (KernelSVC, SVC))
+    assert large.evaluations_ <= 0.3 * 4000**2  # few rows support anything
+    np.testing.assert_allclose(large.decision_function(X[:200]), theirs.decision_function(X[:200]), atol=0.02)
+
+
 def test_sparse_rows_weights_and_precomputed_values():
     X, y = digits(300)
     weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)

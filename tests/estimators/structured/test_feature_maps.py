@@ -40,10 +40,10 @@ def problem(kind, **given):
     return (MultiLabelSVC if kind == "sets" else lambda **known: HierarchicalSVC([-1, 0], **known))(**options), X, Y
 
 
-EXPECTED = {
-    name: "training ends within a gap; test_weights_and_searches.py has what holds"
-    for name in ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-}
+EXPECTED = dict.fromkeys(
+    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+    "training ends within a gap; test_weights_and_searches.py has what holds",
+)
 
 
 @parametrize_with_checks(

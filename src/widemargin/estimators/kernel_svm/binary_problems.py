@@ -173,10 +173,11 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         matrix = WholeMatrix(training.rows.full(), training.rows.evaluations)
     # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
     order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
+    codes = training.codes[order]
     of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
     solved = []
     for number, part in enumerate(parts):
-        codes, index = training.codes[order], order
+        index = order
         if part.negative is not None:
             index = order[(codes == part.positive) | (codes == part.negative)]
         y = np.where(training.codes[index] == part.positive, 1.0, -1.0)

@@ -1,7 +1,7 @@
 """Classifiers that predict label sets: `MultiLabelSVC`, with pairs of labels, and `HierarchicalSVC`."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from numbers import Integral
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -18,12 +18,13 @@ from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.label_names import GivenSets, read_label_sets
 from widemargin.estimators.structured.structural_search import choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import as_csr
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
-from widemargin.structured.models.base import LabelSetModel, indicator
+from widemargin.structured.models.base import LabelSetModel
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
 from widemargin.structured.models.multilabel import LOSSES, ORACLES
 
@@ -53,8 +54,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
-        y : array-like or sparse matrix of shape (n, k)
-            0 or 1. Column names are kept, where it has some.
+        y : array-like or sparse matrix of shape (n, k), or sequence of n collections of str
+            0 or 1; column names are kept, where it has some. -1 or NaN: nobody has looked; such labels are left out of
+            the loss of their row, and count as off in its pairs (of a hierarchy: as on above what is on). Or the names
+            of each row's labels; `predict_names` returns such ones.
         sample_weight : array-like of shape (n,), default=None
             Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
             them, but scores all rows alike.
@@ -71,19 +74,30 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
         X = checked_rows(self, X)
-        dimensions = len(y.shape) if hasattr(y, "shape") else np.asarray(y).ndim
-        if dimensions != 2:
-            raise DataError(
-                f"y has {dimensions} dimension(s): give a 0/1 matrix, a row per example, a column per label."
-            )
-        Y, model = indicator(y), self._model(y)
-        self.classes_ = np.asarray(getattr(y, "columns", np.arange(Y.shape[1])))
-        C, self.offset_, spent = choose(self, self.C, self.offset, model, X, Y, sample_weight, "jaccard")
-        self._train(model, self._training_rows(X), Y, C=C, spent=spent, sample_weight=sample_weight)
+        given = read_label_sets(y, self._known_names())
+        model = self._model(y if hasattr(y, "columns") else given.sets)
+        Y = self._complete(given, model)
+        missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
+        marked = Y if given.missing is None else np.where(missing, -1, Y)
+        self.classes_ = given.classes
+        chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
+        self.offset_ = chosen.offset
+        self._train(
+            model, self._training_rows(X), Y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight,
+            missing=given.missing,
+        )  # fmt: skip
         self.__dict__.pop("label_sets_", None)
         if self._options.decode == "seen":
-            self.label_sets_ = np.unique(Y, axis=0)
+            self.label_sets_ = np.unique(Y[~missing.any(axis=1)], axis=0)
         return self
+
+    def _known_names(self) -> Sequence[Any] | None:
+        """The names that labels may have, in their order; None where the training rows say it."""
+        return None
+
+    def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
+        """The label sets with labels that nobody has looked at as off."""
+        return given.sets
 
     def predict(self, X: Features) -> Ints:
         """The label set of largest score of every example, of those that the option `decode` allows.
@@ -98,6 +112,34 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             0 or 1.
         """
         return self._decode(X)[0]
+
+    def predict_names(self, X: Features) -> list[tuple[Any, ...]]:
+        """The same by names: for every example those of its labels, out of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        """
+        return [tuple(self.classes_[own == 1].tolist()) for own in self._decode(X)[0]]
+
+    def score(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Share of the examples whose label set is right in all labels, of those that somebody has looked at.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k), or sequence of n collections of str
+        sample_weight : array-like of shape (n,), default=None
+        """
+        found = self._decode(X)[0]
+        given = read_label_sets(y, self.classes_.tolist())
+        if given.sets.shape != found.shape:
+            raise DataError(f"y has the shape {given.sets.shape}; give one of {found.shape}.")
+        wrong = given.sets != found
+        if given.missing is not None:
+            wrong &= ~given.missing
+        right = np.logical_not(wrong.any(axis=1)).astype(np.float64)
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
     def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
         """The predictions, and which of them are proved to have the largest score of all label sets that are allowed.
@@ -473,6 +515,16 @@ class HierarchicalSVC(LabelSetSVM):
             self.hierarchy, loss=self.loss, weights=self.weights, oracle=self.oracle, labels=self.labels,
             separator=self._options.separator,
         )  # fmt: skip
+
+    def _known_names(self) -> Sequence[Any]:
+        return read_hierarchy(self.hierarchy, self._options.separator).names
+
+    def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
+        # Names need not name what is above them, and what is above an active node is active, whoever has looked.
+        assert isinstance(model, HierarchyModel)
+        if given.named:
+            return model.closed(given.sets)
+        return given.sets if given.missing is None else np.where(given.missing, model.closed(given.sets), given.sets)
 
     def closed(self, y: npt.ArrayLike) -> Ints:
         """Label sets with the ancestors of their nodes added: what `fit` wants.

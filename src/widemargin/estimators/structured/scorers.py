@@ -7,6 +7,7 @@ import numpy.typing as npt
 from sklearn.metrics import average_precision_score, f1_score, hamming_loss, make_scorer
 
 from widemargin._typing import Floats
+from widemargin.estimators.structured.label_names import read_label_sets
 from widemargin.structured.models.base import indicator
 
 __all__ = ["au_prc", "example_jaccard", "label_set_scorers", "precision_at"]
@@ -18,9 +19,11 @@ def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     Parameters
     ----------
     y, predicted : array-like or sparse matrix of shape (n, k)
-        0 or 1.
+        0 or 1; of y, -1 or NaN where nobody has looked, which counts for neither set.
     """
-    truth, found = indicator(y), indicator(predicted)
+    (truth, missing, _, _), found = read_label_sets(y), indicator(predicted)
+    if missing is not None:
+        found = np.where(missing, 0, found)
     both, either = (truth & found).sum(axis=1), (truth | found).sum(axis=1)
     return float(np.where(either > 0, both / np.maximum(either, 1), 1.0).mean())
 

@@ -345,7 +345,8 @@ class Chosen(NamedTuple):
 
 def choose(
     model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
-    y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, how: _Automatic = _Automatic(),
+    y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, *,
+    complete: Examples | None = None, how: _Automatic = _Automatic(),
 ) -> Chosen:  # fmt: skip
     """C and offset of a ready-made model as its parameters say: numbers as they are, "auto" by validation.
 
@@ -362,13 +363,15 @@ def choose(
         Checked examples, their labels and weights.
     scoring : str or callable, default=None
         Where the options name none. None: the model's own `score`.
+    complete : sequence or matrix, default=None
+        The labels without what marks those that nobody has looked at.
     """
     started, known = time.perf_counter(), 0.0 if offset == "auto" else float(offset)
     if C != "auto":
         return Chosen(float(C), known, 0.0)
     # Before folds give the rows other numbers.
     n, options = check_examples(structure, X, y), model._options
-    structure.prepare(X, y)
+    structure.prepare(X, y if complete is None else complete)
     if n < how.fewest:
         return Chosen(1.0, known, 0.0)
     rng = check_random_state(model.random_state)

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Matrix
+from widemargin._typing import Bools, Floats, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
 from widemargin.estimators.feature_space import (
@@ -173,7 +173,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
 
     def _train(
         self, model: StructuredModel, X: Examples, Y: Examples, *, C: float, spent: float = 0.0,
-        sample_weight: npt.ArrayLike | None = None, debug: bool = False,
+        sample_weight: npt.ArrayLike | None = None, missing: Bools | None = None, debug: bool = False,
     ) -> None:  # fmt: skip
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended.
 
@@ -183,9 +183,9 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         left = None if self.time_budget is None else max(self.time_budget - spent, 1e-3)
         budget = budget_of(left, self.callbacks, options.verbose)
         problem = StructuredProblem(
-            model, X, Y, C=self.C_, sample_weight=sample_weight, rescaling=self.rescaling, search=self.search,
-            eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries, check=debug,
-            prove=self._prove,
+            model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self.rescaling,
+            search=self.search, eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries,
+            check=debug, prove=self._prove,
         )  # fmt: skip
         if self.search == "auto" and problem.certain and not problem.exact:
             warn(

@@ -22,6 +22,7 @@ from widemargin.structured.learners.passes import (
     Passes,
     Training,
     choose_passes,
+    keep_in_place,
     respond,
 )
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
@@ -129,7 +130,7 @@ def compiled_pass(
     averaging: bool, buffers: Buffers,
 ) -> float:  # fmt: skip
     """Visit the examples of `order`; t steps were made before. Returns the sum of the blocks' gaps."""
-    rows, start, gram, gram_start, truth, truth_start, structure, rescale, weight = training
+    rows, start, gram, gram_start, truth, truth_start, structure, rescale, weight, shift = training
     (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
     a_sums, loss_sums, theta_sums, visited = average
     total = 0.0
@@ -140,6 +141,7 @@ def compiled_pass(
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
+        keep_in_place(shift, i, u)
         own_loss, _ = respond(
             u[:m], theta, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
         )

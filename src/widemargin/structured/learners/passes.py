@@ -29,7 +29,7 @@ from widemargin.structured.oracles.argmax import best_answer, difference
 
 __all__ = [
     "EXAMPLES_PER_THREAD", "BatchedPasses", "Buffers", "Cluster", "CompiledPasses", "Passes", "PythonPasses",
-    "Responses", "Training", "choose_passes", "compiled_responses", "respond",
+    "Responses", "Training", "choose_passes", "compiled_responses", "keep_in_place", "respond",
 ]  # fmt: skip
 
 EXAMPLES_PER_THREAD = 64
@@ -37,7 +37,10 @@ EXAMPLES_PER_THREAD = 64
 
 
 class Training(NamedTuple):
-    """Training examples as the compiled passes see them: rows, their products, labels, model, rescaling and weights."""
+    """Training examples as the compiled passes see them, with their weights.
+
+    The shifts of potentials are none or those of every example, a row each.
+    """
 
     rows: ExampleRows
     start: Ints
@@ -48,6 +51,7 @@ class Training(NamedTuple):
     structure: Structure
     rescale: int
     weight: Floats
+    shift: Floats
 
 
 class Buffers(NamedTuple):
@@ -73,6 +77,14 @@ class Responses(NamedTuple):
     value: Floats
     upper: Floats
     labels: Blocks | None
+
+
+@inlined_kernel
+def keep_in_place(shift: Floats, i: int, u: Floats) -> None:
+    """Move the potentials of example i so that labels that are left out of its loss keep their value."""
+    if shift.shape[0] > 0:
+        for s in range(u.shape[1]):
+            u[0, s] += shift[i, s]
 
 
 @inlined_kernel
@@ -110,7 +122,7 @@ def compiled_responses(
 
     Random starts begin at a place in the table of draws that depends on the example alone, not on who is before it.
     """
-    rows, start, _, _, truth, truth_start, structure, rescale, weight = training
+    rows, start, _, _, truth, truth_start, structure, rescale, weight, shift = training
     (W, theta), (a, b, loss), (u, p, p_b, label) = weights, labels, buffers
     for i in range(first_example, last_example):
         work.scratch[3, 0] = i * 613 % work.draws.shape[0]
@@ -118,6 +130,7 @@ def compiled_responses(
         m = last - first
         mine = truth[truth_start[i] : truth_start[i + 1]]
         scores(rows, first, last, W, u)
+        keep_in_place(shift, i, u)
         own_loss, value = respond(
             u[:m], theta, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
         )
@@ -261,7 +274,7 @@ class CompiledPasses:
         self.certain = model.structure.kind != GREEDY
         self.training = Training(
             problem.rows, problem.start, problem.gram, problem.gram_start, *model.encode_all(problem.Y),
-            model.structure, 1 if problem.slack else 0, problem.weight,
+            model.structure, 1 if problem.slack else 0, problem.weight, problem.shift,
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
 

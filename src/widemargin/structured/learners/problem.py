@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
@@ -184,6 +184,9 @@ class StructuredProblem:
     C : float, default=1.0
     sample_weight : array-like of shape (n,), default=None
         Weights of the examples, `>= 0`, not all 0.
+    missing : ndarray of bool of shape (n, S), default=None
+        For models of one row an example whose labels are sets: labels that are left out of the loss of an example, as
+        no other set than those with its own value there is looked at.
     rescaling : {"slack", "margin"}, default="slack"
     search : str or Search, default="auto"
         Of slack rescaling: a name of `structured.search.automatic`, or a function of the protocol `Search`.
@@ -236,6 +239,7 @@ class StructuredProblem:
         *,
         C: float = 1.0,
         sample_weight: npt.ArrayLike | None = None,
+        missing: Bools | None = None,
         rescaling: str = "slack",
         search: str | Search = "auto",
         eps: float = 1e-9,
@@ -247,6 +251,10 @@ class StructuredProblem:
         self.n = check_examples(model, X, Y)
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.weight = example_weights(sample_weight, self.n)
+        # A million is far beyond all potentials, and far from where doubles lose what they differ by.
+        self.shift = np.zeros((0, 0))
+        if missing is not None:
+            self.shift = np.where(missing, 1e6 * (2.0 * np.asarray(Y, dtype=np.float64) - 1.0), 0.0)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
         self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
@@ -339,11 +347,15 @@ class StructuredProblem:
             return oracle
         return CheckedOracle(i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i].answers)
 
-    def potentials(self, i: int, W: Floats) -> Floats:
-        """`rows(x_i) W`."""
+    def potentials(self, i: int, W: Floats, factor: float = 1.0) -> Floats:
+        """`factor rows(x_i) W`, and what keeps labels that are left out at their value."""
         first, last = int(self.start[i]), int(self.start[i + 1])
         u = np.empty((last - first, self.S))
         scores(self.rows, first, last, W, u)
+        if factor != 1.0:
+            u *= factor
+        if len(self.shift):
+            u += self.shift[i]
         return u
 
     def fingerprint(self) -> int:
@@ -359,7 +371,7 @@ class StructuredProblem:
         of_model += [] if graph is None else [graph.arcs]
         encoded = getattr(self.model, "encode_all", None)  # far quicker than the features one by one
         truths = [encoded(self.Y)] if encoded else (self._features(i, y) for i, y in enumerate(self.Y))
-        for array in itertools.chain(self.rows, [self.start, self.weight], of_model, *truths):
+        for array in itertools.chain(self.rows, [self.start, self.weight, self.shift], of_model, *truths):
             seen = zlib.crc32(np.ascontiguousarray(array).tobytes(), seen)
         return seen
 

@@ -12,7 +12,15 @@ from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
 from widemargin.structured.learners.example_rows import add_rows, scores
-from widemargin.structured.learners.passes import Buffers, CompiledPasses, Passes, Training, choose_passes, respond
+from widemargin.structured.learners.passes import (
+    Buffers,
+    CompiledPasses,
+    Passes,
+    Training,
+    choose_passes,
+    keep_in_place,
+    respond,
+)
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
@@ -26,7 +34,7 @@ def compiled_pass(
     buffers: Buffers, scaled: Floats,
 ) -> None:  # fmt: skip
     """Pegasos steps: `sums` of all p, and the weights of step t are `scale / t` times them."""
-    rows, start, _, _, truth, truth_start, structure, rescale, weight = training
+    rows, start, _, _, truth, truth_start, structure, rescale, weight, shift = training
     (a, b, loss), (W, theta), (W_sum, theta_sum), (u, p, p_b, label) = blocks, sums, weighted, buffers
     for position in range(order.shape[0]):
         i = order[position]
@@ -39,6 +47,7 @@ def compiled_pass(
         for r in range(m):
             for s in range(u.shape[1]):
                 u[r, s] *= factor
+        keep_in_place(shift, i, u)
         for j in range(theta.shape[0]):
             scaled[j] = factor * theta[j]
         own_loss, value = respond(
@@ -73,7 +82,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, sums: Weights,
     for i in order.tolist():
         first, last = int(problem.start[i]), int(problem.start[i + 1])
         factor = scale / t if t > 0 else 0.0
-        seen = problem.violation(i, factor * problem.potentials(i, sums.W), factor * sums.theta)
+        seen = problem.violation(i, problem.potentials(i, sums.W, factor), factor * sums.theta)
         passes.queries += seen.queries
         t += 1
         if seen.value > 0.0:

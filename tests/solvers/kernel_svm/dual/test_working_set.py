@@ -288,3 +288,15 @@ def test_blocks_solved_in_slices_take_the_same_steps(fit_intercept):
     sliced = working_set.solve(p, tol=1e-5, options=WorkingSetOptions(size=64, slice=64 * 7))
     assert whole.n_iter == sliced.n_iter > 1
     np.testing.assert_array_equal(whole.coef, sliced.coef)
+
+
+def test_few_support_vectors_are_found_on_few_kernel_rows():
+    """A ball in a shell."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 3)), np.where(np.arange(4000) % 2 == 0, 1.0, -1.0)
+    radius = np.where(y > 0.0, rng.uniform(2.0, 3.0, 4000), rng.uniform(0.0, 1.0, 4000))
+    X *= (radius / np.linalg.norm(X, axis=1))[:, None]
+    growing = working_set.solve(problem(X, y), tol=1e-4)
+    at_once = working_set.solve(problem(X, y), tol=1e-4, options=WorkingSetOptions(first=1024))
+    assert growing.dual == pytest.approx(at_once.dual, rel=1e-5)
+    assert growing.evaluations < 0.5 * at_once.evaluations < 0.3 * 4000**2

@@ -124,7 +124,8 @@ def solve(
     try:
         while True:
             # A quarter of the set from either side: new rows are one half of it.
-            left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
+            count = max(1, size_now // 4) if size_now < problem.n_rows else 0  # a set of all rows is not chosen
+            left = violation(problem, coef, scores, count, lower, upper)
             facts = problem.values(coef, scores, left.middle)._asdict() | {"violation": left.size}
             ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
             if ended or budget.exhausted:
@@ -266,5 +267,5 @@ def violation(
 
 def _largest(value: Floats, threshold: float, count: int) -> Ints:
     """The rows of the `count` largest values above a threshold."""
-    rows = np.flatnonzero(value > threshold)
+    rows = np.flatnonzero(value > threshold) if count else np.empty(0, dtype=np.int64)
     return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]

@@ -1,0 +1,403 @@
+"""Any model under a goal, beside other libraries: error at equal violation, on rows that nothing was chosen on.
+
+Every method is asked for the same bounds, and ends wherever it ends on new rows. So methods are compared by frontiers:
+the least error at a violation, over mixtures of the method's own models, of the model without a goal, and of the
+constant one.
+"""
+
+import statistics
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
+
+from benchmarks.data.sources import OUTCOMES
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error
+from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
+from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+ROWS, SPLITS = 12_000, 5
+"""Most rows of a table, half of them to train on; splits of each."""
+
+LEVELS = (0.02, 0.05, 0.1)
+SHARES = (0.25, 0.5, 0.75)
+"""Where frontiers are compared: these shares of the violation of the model without a goal."""
+
+DRAWS = 20
+"""Of predictions that a peer draws at random."""
+
+GROUPS = {"adult": "sex", "compas": "race", "german": "age", "credit-card": "SEX", "bank": "age"}
+OLDER = {"german": 25, "bank": 60}
+
+
+class Goals(NamedTuple):
+    """A goal of fairness: ours, and what others call it."""
+
+    bundle: Callable[..., Any]
+    fairlearn: str
+    postprocessing: str
+    oxonfair: str
+
+
+GOALS = {
+    "demographic parity": Goals(demographic_parity, "DemographicParity", "demographic_parity", "demographic_parity"),
+    "equal opportunity": Goals(
+        equal_opportunity, "TruePositiveRateParity", "true_positive_rate_parity", "equal_opportunity"
+    ),
+    "equalised odds": Goals(equalized_odds, "EqualizedOdds", "equalized_odds", "equalized_odds_max"),
+}
+
+
+class People(NamedTuple):
+    """Rows of numbers, labels 0 and 1, and who is in the second of two groups."""
+
+    X: Floats
+    y: npt.NDArray[np.int64]
+    second: Bools
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "People":
+        """Some rows."""
+        return People(self.X[rows], self.y[rows], self.second[rows])
+
+    @property
+    def table(self) -> pa.Table:
+        """For populations."""
+        return pa.table({"group": np.where(self.second, "second", "first")})
+
+    @property
+    def code(self) -> npt.NDArray[np.int64]:
+        """The groups as numbers."""
+        return self.second.astype(np.int64)
+
+
+def people(name: str, table: pa.Table, quick: bool) -> People:
+    """Two groups of a table; words are numbered, and the column of the groups is no feature."""
+    frame = table.to_pandas()
+    target, group = OUTCOMES.get(name, "y"), GROUPS[name]
+    if name in OLDER:
+        second = (frame[group] > OLDER[name]).to_numpy()
+        left_out = [target]
+    else:
+        common = frame[group].value_counts().index[:2]
+        frame = frame[frame[group].isin(common)]
+        second = (frame[group] == sorted(common)[1]).to_numpy()
+        left_out = [target, group]
+    y = np.unique(frame[target], return_inverse=True)[1].astype(np.int64)
+    features = frame.drop(columns=[*left_out, *(c for c in ("split", "deployed", "old_model", "fnlwgt") if c in frame)])
+    words = features.select_dtypes(exclude="number").columns
+    numbered = OrdinalEncoder().fit_transform(features[words].astype(str))
+    rows = People(np.column_stack([features.drop(columns=words).to_numpy(np.float64), numbered]), y, second)
+    return rows.take(np.arange(min(len(y), 400))) if quick else rows
+
+
+def booster() -> Any:
+    """The model under the goals: LightGBM where it is installed."""
+    try:
+        from lightgbm import LGBMClassifier
+    except ImportError:
+        return HistGradientBoostingClassifier(max_iter=20, max_leaf_nodes=8, max_bins=32, random_state=0)
+    return LGBMClassifier(n_estimators=100, num_leaves=15, n_jobs=1, verbose=-1, random_state=0)
+
+
+Method = Callable[[People, People, Goals, float], Floats]
+"""Trained on the first rows to a goal at a level: the probability that each of the second is called positive."""
+
+
+def _goal(goals: Goals, level: float) -> Goal:
+    return Goal(minimize=error_rate(), subject_to=[goals.bundle("group", difference=level)])
+
+
+def _ours(make: Callable[[Goal], Any], *, aware: bool = False) -> Method:
+    def method(train: People, test: People, goals: Goals, level: float) -> Floats:
+        clf = make(_goal(goals, level)).set_params(on_infeasible="warn").fit(train.X, train.y, populations=train.table)
+        return np.asarray(clf.predict(test.X, *([test.table] if aware else [])), dtype=np.float64)
+
+    return method
+
+
+def _linear(train: People, test: People, goals: Goals, level: float) -> Floats:
+    bins = KBinsDiscretizer(10, encode="onehot", quantile_method="averaged_inverted_cdf").fit(train.X)
+    clf = RateConstrainedClassifier(_goal(goals, level), on_infeasible="warn", random_state=0)
+    clf.fit(bins.transform(train.X), train.y, populations=train.table)
+    return np.asarray(clf.predict(bins.transform(test.X)), dtype=np.float64)
+
+
+def _plain(train: People, test: People, goals: Goals, level: float) -> Floats:
+    return np.asarray(booster().fit(train.X, train.y).predict(test.X), dtype=np.float64)
+
+
+def _held_out(train: People) -> tuple[Any, People]:
+    """A model of three quarters of the rows, and the others: thresholds chosen on rows learned from say nothing."""
+    fit, held = train_test_split(np.arange(len(train.y)), test_size=0.25, random_state=0, stratify=train.y)
+    return booster().fit(train.X[fit], train.y[fit]), train.take(held)
+
+
+def _exponentiated_gradient(train: People, test: People, goals: Goals, level: float) -> Floats:
+    from fairlearn import reductions
+
+    moment = getattr(reductions, goals.fairlearn)(difference_bound=level)
+    reduction = reductions.ExponentiatedGradient(booster(), moment, eps=level)
+    reduction.fit(train.X, train.y, sensitive_features=train.code)
+    return np.asarray(reduction._pmf_predict(test.X)[:, 1])
+
+
+def _threshold_optimizer(train: People, test: People, goals: Goals, level: float) -> Floats:
+    from fairlearn.postprocessing import ThresholdOptimizer
+
+    scorer, held = _held_out(train)
+    chosen = ThresholdOptimizer(
+        estimator=scorer, constraints=goals.postprocessing, prefit=True, predict_method="predict_proba"
+    ).fit(held.X, held.y, sensitive_features=held.code)
+    return np.asarray(chosen._pmf_predict(test.X, sensitive_features=test.code)[:, 1])
+
+
+def _error_parity(train: People, test: People, goals: Goals, level: float) -> Floats:
+    from error_parity import RelaxedThresholdOptimizer
+
+    scorer, held = _held_out(train)
+    chosen = RelaxedThresholdOptimizer(
+        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=goals.postprocessing, tolerance=level
+    )
+    chosen.fit(X=held.X, y=held.y, group=held.code)
+    return np.asarray(np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0))
+
+
+def _oxonfair(*, guessed: bool) -> Method:
+    def method(train: People, test: People, goals: Goals, level: float) -> Floats:
+        from oxonfair import FairPredictor, group_metrics
+
+        scorer, held = _held_out(train)
+        groups = {"inferred_groups": booster().fit(train.X, train.code)} if guessed else {}
+        given = [{"data": rows.X, "target": rows.y, "groups": rows.code} for rows in (held, test)]
+        chosen = FairPredictor(scorer, given[0], **groups)
+        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.oxonfair), level)
+        return np.asarray(chosen.predict(given[1]), dtype=np.float64).ravel()
+
+    return method
+
+
+BLIND: dict[str, Method] = {
+    "linear": _linear,
+    "reduction": _ours(lambda goal: GoalReduction(booster(), goal, random_state=0)),
+    "one run": _ours(lambda goal: GoalReduction(booster(), goal, one_run=True, random_state=0)),
+    "guessed groups": _ours(
+        lambda goal: GoalThresholdClassifier(
+            booster(), goal, cv=5, per_population="group", group_estimator=booster(), random_state=0
+        )
+    ),
+}
+AWARE: dict[str, Method] = {
+    "thresholds by group": _ours(
+        lambda goal: GoalThresholdClassifier(booster(), goal, cv=5, per_population="group", random_state=0), aware=True
+    ),
+    "reduction by group": _ours(
+        lambda goal: GoalReduction(booster(), goal, per_population="group", random_state=0), aware=True
+    ),
+}
+BLIND_PEERS: dict[str, tuple[str, Method]] = {
+    "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
+    "OxonFair, inferred groups": ("oxonfair", _oxonfair(guessed=True)),
+}
+AWARE_PEERS: dict[str, tuple[str, Method]] = {
+    "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
+    "error-parity": ("error_parity", _error_parity),
+    "OxonFair": ("oxonfair", _oxonfair(guessed=False)),
+}
+NO_GOAL = "no goal"
+WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
+"""One model whatever the level is; the second asks for parity itself."""
+
+
+def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
+    """Error, and by how much the rates of the two groups differ."""
+
+    def differ(rows: Bools) -> float:
+        return abs(float(called[rows & test.second].mean() - called[rows & ~test.second].mean()))
+
+    error = float(np.where(test.y == 1, 1.0 - called, called).mean())
+    if kind == "demographic parity":
+        return error, differ(np.ones(len(test.y), bool))
+    positives = differ(test.y == 1)
+    return error, positives if kind == "equal opportunity" else max(positives, differ(test.y == 0))
+
+
+def points(name: str, context: Context) -> list[Row]:
+    """Error and violation on new rows of every method at every level of every goal, on a table."""
+    methods: dict[str, Method] = {NO_GOAL: _plain, **BLIND, **AWARE}
+    methods |= {
+        name: method
+        for name, (module, method) in {**BLIND_PEERS, **AWARE_PEERS}.items()
+        if context.peer(module) is not None
+    }
+    whole, rows = people(name, context.load(name), context.quick), []
+    for split in range(context.pick(SPLITS, 1)):
+        order = np.random.default_rng(2000 + split).permutation(len(whole.y))[:ROWS]
+        train, test = whole.take(order[: len(order) // 2]), whole.take(order[len(order) // 2 :])
+        about = {"table": name, "split": split, "trivial": float(min(test.y.mean(), 1.0 - test.y.mean()))}
+        asked = product(methods, context.pick(list(GOALS), list(GOALS)[:1]), context.pick(LEVELS, LEVELS[1:2]))
+        for method, kind, level in asked:
+            if method in WITHOUT_LEVEL and level != context.pick(LEVELS, LEVELS[1:2])[0]:
+                continue
+            case = partial(methods[method], train, test, GOALS[kind], level)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    timing = context.clock({method: case}, 1, warm_up=False)[method]
+            except Exception as error:
+                if method not in BLIND_PEERS | AWARE_PEERS:
+                    raise
+                print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
+                continue
+            error, violation = measured(timing.result, test, kind)
+            reached = {"error": error, "violation": violation, "seconds": timing.processor_median}
+            rows.append(about | {"goal": kind, "method": method, "level": level} | reached)
+    return rows
+
+
+def _measured(content: Content) -> list[Row]:
+    """The points of all tables that were measured."""
+    return [row for name in GROUPS if name in content for row in content[name]]
+
+
+def least_error(reached: Iterable[tuple[float, float]], violation: float) -> float:
+    """The least error of mixtures of (violation, error) at a violation."""
+    several = sorted(set(reached))
+    best = min((error for at, error in several if at <= violation), default=np.inf)
+    for i, (low, error) in enumerate(several):
+        for high, other in several[i + 1 :]:
+            if low <= violation <= high and high > low:
+                best = min(best, error + (other - error) * (violation - low) / (high - low))
+    return float(best)
+
+
+def frontiers(content: Content) -> dict[tuple[str, str], dict[str, list[float]]]:
+    """By table and goal, for each method: its mean error along the frontier, in each split."""
+    reached: dict[tuple[str, str, int], dict[str, list[tuple[float, float]]]] = {}
+    trivial: dict[tuple[str, str, int], float] = {}
+    for row in _measured(content):
+        place = row["table"], row["goal"], row["split"]
+        reached.setdefault(place, {}).setdefault(row["method"], []).append((row["violation"], row["error"]))
+        trivial[place] = row["trivial"]
+    found: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for (table, goal, split), methods in reached.items():
+        (plain,) = methods[NO_GOAL]
+        beside = [plain, (0.0, trivial[table, goal, split])]
+        for name, own in methods.items():
+            errors = [least_error([*own, *beside], share * plain[0]) for share in SHARES]
+            found.setdefault((table, goal), {}).setdefault(name, []).append(statistics.fmean(errors))
+    for methods in found.values():  # what failed on a split is compared on none
+        for name in [name for name, errors in methods.items() if len(errors) < len(methods[NO_GOAL])]:
+            del methods[name]
+    return found
+
+
+def _compared(ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> Callable[[Content], Iterable[Row]]:
+    """A line for each table and goal: mean errors, and those of `first` minus the best peer's, split by split."""
+
+    def rows(content: Content) -> Iterable[Row]:
+        for (table, goal), methods in frontiers(content).items():
+            row: Row = {"table": table, "goal": goal}
+            row |= {name: mean_and_error(errors) for name, errors in methods.items()}
+            there = {name: statistics.fmean(methods[name]) for name in peers if name in methods}
+            if there:
+                best = min(there, key=lambda name: there[name])
+                pairs = zip(methods[first], methods[best], strict=True)
+                row |= {"best": best, "its": row[best], "minus": mean_and_error([one - other for one, other in pairs])}
+            yield row
+
+    return rows
+
+
+def _table(title: str, ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> Table:
+    errors = " | ".join(f"{name}: {{{name}:±.3f}}" for name in ours)
+    columns = (
+        f"table | goal | {errors} | best peer: {{best}} | its error: {{its:±.3f}} | {first} minus it: {{minus:±+.3f}}"
+    )
+    return Table(title, _compared(ours, peers, first), columns)
+
+
+BLIND_TABLE = _table("Group unseen at prediction", BLIND, BLIND_PEERS, "one run")
+AWARE_TABLE = _table("Group seen at prediction", AWARE, AWARE_PEERS, "thresholds by group")
+
+
+def _seconds(content: Content) -> Iterable[Row]:
+    """Mean processor seconds of a fit with predictions, by table."""
+    seconds: dict[str, dict[str, list[float]]] = {}
+    for row in _measured(content):
+        seconds.setdefault(row["method"], {}).setdefault(row["table"], []).append(row["seconds"])
+    for method, tables in seconds.items():
+        yield {"method": method} | {table: statistics.fmean(values) for table, values in tables.items()}
+
+
+def _targets(content: Content) -> Iterable[Limit]:
+    """What the guide names first is not behind the best peer by more than two standard errors."""
+    for first, table in (("one run", BLIND_TABLE), ("thresholds by group", AWARE_TABLE)):
+        assert callable(table.rows)
+        for row in table.rows(content):
+            if "best" in row:
+                mean, error = row["minus"]
+                what = f"{row['table']}, {row['goal']}: error of {first} minus that of {row['best']}"
+                yield Limit(what, mean, 2.0 * error if error == error else 0.0)
+
+
+def _picture(content: Content, path: Path) -> None:
+    """Error against violation, a panel for each table: mean points of each method under demographic parity."""
+    import matplotlib.pyplot as plt
+
+    rows = [row for row in _measured(content) if row["goal"] == "demographic parity"]
+    tables = list(dict.fromkeys(row["table"] for row in rows))
+    figure, axes = plt.subplots(1, len(tables), figsize=(4.2 * len(tables), 3.8), squeeze=False)
+    for axis, table in zip(axes[0], tables, strict=True):
+        here = [row for row in rows if row["table"] == table]
+        for number, method in enumerate(dict.fromkeys(row["method"] for row in here)):
+            mine = [row for row in here if row["method"] == method]
+            levels = sorted({row["level"] for row in mine})
+            mean = [[statistics.fmean(row[what] for row in mine if row["level"] == level) for level in levels]
+                    for what in ("violation", "error")]  # fmt: skip
+            ours = method in BLIND | AWARE
+            axis.plot(*mean, "o-" if ours else "s--", ms=4, lw=1.6 if ours else 0.9, label=method, color=f"C{number}")
+        axis.set(title=table, xlabel="difference of positive rates on new rows")
+    axes[0][0].set_ylabel("error on new rows")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=4, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.16, 1, 1))
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _task(half: Any, names: Sequence[str]) -> Task:
+    seconds = " | ".join(["method", *(f"{name}: {{{name}:.2f}}" for name in names)])
+    return Task(
+        f"Boosted trees under fairness goals on {', '.join(names)}: the error at equal violation on new rows, beside "
+        "fairlearn, error-parity and OxonFair, who does not see the group at prediction and who does",
+        {name: partial(points, name) for name in names},
+        {
+            "blind": BLIND_TABLE,
+            "aware": AWARE_TABLE,
+            "seconds": Table("Mean processor seconds of a fit", _seconds, seconds),
+        },
+        _targets,
+        subject="any model",
+        half=half,
+        peers=("fairlearn", "oxonfair", "error-parity", "lightgbm"),
+        picture=_picture,
+    )
+
+
+TASKS = {
+    "any_model": _task("reporting", ("german", "credit-card", "bank")),
+    "any_model_tuned": _task("tuning", ("adult", "compas")),
+}

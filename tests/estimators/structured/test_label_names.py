@@ -1,0 +1,116 @@
+"""Label sets by names, and with labels that nobody has looked at."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
+from widemargin.exceptions import DataError
+from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.models import MultiLabelModel
+
+NAMES = ["cat", "dog", "fish"]
+FIXED = {"C": 0.1, "tol": 1e-3, "max_iter": 20_000, "random_state": 0}
+
+
+def sets(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    return X, (X[:, :3] + X[:, 1:] + 0.5 * rng.normal(size=(n, 3)) > 0).astype(int)
+
+
+def partly(n=30):
+    """Rows, label sets, where nobody has looked, and the sets with these labels off."""
+    X, Y = sets(n)
+    missing = np.random.default_rng(1).random(Y.shape) < 0.3
+    return X, Y, missing, np.where(missing, 0, Y)
+
+
+def named(Y, names=NAMES):
+    return [{name for name, on in zip(names, row, strict=True) if on} for row in Y]
+
+
+@pytest.mark.parametrize("form", [list, lambda rows: [sorted(row) for row in rows], pd.Series])
+def test_names_in_and_out(form):
+    X, Y = sets()
+    clf, other = MultiLabelSVC(**FIXED).fit(X, form(named(Y))), MultiLabelSVC(**FIXED).fit(X, Y)
+    assert clf.classes_.tolist() == NAMES
+    np.testing.assert_array_equal(clf.predict(X), other.predict(X))
+    assert [set(row) for row in clf.predict_names(X)] == named(other.predict(X))
+    assert other.predict_names(X[:1]) == [tuple(np.flatnonzero(other.predict(X[:1])[0]).tolist())]
+    assert clf.score(X, form(named(Y))) == other.score(X, Y) == other.score(X, sp.csr_matrix(Y))
+    with pytest.raises(DataError, match="row 1 of y has the label 'bird'"):
+        clf.score(X[:2], [["cat"], ["bird"]])
+
+
+def test_names_of_a_hierarchy_are_closed():
+    paths = ["pet", "pet/cat", "pet/dog"]
+    X, Y = sets()
+    Y[:, 0] = Y[:, 1:].max(axis=1)
+    clf = HierarchicalSVC(paths, **FIXED).fit(X, [row - {"pet"} for row in named(Y, paths)])
+    np.testing.assert_array_equal(clf.predict(X), HierarchicalSVC(paths, **FIXED).fit(X, Y).predict(X))
+    assert {row[0] for row in clf.predict_names(X) if row} == {"pet"}
+    with pytest.raises(DataError, match="label 'cat', which is none of the 3 known"):
+        clf.fit(X[:1], [["cat"]])
+
+
+@pytest.mark.parametrize("edges", [None, "full", [(0, 1)]])
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+@pytest.mark.parametrize("solver", ["bcfw", "sgd", "cutting-plane"])
+def test_labels_that_nobody_looked_at_are_left_out(edges, rescaling, solver):
+    """The objective is that of the sets that agree with the row where nobody has looked, by brute force."""
+    X, Y, missing, known = partly()
+    options = FIXED | {"rescaling": rescaling, "solver": solver, "tol": 0.05 if solver == "sgd" else 1e-3}
+    clf = MultiLabelSVC(edges, fit_intercept=False, **options).fit(X, np.where(missing, np.nan, Y))
+    u, pairs = X @ clf.coef_.T, clf.edges_
+    total = 0.5 * float((clf.coef_**2).sum() + clf.theta_ @ clf.theta_)
+    for i, truth in enumerate(known):
+        worst = 0.0
+        for y in map(np.array, itertools.product((0, 1), repeat=3)):
+            if (y == truth)[missing[i]].all():
+                both = y[pairs].prod(axis=1) - truth[pairs].prod(axis=1)
+                h, g = 1.0 + u[i] @ (y - truth) + float(both @ clf.theta_), float((y != truth).sum())
+                worst = max(worst, h * g if rescaling == "slack" else h + g - 1.0)
+        total += 0.1 * worst
+    assert clf.primal_ == pytest.approx(total)
+    assert clf.status_ == "converged"
+    np.testing.assert_array_equal(clf.coef_, clf.fit(X, np.where(missing, -1, Y)).coef_)
+
+
+def test_compiled_loops_and_oracles_agree_on_what_is_left_out():
+    X, Y, missing, known = partly()
+    searched = StructuralSVM(MultiLabelModel(), search="angular", **FIXED)
+    searched._train(MultiLabelModel(), X, known, C=0.1, missing=missing)
+    compiled = MultiLabelSVC(fit_intercept=False, **FIXED).fit(X, np.where(missing, -1, Y))
+    assert searched.dual_ <= compiled.primal_
+    assert compiled.dual_ <= searched.primal_
+    plain, left_out = (StructuredProblem(MultiLabelModel(), X, known, missing=some) for some in (None, missing))
+    assert plain.fingerprint() != left_out.fingerprint()
+
+
+def test_scores_leave_out_what_nobody_looked_at():
+    X, Y, missing, known = partly(120)
+    marked = np.where(missing, -1, Y)
+    clf = MultiLabelSVC(random_state=0).fit(X, marked)  # C and offset are chosen by what is known
+    assert clf.gap_ <= 0.05
+    found = np.where(missing, 0, clf.predict(X))
+    both, either = (found & known).sum(axis=1), (found | known).sum(axis=1)
+    shares = [1.0 if e == 0 else b / e for b, e in zip(both, either, strict=True)]
+    assert label_set_scorers["jaccard"](clf, X, marked) == pytest.approx(np.mean(shares))
+    assert clf.score(X, marked) == np.mean((found == known).all(axis=1))
+    assert clf.score(X, marked) > 0.5
+    seen = MultiLabelSVC(C=0.1, random_state=0, solver_options={"decode": "seen"}).fit(X, marked).label_sets_
+    assert {tuple(row) for row in seen} == {tuple(row) for row in Y[~missing.any(axis=1)]}
+
+
+def test_unknown_parents_of_known_nodes_are_on():
+    X, Y = sets()
+    Y[:, 0] = Y[:, 1:].max(axis=1)
+    marked = Y.copy()
+    marked[::3, 0] = -1
+    clf = HierarchicalSVC([-1, 0, 0], **FIXED).fit(X, marked)
+    assert (clf.predict(X)[:, 0] >= clf.predict(X)[:, 1]).all()
+    assert clf.score(X, Y) > 0.5
