@@ -296,12 +296,22 @@ def test_an_offset_adds_labels():
     np.testing.assert_array_equal(clf.coef_, again.coef_)  # training does not see it
 
 
-def test_missing_values_of_frames_are_named():
+def test_missing_values_of_frames_are_labels_that_nobody_has_looked_at():
     pandas = pytest.importorskip("pandas", reason="an optional library that users may bring")
     X, Y = sets()
     frame = pandas.DataFrame(Y).astype("Int64")
     whole = MultiLabelSVC(max_iter=5, tol=0.9, random_state=0)
     np.testing.assert_array_equal(whole.fit(X, frame).coef_, whole.fit(X, Y).coef_)
     frame.iloc[3, 1] = pandas.NA
-    with pytest.raises(DataError, match=r"Y\[3, 1\] is <NA>: entries must be 0 or 1"):
+    marked = np.array(Y, dtype=float)
+    marked[3, 1] = np.nan
+    for missing in (pandas.NA, None, np.nan):
+        other = frame.astype(object)
+        other.iloc[3, 1] = missing
+        np.testing.assert_array_equal(whole.fit(X, other).coef_, whole.fit(X, marked).coef_)
+    frame = frame.astype(object)
+    frame.iloc[3, 1] = "yes"
+    with pytest.raises(DataError, match=r"Y\[3, 1\] is 'yes': entries must be 0 or 1"):
         whole.fit(X, frame)
+    with pytest.raises(DataError, match="nothing but NaN or -1"):
+        whole.fit(X, np.full(Y.shape, np.nan))

@@ -68,12 +68,14 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
         raise DataError(
             f"y has {table.ndim} dimension(s): give a 0/1 matrix, a column per label, or a list of names for each row."
         )
-    numbers = table if table.dtype != object else np.where(table == table, table, np.nan)
-    try:
-        numbers = numbers.astype(np.float64)
-        missing = np.isnan(numbers) | (numbers == -1.0)
-    except (TypeError, ValueError):
-        missing = np.zeros(table.shape, dtype=bool)  # `indicator` names what is no number
+    if table.dtype == object:  # of frames: a missing value is no number, and compares with nothing
+        missing = np.array([_nothing(entry) for entry in table.flat], dtype=bool).reshape(table.shape)
+    else:
+        missing = (
+            np.isnan(table) | (table == -1) if np.issubdtype(table.dtype, np.number) else np.zeros(table.shape, bool)
+        )
+    if missing.all() and missing.size:
+        raise DataError("y holds nothing but NaN or -1: somebody has to have looked at some label.")
     sets = indicator(np.where(missing, 0, table) if missing.any() else table)
     names = np.asarray(getattr(matrix, "columns", np.arange(sets.shape[1])))
     return GivenSets(sets, missing if missing.any() else None, names, named=False)
@@ -86,3 +88,10 @@ def _has_names(y: object) -> TypeGuard[Iterable[Iterable[str]]]:
     rows = list(y)
     collections = all(isinstance(row, (list, tuple, set, frozenset)) for row in rows)
     return collections and any(isinstance(entry, str) for row in rows for entry in row)
+
+
+def _nothing(entry: object) -> bool:
+    """Whether an entry of a frame says that nobody has looked."""
+    if entry is None or type(entry).__name__ == "NAType":
+        return True
+    return isinstance(entry, (int, float, np.number)) and bool(np.isnan(entry) or entry == -1)
