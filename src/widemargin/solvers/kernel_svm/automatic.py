@@ -63,8 +63,8 @@ class AutomaticOptions:
         Covtype, 10 columns, 8,000 rows, share 0.01: 0.3 against 1.9 s; three to sixteen columns of noise, 20,000 rows,
         share 1: 2 to 15 against 1 to 3 s.
     nested_rows : int, default=10,000
-        Rows from which subsamples pay. Chosen on one half of `benchmarks/tasks/kernel_problems.py`: by it "auto" takes 1.04
-        times as long as the best dual there, and 1.01 times on the other half.
+        Rows from which subsamples pay. Chosen on half of the problems of `python -m benchmarks kernel_problems`: by it
+        "auto" takes 1.04 times as long as the best dual there, and 1.01 times on the other half.
     judged_rows : int, default=8000
         Rows from which, with rows held out, subsamples pay. 8,000 rows of a9a: 0.31 against 0.54 s, of MNIST: 0.32
         against 0.37 s, and the same errors; with 4,000 rows of MNIST a subsample ended the run at 2.8% instead of 2.1%.
