@@ -18,7 +18,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
-from widemargin.solvers.kernel_svm.automatic import Chosen, choose
+from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, Chosen, choose
 from widemargin.solvers.kernel_svm.certificate import certified, exact_scores
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
@@ -155,7 +155,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     row by row, through the cache of all rows (one against the rest: those of one problem serve the next) or of the two
     classes' rows alone.
     """
-    coarse = training.solver != "auto" or training.tol is None or training.tol >= 1e-3
+    coarse = training.solver != "auto" or training.tol is None or training.tol >= AutomaticOptions.coarse
     n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
     pairs = len(parts) > 1 and parts[0].negative is not None
     counts = np.bincount(training.codes)
