@@ -22,12 +22,7 @@ class TrainingOptions(SolverOptions):
     solver : str, default="auto"
         Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
         interior point ("interior-point") where it stalls, as `python -m benchmarks scaling` and `docs/scaling.md`
-<<<<<<< HEAD
         suggest. "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for multipliers;
-=======
-        suggest.
-        "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for the multipliers;
->>>>>>> w26
         "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the paper's own choosers,
         slower with many constraints. "bundle" is for `fit_blocks` and Dask collections alone, where "auto" takes it for
         many features; there are only "newton" and "bundle" there.
