@@ -44,6 +44,21 @@ def test_it_approaches_the_optimum_with_a_valid_bound(fit_intercept, C, fresh):
     assert result.margin == pytest.approx(1.0 / np.sqrt(result.coef @ scores))
 
 
+def test_a_rare_class_does_not_hold_the_search_at_zero():
+    """At w = 0 the law holds all rare rows and as many of the others, the worst ones: not all of them."""
+    rng = np.random.default_rng(0)
+    # Half of the positives stand in a crowd of negatives, which look more positive than the mean of all positives.
+    X = np.vstack([
+        rng.normal(scale=0.1, size=(60, 2)), rng.uniform(2.0, 6.0, (20, 2)), rng.uniform(-6.0, -2.0, (320, 2)),
+    ])  # fmt: skip
+    y = np.full(400, -1.0)
+    y[:20] = y[60:80] = 1.0
+    p = kernel_problem(X, y, 1.0, kernel=Kernel("rbf", gamma=5.0))
+    best = working_set.solve(p, tol=1e-8).dual
+    assert best < 0.8 * 2.0 * np.count_nonzero(y > 0.0)  # far below the objective of w = 0
+    assert sbp_c_form.solve(p, tol=0.0, max_iter=800).primal <= 1.01 * best
+
+
 def test_nu_and_covered_rows_are_those_of_the_optimum():
     X, y = noisy_products(1)
     p = kernel_problem(X, y, 2.0)

@@ -43,7 +43,7 @@ class Level(NamedTuple):
     Attributes
     ----------
     positive, negative : float
-        G+ and G-, of the responses of the class itself.
+        G+ and G-, of the responses of the class itself; infinite where all rows of the class are covered.
     covered : float
         Weight covered in each basin.
     share_positive, share_negative : float
@@ -64,7 +64,7 @@ class Level(NamedTuple):
     @property
     def bias(self) -> float:
         """The bias that makes the two levels one; divide it by gamma as the direction."""
-        return 0.5 * (self.negative - self.positive) if math.isfinite(self.positive) else 0.0
+        return 0.5 * (self.negative - self.positive) if math.isfinite(self.gamma) else 0.0
 
 
 class _Pieces(NamedTuple):
@@ -129,7 +129,7 @@ class WaterLevel:
         return self._find(scores, spend)
 
     def of_norm(self, scores: Floats, square: float) -> Level:
-        """The level of the C form at `square = r^2 / C`; infinite levels where scale 0 is best."""
+        """The level of the C form at `square = r^2 / C`; an infinite margin where scale 0 is best."""
         return self._find(scores, lambda pieces: self._balance(pieces, square))
 
     def covered(self, scores: Floats, level: Level, rows: npt.NDArray[np.integer] | None = None) -> Floats:
@@ -152,7 +152,7 @@ class WaterLevel:
             if level is not None:
                 break
         assert level is not None and pieces is not None  # the last band holds every row
-        self._last, self._reach = level, 0.0 if math.isfinite(level.positive) else math.inf
+        self._last, self._reach = level, 0.0 if math.isfinite(level.gamma) else math.inf
         # The next band reaches to the `near` rows above and below; where this band holds fewer, twice as far.
         for rows, base, height in zip(pieces.rows, pieces.base, (level.positive, level.negative), strict=True):
             k, near = int(np.searchsorted(rows, height)), self._near
@@ -199,7 +199,8 @@ class WaterLevel:
         if j == at.end.shape[0]:  # no piece: the jump behind them, or beyond
             if total[-1] > 0.0 and gamma[-1] > 0.0 and (gamma[-1] * total[-1] >= square):
                 return None if j == 1 else self._between(at, j - 1, square / total[-1] / share)
-            return Level(math.inf, math.inf, float(at.end[-1])) if math.isinf(gamma[-1]) else None
+            # Scale 0 is best. The class of less weight is covered wholly, the other one as far: its worst rows.
+            return self._level_at(at, *at.level[:, -1], at.end[-1]) if math.isinf(gamma[-1]) else None
         before = total[j - 1]
         if before > 0.0 and square / before < gamma[j]:
             return None if j == 1 else self._between(at, j - 1, square / before / share)
