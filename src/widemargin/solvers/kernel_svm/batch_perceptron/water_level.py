@@ -200,7 +200,8 @@ class WaterLevel:
             if total[-1] > 0.0 and gamma[-1] > 0.0 and (gamma[-1] * total[-1] >= square):
                 return None if j == 1 else self._between(at, j - 1, square / total[-1] / share)
             # Scale 0 is best. The class of less weight is covered wholly, the other one as far: its worst rows.
-            return self._level_at(at, *at.level[:, -1], at.end[-1]) if math.isinf(gamma[-1]) else None
+            (first, second), end = at.level[:, -1], at.end[-1]
+            return self._level_at(at, first, second, end) if math.isinf(gamma[-1]) else None
         before = total[j - 1]
         if before > 0.0 and square / before < gamma[j]:
             return None if j == 1 else self._between(at, j - 1, square / before / share)
