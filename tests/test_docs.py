@@ -5,6 +5,7 @@ import io
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from widemargin.cli.goals_file.reader import read_goals_file
@@ -59,7 +60,11 @@ def test_python_examples_run_and_print_what_is_shown(name, monkeypatch):
         with contextlib.redirect_stdout(said):
             exec(compile(code, name, "exec"), {})
         if shown:
-            assert said.getvalue() == shown
+            # Models are the same on every processor up to a tolerance, and so are the decimals that they print.
+            decimals = r"(-?\d+\.\d+(?:e-?\d+)?)"
+            parts, wanted = re.split(decimals, said.getvalue()), re.split(decimals, shown)
+            assert parts[::2] == wanted[::2]
+            np.testing.assert_allclose(np.float64(parts[1::2]), np.float64(wanted[1::2]), rtol=0.03, atol=0.006)
 
 
 def test_every_metric_is_in_the_table_of_the_language():

@@ -356,7 +356,7 @@ class MultiLabelSVC(LabelSetSVM):
     >>> clf = MultiLabelSVC(edges="tree", max_iter=1000, random_state=0).fit(X, Y)
     >>> clf.predict(X[:2]).shape
     (2, 3)
-    >>> clf.gap_ <= 0.01
+    >>> clf.gap_ <= 0.05
     True
     """
 
