@@ -368,7 +368,14 @@ def _picture(content: Content, path: Path) -> None:
             mean = [[statistics.fmean(row[what] for row in mine if row["level"] == level) for level in levels]
                     for what in ("violation", "error")]  # fmt: skip
             ours = method in BLIND | AWARE
-            axis.plot(*mean, "o-" if ours else "s--", ms=4, lw=1.6 if ours else 0.9, label=method, color=f"C{number}")
+            axis.plot(
+                *mean,
+                "o-" if ours else "s--",
+                ms=4,
+                lw=1.6 if ours else 0.9,
+                label=method,
+                color=plt.get_cmap("tab20")(number),
+            )
         axis.set(title=table, xlabel="difference of positive rates on new rows")
     axes[0][0].set_ylabel("error on new rows")
     handles, labels = axes[0][0].get_legend_handles_labels()
