@@ -132,6 +132,12 @@ def test_what_cannot_be_is_refused(change, error, text):
         blind(**{"cv": cv} | change).fit(X, y, populations=table)
 
 
+def test_several_classes_are_refused():
+    X, y, table = people(300)
+    with pytest.raises(DataError, match="group_estimator is for two"):
+        blind("subject to recall(of=2) >= 0.1").fit(X, y + (X[:, 1] > 1.0), populations=table)
+
+
 def test_rare_groups_are_named():
     X, y, table = people(300)
     table.loc[:2, "sex"] = "other"

@@ -312,6 +312,8 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _only_binary(self) -> str | None:
         """Why there may be two classes only."""
+        if self.group_estimator is not None:
+            return super()._only_binary() or "group_estimator is for two"
         return super()._only_binary() or (f"abstain={self.abstain!r} is for two" if self._abstains() else None)
 
     def _refuse_abstention(self, y: Any) -> None:
