@@ -81,9 +81,9 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     """Write a fitted model to one file, whole or not at all.
 
     The file is a zip archive in the format of skops with one more part, `widemargin.json`, and a checksum at its end.
-    It holds parameters and fitted attributes; goals are stored as text. Boosted trees that were read cannot go on
-    learning (`warm_start`). Training rows are not in it, except the support
-    vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict.
+    It holds parameters and fitted attributes; goals are stored as text. Training rows are not in it, except the support
+    vectors of kernel models and the landmarks of a "nystroem" feature map, without which they cannot predict. Boosted
+    trees that were read cannot go on learning (`warm_start`).
 
     Parameters
     ----------

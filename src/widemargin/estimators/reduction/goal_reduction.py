@@ -242,8 +242,9 @@ class GoalReduction(ThresholdedModel):
         fold, n_folds = self._folds(tied, y)
         most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
         if self.one_run:
-            most = min(self._options.stages, self._rounds())
-            learner = BoostingLearner(*about, rounds=-(-self._rounds() // most))
+            rounds = self._rounds()
+            most = min(self._options.stages, rounds)
+            learner = BoostingLearner(*about, rounds=-(-rounds // most))
             fitter: CrossFitter = ContinuedFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         else:
             fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs)

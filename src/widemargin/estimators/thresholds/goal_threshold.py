@@ -414,12 +414,13 @@ class GoalThresholdClassifier(ThresholdedModel):
         matrices = [own.X, *(row_wise(external_rows(own.external, part.name)) for part in rows.tied.given[1:])]
         learnt = own if train is None else train
         self.group_estimator_, shares = learn_groups(self.group_estimator, groups, learnt, matrices, rng)
-        candidates = [np.full(len(groups), rows.best_rule().medians[0])]
+        no_margins = np.zeros(rows.tied.n_constraints)
+        candidates = [np.full(len(groups), rows.thresholds(no_margins).medians[0])]
         self.known_groups_objective_ = float("nan")
         here = group_numbers(groups, own.X, own.populations, own.n_rows, may_lack=True)
         if len(matrices) == 1 and (here >= 0).all():
             by_group = rows._replace(group=[here], n_groups=len(groups))
-            rule = by_group.best_rule()
+            rule = by_group.thresholds(no_margins)
             if rule.met:
                 mass = rows.tied.positive_mass(by_group.shares(rule))
                 self.known_groups_objective_ = rows.tied.measure(mass).objective

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from widemargin._typing import Floats, Ints
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule
 from widemargin.estimators.thresholds.rule import Rule, best_rule
@@ -33,22 +31,14 @@ class ScoredRows(NamedTuple):
         """The best rule under tightened bounds."""
         if self.tied.several:
             return best_offset_rule(self.tied, self.scores, self.group, self.n_groups, margins)
+        return self.thresholds(margins, randomize=randomize)
+
+    def thresholds(self, margins: Floats, *, randomize: bool = False) -> Rule:
+        """The best thresholds of two classes under tightened bounds."""
         return best_rule(
             self.tied, self.scores, self.group, self.n_groups, natural=self.natural, margins=margins,
             randomize=randomize,
         )  # fmt: skip
-
-    def best_rule(self) -> Rule:
-        """The best fixed thresholds of two classes."""
-        return best_rule(
-            self.tied,
-            self.scores,
-            self.group,
-            self.n_groups,
-            natural=self.natural,
-            margins=np.zeros(self.tied.n_constraints),
-            randomize=False,
-        )
 
     def shares(self, rule: Rule | OffsetRule) -> Predictions:
         """Probability of the positive class for each row of each source; of several classes their numbers."""
