@@ -7,7 +7,8 @@ what it saves as its weight: the weighted error is then the cost, up to a consta
 "An Iterative Method for Multi-class Cost-sensitive Learning", KDD 2004).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -54,6 +56,75 @@ def weight_parameter(estimator: Any) -> str:
             "Use an estimator that has one, or GoalThresholdClassifier, which moves the threshold of any scorer."
         )
     return f"{steps}sample_weight"
+
+
+def last_step(estimator: Any) -> Any:
+    """The classifier at the end of a pipeline, or the estimator itself."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def with_last_fitted(
+    estimator: Any, X: Features, labels: npt.NDArray[Any], fit: Callable[[Any, Features], Any], *, fresh: bool
+) -> Any:
+    """An estimator whose last step `fit` has fitted to what the steps before it make of X.
+
+    Parameters
+    ----------
+    estimator : classifier or Pipeline
+        It stays as it is.
+    X : array, CSR matrix or data frame of shape (n, d)
+    labels : ndarray of shape (n,)
+    fit : callable (classifier, X) -> fitted classifier
+    fresh : bool
+        Whether the steps before the last one are fitted, too; else they are used as they are.
+    """
+    if not isinstance(estimator, Pipeline):
+        return fit(estimator, X)
+    whole = copy.copy(estimator)
+    *head, (name, last) = whole.steps
+    if head:
+        steps = Pipeline(head)
+        X = steps.fit_transform(X, labels) if fresh else steps.transform(X)
+        head = steps.steps
+    whole.steps = [*head, (name, with_last_fitted(last, X, labels, fit, fresh=fresh))]
+    return whole
+
+
+def with_few_values(X: Features, most: int) -> Any:
+    """The same table with at most so many values in each column of numbers: others become the median of their quantile.
+
+    Histogram boosting looks at no more values than that. With weights, scikit-learn looks for each quantile of a column
+    by itself, which takes longer than all trees; few values are their own bins. Thresholds lie between medians, in the
+    units of the column, so that the fitted trees take rows as they are.
+    """
+    if isinstance(X, np.ndarray):
+        return np.column_stack([_few_values(column, most) for column in X.T])
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    numbers = {name: frame[name].to_numpy() for name in frame.columns if frame[name].dtype.is_numeric()}
+    few = {name: _few_values(column, most) for name, column in numbers.items()}
+    changed = [
+        nw.new_series(name, column, backend=frame.implementation)
+        for name, column in few.items() if column is not numbers[name]
+    ]  # fmt: skip
+    return frame.with_columns(*changed).to_native() if changed else X
+
+
+def _few_values(column: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
+    if column.dtype.kind not in "fiu":
+        return column
+    known = np.flatnonzero(~np.isnan(column))
+    order = known[np.argsort(column[known])]
+    values = column[order]
+    if np.count_nonzero(values[1:] != values[:-1]) < most:
+        return column
+    # Each quantile begins with the first row of its least value, so that equal values stay together.
+    first = np.unique(np.searchsorted(values, values[np.arange(most) * len(values) // most]))
+    size = np.diff(first, append=len(values))
+    few = column.copy()
+    few[order] = np.repeat(values[first + size // 2], size)
+    return few
 
 
 @dataclass(frozen=True)
@@ -106,7 +177,14 @@ class CostLearner:
 
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         """A fitted clone."""
-        return clone(self.estimator).fit(X, labels, **{weight_parameter(self.estimator): weight})
+        fresh = clone(self.estimator)
+        if not isinstance(last_step(fresh), HistGradientBoostingClassifier):
+            return fresh.fit(X, labels, **{weight_parameter(fresh): weight})
+
+        def fit(booster: Any, inputs: Features) -> Any:
+            return booster.fit(with_few_values(inputs, booster.max_bins), labels, sample_weight=weight)
+
+        return with_last_fitted(fresh, X, labels, fit, fresh=True)
 
 
 def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> Floats:

@@ -18,12 +18,18 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Features, Floats
 from widemargin.distributed.workers import side_by_side
-from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter
+from widemargin.estimators.reduction.cost_sensitive import (
+    AveragedScorer,
+    CostLearner,
+    CrossFitter,
+    last_step,
+    with_few_values,
+    with_last_fitted,
+)
 from widemargin.exceptions import CapabilityError
 
 BEFORE = ("init_model", "xgb_model")
@@ -38,7 +44,7 @@ def number_of_rounds(estimator: Any) -> int:
     CapabilityError
         If it cannot go on from a model.
     """
-    booster = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    booster = last_step(estimator)
     if isinstance(booster, HistGradientBoostingClassifier):
         return int(booster.max_iter)
     if isinstance(booster, GradientBoostingClassifier) or any(has_fit_parameter(booster, name) for name in BEFORE):
@@ -58,18 +64,13 @@ class BoostingLearner(CostLearner):
     before: Any = None
 
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
-        if not isinstance(self.estimator, Pipeline):
-            return self._grown(self.estimator, self.before, X, labels, weight)
+        fresh = self.before is None
+
+        def grow(booster: Any, inputs: Features) -> Any:
+            return self._grown(last_step(self.estimator), None if fresh else booster, inputs, labels, weight)
+
         # What stands before the booster is fitted once, so that the trees go on in the same features.
-        whole = copy.copy(clone(self.estimator) if self.before is None else self.before)
-        *head, (name, last) = whole.steps
-        if head:
-            steps = Pipeline(head)
-            X = steps.fit_transform(X, labels) if self.before is None else steps.transform(X)
-            head = steps.steps
-        before = None if self.before is None else last
-        whole.steps = [*head, (name, self._grown(self.estimator.steps[-1][1], before, X, labels, weight))]
-        return whole
+        return with_last_fitted(clone(self.estimator) if fresh else self.before, X, labels, grow, fresh=fresh)
 
     def _grown(self, booster: Any, before: Any, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         parameter = next((name for name in BEFORE if has_fit_parameter(booster, name)), None)
@@ -81,6 +82,7 @@ class BoostingLearner(CostLearner):
         if isinstance(grown, HistGradientBoostingClassifier):
             # Early stopping would look at rows of other costs than those before.
             grown.set_params(max_iter=self.rounds + (0 if before is None else before.max_iter), early_stopping=False)
+            X = with_few_values(X, grown.max_bins)
         else:
             grown.set_params(n_estimators=self.rounds + (0 if before is None else before.n_estimators))
         return grown.fit(X, labels, sample_weight=weight)
