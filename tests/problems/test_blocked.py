@@ -5,6 +5,7 @@ import pytest
 from testing.blocked import blocked
 from testing.ramp_problems import random_ramp_problem
 
+from widemargin.problems.nearest_rows import nearest_rows
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 
 
@@ -48,3 +49,33 @@ def test_a_sample_keeps_the_weight_of_every_cell() -> None:
     np.testing.assert_allclose(weights, over.cell_weight)
     every = over.drawn(np.ones(over.coef.n_cells), 0)
     assert every.rows.n_rows == 90
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_of_the_rows_that_are_not_nearest_a_mean_row_has_their_weight(sparse: bool) -> None:
+    problem, over, w, b = both(sparse=sparse)
+    z = problem.scores(w, b)
+    near = nearest_rows(over, w, b, int(0.4 * problem.rows.n_stored))
+    assert near.rows.n_rows < 90
+    there = near.scores(w, b)
+    # In all they are the same rows, at the same rates, with the same sum of features.
+    for side in (1.0, -1.0):
+        weights = [
+            np.bincount(one.cell, one.weight * (side * scores > 0.0), one.coef.n_cells)
+            for one, scores in ((problem, z), (near, there))
+        ]
+        np.testing.assert_allclose(*weights)
+    np.testing.assert_allclose(near.rows.tdot(near.weight), problem.rows.tdot(problem.weight), atol=1e-9)
+    # Each block of 20 hands over its nearest ones.
+    nearest = np.sort(np.abs(z[:20]))[:3]
+    assert all(np.isclose(np.abs(there), score).any() for score in nearest)
+    # A small move is measured as on all rows.
+    moved = b + 0.5 * np.sort(np.abs(z))[2]
+    np.testing.assert_allclose(near.hard_mass(near.scores(w, moved)), problem.hard_mass(problem.scores(w, moved)))
+
+
+def test_all_rows_are_gathered_where_they_are_few() -> None:
+    problem, over, w, b = both()
+    near = nearest_rows(over, w, b, 10**6)
+    assert near.rows.n_rows == 90
+    np.testing.assert_allclose(near.scores(w, b), problem.scores(w, b))

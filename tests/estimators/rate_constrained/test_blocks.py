@@ -1,5 +1,6 @@
 """`fit_blocks` against `fit`, and what only rows in blocks can do wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.dummy import DummyClassifier
 from clusters import kill_a_worker
 from widemargin import External, RateConstrainedClassifier
 from widemargin.distributed import DaskMap, JoblibMap, SerialMap, labelled_parquet, labelled_rows
+from widemargin.estimators.rate_constrained import training
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import (
     CapabilityError,
@@ -80,6 +82,22 @@ def test_as_good_as_in_memory_and_reported_exactly(kind: str) -> None:
     check_report(model, given, y, table)
     assert hasattr(model, "feature_names_in_") == (kind == "frame")
     assert model.n_passes_ > 20
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_moves_by_the_rows_near_the_boundary_are_nearly_as_good_as_by_all(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y, table = task(4000, 6, seed)
+    objective = {}
+    for most in (10**7, 8000, 0):
+        monkeypatch.setattr(training, "SAMPLE", replace(training.SAMPLE, most_numbers=most))
+        model = RateConstrainedClassifier(GOAL).fit_blocks(blocks(X, y, populations=table))
+        assert model.goal_report_.passed
+        check_report(model, X, y, table)
+        objective[most] = model.goal_report_.objective
+    assert objective[8000] < objective[0]  # no row near: no moves but of the mean rows
+    assert objective[8000] <= objective[10**7] + 0.003
 
 
 def test_the_ramp_problem_that_is_solved_is_the_one_in_memory() -> None:

@@ -2,7 +2,8 @@
 
     TiedRows -> RateConstrainedProblem -> search (ladder of regularisers, tightening, polish) -> Trained
 
-Rows in memory and rows in blocks take the same steps; only the moves along lines need all rows at hand.
+Rows in memory and rows in blocks take the same steps; moves along lines gather of many blocks the rows that may change
+sides.
 """
 
 from abc import abstractmethod
@@ -21,10 +22,12 @@ from widemargin.estimators.feature_space import ColumnSpace, GramSpace
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import TiedGoal
 from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.problems.nearest_rows import nearest_rows
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
+from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
 from widemargin.solvers.ramp.line_moves import Columns, best_step, improve
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
@@ -257,7 +260,7 @@ class _Rates:
 class Deterministic(_Rates):
     """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.
 
-    Over rows in blocks there are no moves: they would have to look at every row for each of them.
+    Over rows in blocks the moves look at the rows nearest to the boundary, and what comes of them is judged by all.
 
     Parameters
     ----------
@@ -266,13 +269,16 @@ class Deterministic(_Rates):
 
     def __init__(self, problem: RateConstrainedProblem) -> None:
         super().__init__(problem)
-        self.moves = None if isinstance(problem.rows, BlockedRows) else self
+        self.moves = self
 
     @cached_property
-    def _columns(self) -> Columns | None:
-        """The features to move along; kernel rows have none."""
-        rows = self._problem.rows
-        return Columns(rows, self._problem.fit_intercept) if isinstance(rows, RowBlocks) else None
+    def _at_hand(self) -> tuple[RateConstrainedProblem, Columns] | None:
+        """The problem with all rows in memory, and its features, for moves to look at; kernel rows have none."""
+        problem = self._problem
+        if isinstance(problem.rows, BlockedRows) and problem.rows.n_stored <= SAMPLE.most_numbers:
+            problem = nearest_rows(problem, np.zeros(problem.n_features), 0.0, SAMPLE.most_numbers)
+        rows = problem.rows
+        return (problem, Columns(rows, problem.fit_intercept)) if isinstance(rows, RowBlocks) else None
 
     def values(self, w: Floats, b: float) -> tuple[float, Floats]:
         """Objective and excesses of a model, by these rates."""
@@ -298,9 +304,10 @@ class Deterministic(_Rates):
 
     def between(self, one: Candidate, other: Candidate) -> Candidate:
         """The best classifier on the segment, at its own best threshold."""
-        problem = self._problem
+        problem = self._at_hand[0] if self._at_hand else self._problem
+        if isinstance(problem.rows, BlockedRows):
+            return one
         z, there = problem.scores(one.w, one.b), problem.scores(other.w, other.b)
-        assert not (isinstance(z, BlockedPoint) or isinstance(there, BlockedPoint))
         there -= z
         turning = np.flatnonzero((z > 0.0) != (z + there > 0.0))  # no other row changes sides on the way
         share = best_step(problem, z, turning, there[turning], limits=(0.0, 1.0)).length
@@ -312,27 +319,42 @@ class Deterministic(_Rates):
 
     def polish(self, candidates: Sequence[Candidate], budget: Budget) -> list[Candidate]:
         """The candidates after exact moves along lines, side by side in the threads in force."""
-        if self._columns is None:
-            return []
-        better = in_threads(
-            len(candidates), 1, pieces=1,
-            part=lambda first, last: [self._moved(one, budget, walk=False) for one in candidates[first:last]],
-        )  # fmt: skip
-        return [other for some in better for other in some if other is not None]
+        at_hand = self._at_hand
+        if at_hand is not None:
+            parts = in_threads(
+                len(candidates), 1, pieces=1,
+                part=lambda first, last: [
+                    self._moved(one, at_hand, budget, walk=False) for one in candidates[first:last]
+                ],
+            )  # fmt: skip
+            moved = [other for some in parts for other in some]
+        elif isinstance(self._problem.rows, BlockedRows):  # rows are gathered for each: the best one alone
+            moved = [self._moved_by_near_rows(one, budget) for one in candidates[:1]]
+        else:
+            moved = []
+        return [other for one, other in zip(candidates, moved, strict=False) if other.beats(one)]
 
     def restarted(self, candidate: Candidate, budget: Budget) -> list[Candidate]:
         """What exact moves make of a candidate and of random models around it, where that is better."""
-        if self._columns is None or not self._columns.small:
+        if self._at_hand is None or not self._at_hand[1].small:
             return []
-        other = self._moved(candidate, budget, walk=True)
-        return [] if other is None else [other]
+        other = self._moved(candidate, self._at_hand, budget, walk=True)
+        return [other] if other.beats(candidate) else []
 
-    def _moved(self, candidate: Candidate, budget: Budget, *, walk: bool) -> Candidate | None:
-        assert self._columns is not None
-        moved = improve(self._problem, self._columns, candidate.w, candidate.b, walk=walk, budget=budget)
+    def _moved(
+        self, candidate: Candidate, at_hand: tuple[RateConstrainedProblem, Columns], budget: Budget, *, walk: bool
+    ) -> Candidate:
+        moved = improve(*at_hand, candidate.w, candidate.b, walk=walk, budget=budget)
         how, values = "the model was moved afterwards by the 0/1 rates", (moved.objective, moved.excess)
-        other = candidate.moved_to(moved.w, moved.b, values, how)
-        return other if other.beats(candidate) else None
+        return candidate.moved_to(moved.w, moved.b, values, how)
+
+    def _moved_by_near_rows(self, candidate: Candidate, budget: Budget) -> Candidate:
+        """After moves that look at the rows near the boundary, with the best threshold over all rows."""
+        near = nearest_rows(self._problem, candidate.w, candidate.b, SAMPLE.most_numbers)
+        assert isinstance(near.rows, RowBlocks)
+        moved = self._moved(candidate, (near, Columns(near.rows, near.fit_intercept)), budget, walk=False)
+        judged = self.judge(replace(candidate.solution, w=moved.w, b=moved.b))
+        return candidate.moved_to(judged.w, judged.b, (judged.objective, judged.excess), moved.how)
 
 
 class Randomized(_Rates):

@@ -114,7 +114,7 @@ def _second_opinions(
 ) -> None:  # fmt: skip
     """Search from other starts where bounds are missed, and on small tables in any case."""
     give_back = pool.measures is hard
-    n, d = problem.weight.shape[0], problem.n_features
+    n, d = problem.rows.n_rows, problem.n_features
     small = n * d <= OPTIONS.small and (d > OPTIONS.few_features or pool.measures.moves is None)
     # The descent without a ladder, from the constant start.
     if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
