@@ -374,9 +374,9 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         "auto" is `solver="newton"`, as in `fit`, up to 1500 features (600 where rows are thin); with more, and at most
         50 constraints, the level method (`solver="bundle"`), which takes far fewer passes there.
 
-        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Interpolations and the polish of
-        `fit`, which move along lines by 0/1 rates, are left out: each would be a pass. The appendix's
-        generalisation bound is not computed.
+        Set besides what `fit` sets: `n_passes_`, how often all rows were looked at. Moves along lines by 0/1 rates
+        look, beyond ten million numbers, at the rows nearest to the boundary alone, and models are not interpolated
+        there. The appendix's generalisation bound is not computed.
         """
         self._validate_params()
         self._forget_refits()
