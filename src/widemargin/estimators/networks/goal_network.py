@@ -360,11 +360,8 @@ class GoalNetwork(ThresholdedModel):
 
     def _adopt(self, best: Snapshot, tied: TiedGoal, group: Sequence[Ints]) -> None:
         """The threshold, the status and the report; refuse where the goal is not met."""
-        rule, direction = best.rule, self._direction()
-        self.threshold_ = direction * (rule.medians if self.groups_ else float(rule.medians[0]))
-        self.mixture_thresholds_: Floats | None = direction * rule.thresholds if self.randomize else None
-        self.mixture_weights_: Floats | None = rule.probability if self.randomize else None
-        self.status_ = "converged" if rule.met else "infeasible"
+        rule = best.rule
+        self._adopt_rule(rule, met=rule.met)
         positive = [z > rule.medians[numbers] for z, numbers in zip(best.scores, group, strict=True)]
         shares = [rule.shares(z, numbers) for z, numbers in zip(best.scores, group, strict=True)]
         name = type(self.estimator).__name__

@@ -195,6 +195,21 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """What thresholds or offsets are chosen on."""
         return (class_scores if self._several() else raw_scores)(estimator, X)
 
+    def _adopt_rule(self, rule: Rule | OffsetRule, *, met: bool) -> None:
+        """Set what a rule decides by, and whether the search for it met the goal.
+
+        Scores that rules are chosen on are larger for the positive class; thresholds are set for the estimator's own.
+        """
+        self.status_ = "converged" if met else "infeasible"
+        if isinstance(rule, OffsetRule):
+            self.threshold_: Any = None
+            self.offsets_: Any = rule.offsets if self.groups_ else rule.offsets[0]
+            return
+        direction = self._direction()
+        self.threshold_ = direction * (rule.medians if self.groups_ else float(rule.medians[0]))
+        self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
+        self.mixture_weights_: Any = rule.probability if self.randomize else None
+
     def _report(
         self, tied: TiedGoal, positive: Predictions, shares: Predictions, *, data_name: str,
         certificate: str | None, foretell: bool,
