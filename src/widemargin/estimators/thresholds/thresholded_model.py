@@ -33,8 +33,8 @@ from widemargin.exceptions import (
 )
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.disjoint import disjoint
 from widemargin.goals.binding.labels import ordered_classes
+from widemargin.goals.binding.membership import disjoint
 from widemargin.goals.binding.sources import Source, external_data, make_sources
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.language.goal import checked_goal
