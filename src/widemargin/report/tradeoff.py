@@ -236,23 +236,32 @@ def _prices(rule: SweptRule, word: str) -> list[Html]:
     return [element("h4", "Price"), element("ul", *items), element("p", note, class_="note")]
 
 
-def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
-    """Each rule that the user wrote along a path, as on the cards: ratios as ratios, of a bundle the worst pair.
+def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
+    """Of each constraint along a path its label, unit, rates, the bounds that decide, whether they are met, and ≥ or ≤.
 
     Where less is promised than training asked for, the promise decides on held-out rows, as in the cards; else the
     bound of the path.
     """
     part = path.training if path.held_out is None else path.held_out
-    by_rule: dict[str, list[RuleAlongPath]] = {}
+    rules: list[RuleAlongPath] = []
     for j, label in enumerate(path.labels):
         rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
         if path.held_out is not None:
             rate, bound = _promised(content, path, label, rate, bound)
             slack = np.where(np.isfinite(slack), (rate - bound) if is_floor else (bound - rate), np.nan)
-        asked = next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
+        asked = _asked_for(content, label)
         unit = Unit.NUMBER if asked is None else unit_of(asked)
-        kept, senses = (slack >= -TOLERANCE).tolist(), ["≥" if is_floor else "≤"] * len(path)
-        line = RuleAlongPath(label, unit, _finite(rate), _finite(bound), kept, senses)
+        senses = ["≥" if is_floor else "≤"] * len(path)
+        kept = (slack >= -TOLERANCE).tolist()
+        rules.append(RuleAlongPath(label, unit, _finite(rate), _finite(bound), kept, senses))
+    return rules
+
+
+def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
+    """The same for each rule that the user wrote, as on the cards: ratios as ratios, of a bundle the worst pair."""
+    by_rule: dict[str, list[RuleAlongPath]] = {}
+    for line in _rates_of_rules(content, path):
+        asked = _asked_for(content, line.label)
         promised = None if asked is None or path.held_out is None else _promise_of(content, asked)
         entry = asked if promised is None else promised
         compared = factor_of(entry)
@@ -318,6 +327,11 @@ def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bo
     side = promised.rhs if is_on_the_right else promised.lhs
     moved = (bound if is_on_the_right else rate) * factor if side.terms else np.full(len(path), level)
     return (rate, moved) if is_on_the_right else (moved, bound)
+
+
+def _asked_for(content: Content, label: str) -> Constraint | Bundle | None:
+    """What asks for a constraint of a path."""
+    return next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
 
 
 def _is_called(entry: Constraint | Bundle, label: str) -> bool:
