@@ -24,9 +24,8 @@ from widemargin.estimators.thresholds.rule import JudgedRule, judged_rule
 from widemargin.estimators.thresholds.scores import raw_scores, split_external, split_rows
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
-from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.rows import Rows, is_asked
+from widemargin.rows import External, Rows, is_asked
 from widemargin.solvers.base import Budget
 
 

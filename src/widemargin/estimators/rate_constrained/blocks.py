@@ -29,7 +29,7 @@ from widemargin.estimators._binary import checked_block, external_rows
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import Source, external_data, make_source
+from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.binding.tied_goal import TiedGoal, TiedSource
 from widemargin.goals.language.goal import Goal
@@ -38,7 +38,7 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.rows import Rows
+from widemargin.rows import Rows, external_data
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.convex_step import BlockStep

@@ -17,9 +17,8 @@ from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep
 from widemargin.estimators.thresholds.scores import row_wise, split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
-from widemargin.goals.binding.sources import External
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
-from widemargin.rows import Rows
+from widemargin.rows import External, Rows
 
 
 def tradeoff_path(

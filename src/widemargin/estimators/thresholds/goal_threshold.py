@@ -41,10 +41,10 @@ from widemargin.estimators.thresholds.scores import (
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
-from widemargin.goals.binding.sources import External, Source
+from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
 from widemargin.goals.measuring.exact_tests import standard_errors
-from widemargin.rows import Rows, take
+from widemargin.rows import External, Rows, take
 
 ORDERING = 0.3
 """Share of the rows that order the candidates of a proof, where there are no training rows that could."""

@@ -35,13 +35,13 @@ from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.membership import disjoint
-from widemargin.goals.binding.sources import Source, external_data, make_sources
+from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
-from widemargin.rows import Rows, length_of
+from widemargin.rows import Rows, external_data, length_of
 
 
 def randomizes(estimator: "ThresholdedModel") -> bool:
