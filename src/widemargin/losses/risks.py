@@ -351,10 +351,6 @@ def _root(excess: Callable[[float], tuple[float, float]], low: float, high: floa
     return theta
 
 
-def _cvar(level: object) -> Risk:
-    return Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,))
-
-
 def _tilted(level: object) -> Risk:
     t = level_between("tilted", level, -math.inf, math.inf, "the tilt t")
     return Mean() if t == 0.0 else Tilted(t) if t > 0.0 else Forgiving(t)
@@ -397,7 +393,10 @@ def level_between(risk: str, level: object, low: float, high: float, what: str) 
 
 RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "mean": (None, lambda level: Mean()),
-    "cvar": (0.5, _cvar),
+    "cvar": (
+        0.5,
+        lambda level: Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,)),
+    ),
     "tilted": (1.0, _tilted),
     "spectral": (((0.1, 0.5), (1.0, 0.5)), _spectral),
     "chi-square": (0.5, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),

@@ -65,9 +65,6 @@ class _Weighted:
         z -= b
         return z
 
-    def _zeros(self) -> Floats:
-        return np.zeros(self.coef.n_cells)
-
 
 @dataclass(frozen=True)
 class ConvexSubproblem(_Weighted):
@@ -96,7 +93,7 @@ class ConvexSubproblem(_Weighted):
 
     def values(self, z: Floats) -> tuple[float, Floats]:
         """Loss (with `constant`, without the regulariser) and excess of each constraint, at scores z."""
-        plus, minus = self._zeros(), self._zeros()
+        plus, minus = np.zeros((2, self.coef.n_cells))
         sums_over_rows(hinge_sums, (z, self.weight, self.cell, self.keep), plus, minus)
         loss, constraints = self.coef.totals(plus, minus, self.n_constraints)
         return loss + self.constant, constraints - self.gamma
@@ -150,7 +147,7 @@ class RateConstrainedProblem(_Weighted):
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
         if isinstance(z, BlockedPoint):
             return np.asarray(self._masses(z)[0])
-        positive = self._zeros()
+        positive = np.zeros(self.coef.n_cells)
         sums_over_rows(ramp_sums, (z, self.weight, self.cell), positive)
         return positive
 
@@ -158,7 +155,7 @@ class RateConstrainedProblem(_Weighted):
         """Weight with `z > 0` in each cell, shape (k,)."""
         if isinstance(z, BlockedPoint):
             return np.asarray(self._masses(z)[1])
-        positive = self._zeros()
+        positive = np.zeros(self.coef.n_cells)
         sums_over_rows(positive_sums, (z, self.weight, self.cell), positive)
         return positive
 
@@ -187,7 +184,7 @@ class RateConstrainedProblem(_Weighted):
     def sides(self, z: Floats) -> tuple[Flags, Floats, Floats]:
         """Which hinges the majoriser at scores z keeps, and by cell the weight of the sides that are constant."""
         keep = np.empty(z.shape[0], dtype=np.uint8)
-        plus, minus = self._zeros(), self._zeros()
+        plus, minus = np.zeros((2, self.coef.n_cells))
         sums_over_rows(majoriser, (z, self.weight, self.cell, keep), plus, minus)
         return keep, plus, minus
 

@@ -364,16 +364,6 @@ class TradeoffPath:
             stretches_prices.append(Price(float(self.values[i]), float(self.values[j]), change / width, error))
         return tuple(stretches_prices)
 
-    def _has_slack(self, i: int, j: int) -> bool:
-        """Whether the model at the laxer of two values reaches the stricter one on the training rows."""
-        reached, rounding = self.training.reached, 1e-9
-        if not (self.met[i] and self.met[j]):
-            return False
-        # What is reached is NaN where no single constraint is swept; then neither comparison holds.
-        if self.is_floor:
-            return bool(reached[i] >= self.values[j] - rounding)
-        return bool(reached[j] <= self.values[i] + rounding)
-
     def to_frame(self) -> Any:
         """One row per point as a pandas DataFrame, indexed by the value.
 
