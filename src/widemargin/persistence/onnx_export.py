@@ -102,8 +102,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     if table is not None and len(before) > 1:
         names = ", ".join(type(step).__name__ for step in before[1:])
         raise CapabilityError(f"steps between table and model ({names}) cannot be written as ONNX. Use save_model.")
-    # Scores are products with weights, or with kernel values (libsvm's SVC has other coefficients); any others come from
-    # a graph of the scorer's own.
+    # Scores are products with weights, or with kernel values (the coefficients of libsvm's SVC are others); all other
+    # scores come from a graph of the scorer's own.
     fitted = vars(scorer)
     has_formula = "coef_" in fitted or ("dual_coef_" in fitted and hasattr(scorer, "gamma_"))
     if last is not scorer and not has_formula:
