@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "_threads": {"_typing"},
     "_typing": set(),
     "exceptions": set(),
-    "rows": {"_typing", "exceptions"},
+    "rows": {"_text", "_typing", "exceptions"},
     "extending": EVERYTHING,  # what code outside the library may use; the library itself never imports it
     "linalg": {"exceptions", "rows", "_numba", "_threads", "_typing"},
     "distributed": GROUND - {"linalg"},  # back ends of blocks of rows; knows no solver, so both wings may use it

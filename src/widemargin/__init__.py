@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from widemargin.estimators.structured.training import StructuralOptions as StructuralOptions
     from widemargin.estimators.thresholds.goal_scorer import goal_scorer as goal_scorer
     from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier as GoalThresholdClassifier
-    from widemargin.goals.binding.sources import External as External
     from widemargin.persistence import load_model as load_model
     from widemargin.persistence import save_model as save_model
     from widemargin.preprocessing import ThermometerEncoder as ThermometerEncoder
+    from widemargin.rows import External as External
 
 __version__ = "0.2.0"
 
@@ -99,7 +99,7 @@ __all__ = [
 _HOMES = {
     "C_from_nu": "widemargin.estimators.kernel_svm.pareto",
     "ChainSVC": "widemargin.estimators.structured.chain_svc",
-    "External": "widemargin.goals.binding.sources",
+    "External": "widemargin.rows",
     "GoalReduction": "widemargin.estimators.reduction.goal_reduction",
     "GoalThresholdClassifier": "widemargin.estimators.thresholds.goal_threshold",
     "HierarchicalSVC": "widemargin.estimators.structured.label_sets",

@@ -3,7 +3,7 @@
 import difflib
 import html
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from widemargin.exceptions import DataError
@@ -66,6 +66,12 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequ
     )
     cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def html_report(headline: str, tables: Iterable[Sequence[Sequence[str]]], notes: Iterable[str] = ()) -> str:
+    """A headline, tables whose first rows are their heads, and notes as one fragment of HTML, every text escaped."""
+    shown = [f"<p><strong>{html.escape(headline)}</strong></p>", *(html_table(table[0], table[1:]) for table in tables)]
+    return f"<div>{''.join([*shown, *(f'<p>{html.escape(note)}</p>' for note in notes)])}</div>"
 
 
 def digits(value: float | None, sign: Literal["", "+"] = "") -> str:

@@ -13,13 +13,17 @@ import narwhals as nw
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Index, Table
 from widemargin.exceptions import DataError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
-__all__ = ["ONE_TABLE", "Rows", "as_csr", "check_sparse", "is_asked", "is_collection", "length_of", "take"]
+__all__ = [
+    "ONE_TABLE", "External", "Rows", "as_csr", "check_sparse", "external_data", "is_asked", "is_collection",
+    "length_of", "rows_of_source", "take",
+]  # fmt: skip
 
 P = TypeVar("P")
 
@@ -127,6 +131,86 @@ class Rows:
         alone = self.replaced(external={})
         for first in range(0, self.n_rows, block_rows):
             yield alone.take(slice(first, first + block_rows))
+
+
+class External(Rows):
+    """A data set beside the training data: unlabelled traffic, a hand-made example set, last year's rows.
+
+    It is named in the goal by `Population.external(name)` and handed over as `external={name: External(...)}`. It is
+    never sliced by cross-validation.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n, d), or None
+        Features. None is enough where predictions are audited and not a model.
+    y : array-like of shape (n,), default=None
+        Labels; None (or missing values) where they are unknown.
+    sample_weight : array-like of shape (n,), default=None
+    populations : table with n rows, default=None
+        Columns for predicates and baselines; a data frame X is looked up after it.
+    **baselines : array-like of shape (n,)
+        Predictions of baseline models by name, in y's label space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin.goals import External
+    >>> External(np.zeros((3, 2)), deployed=[0, 1, 1])
+    External(3 rows, baselines: 'deployed')
+    """
+
+    def __init__(
+        self,
+        X: Features | None,
+        y: Column | None = None,
+        *,
+        sample_weight: Column | None = None,
+        populations: Table | None = None,
+        **baselines: Column | Classifier,
+    ) -> None:
+        super().__init__(X, y, sample_weight, populations, baselines=baselines)
+
+    def __repr__(self) -> str:
+        parts = [f"{self.n_rows} rows"]
+        if self.y is not None:
+            parts.append("labelled")
+        if self.baselines:
+            parts.append(f"baselines: {listing(list(self.baselines))}")
+        return f"External({', '.join(parts)})"
+
+
+def rows_of_source(rows: Rows, name: str | None) -> Rows:
+    """The main rows for None, else an external data set of theirs, which the main rows' classifiers are asked about.
+
+    Raises
+    ------
+    DataError
+        If it was not given, or is no `External`.
+    """
+    if name is None:
+        return rows
+    data = external_data(name, rows.external)
+    classifiers = {key: value for key, value in rows.baselines.items() if is_asked(value)}
+    return data.replaced(source=name, baselines={**classifiers, **data.baselines})
+
+
+def external_data(name: str, external: Mapping[str, Rows]) -> External:
+    """An external data set by name.
+
+    Raises
+    ------
+    DataError
+        If it was not given, or is no `External`.
+    """
+    if name not in external:
+        raise DataError(
+            f"the goal measures rates on the external data set {name!r}, which was not given; "
+            f"given are {listing(sorted(external))}. Pass external={{{name!r}: External(X)}}."
+        )
+    data = external[name]
+    if not isinstance(data, External):
+        raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
+    return data
 
 
 def check_sparse(X: Features | Column | None, name: str = "X") -> None:

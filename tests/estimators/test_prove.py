@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
-from widemargin.goals.binding.sources import External
+from widemargin.rows import External
 
 GOAL = "subject to recall() >= 0.6\nsubject to demographic_parity(sex, difference=0.4)"
 

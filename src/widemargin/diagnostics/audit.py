@@ -29,12 +29,11 @@ from widemargin.distributed.recipes import rows_of
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.bind import baselines_used
 from widemargin.goals.binding.labels import find_classes, innermost, ordered_classes, plain_value
-from widemargin.goals.binding.sources import External, external_data
 from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.rows import check_sparse, is_asked, is_collection
+from widemargin.rows import External, check_sparse, external_data, is_asked, is_collection
 
 _BASELINE = "baseline "
 

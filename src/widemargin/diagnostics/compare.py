@@ -16,7 +16,7 @@ from widemargin.diagnostics.streaming import GoalCounts
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import ClassPair, encode_labels, find_classes
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import External, Source, make_source, rows_of_source
+from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.goal import Goal, checked_goal
@@ -26,7 +26,7 @@ from widemargin.goals.language.predicates import Compare
 from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.intervals import clopper_pearson
-from widemargin.rows import Rows, is_asked, length_of
+from widemargin.rows import External, Rows, is_asked, length_of, rows_of_source
 
 _FIRST = "the first classifier"
 _Estimate = tuple[float | None, float | None, float | None]

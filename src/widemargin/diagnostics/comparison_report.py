@@ -1,11 +1,10 @@
 """Two classifiers side by side: the report of a comparison, as text of at most 100 columns, HTML, dict or frame."""
 
 import dataclasses
-import html
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import html_table, of_format, pandas_for_frames, printable, with_lists, wrapped
+from widemargin._text import html_report, of_format, pandas_for_frames, printable, with_lists, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.intervals import simultaneous_confidence
@@ -122,10 +121,7 @@ class ComparisonReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        parts = [f"<div><p><strong>{html.escape(_headline(self))}</strong></p>"]
-        parts += [html_table(table[0], table[1:]) for table in _tables(self)]
-        parts += [f"<p>{html.escape(line)}</p>" for line in _legend(self)]
-        return "".join([*parts, "</div>"])
+        return html_report(_headline(self), _tables(self), _legend(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""

@@ -1,7 +1,6 @@
 """Rows whose labels are probably wrong: margins that stay negative over folds, `label_suspects`."""
 
 import dataclasses
-import html
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from widemargin._text import aligned, html_table, pandas_for_frames, printable
+from widemargin._text import aligned, html_report, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
@@ -72,8 +71,7 @@ class LabelSuspects:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *rows = self._table(self.suspects[:20])
-        return f"<div><p><strong>{html.escape(self._headline())}</strong></p>{html_table(head, rows)}</div>"
+        return html_report(self._headline(), [self._table(self.suspects[:20])])
 
     def to_frame(self) -> Any:
         """The suspects as a pandas DataFrame, indexed by row.

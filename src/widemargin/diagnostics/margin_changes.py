@@ -1,13 +1,12 @@
 """Who lost margin between two models: row by row, by group, with intervals: `margin_changes`."""
 
 import dataclasses
-import html
 from typing import Any
 
 import numpy as np
 import scipy.stats
 
-from widemargin._text import aligned, html_table, pandas_for_frames, printable, with_lists
+from widemargin._text import aligned, html_report, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Floats
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of
 from widemargin.exceptions import DataError
@@ -92,9 +91,7 @@ class MarginChanges:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *rows = self._table()
-        notes = "".join(f"<p>{html.escape(line)}</p>" for line in self._losers())
-        return f"<div><p><strong>{html.escape(self._headline())}</strong></p>{html_table(head, rows)}{notes}</div>"
+        return html_report(self._headline(), [self._table()], self._losers())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON."""

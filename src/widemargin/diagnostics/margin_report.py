@@ -1,7 +1,6 @@
 """The margin distribution in numbers, for any classifier and by group: `margin_report`."""
 
 import dataclasses
-import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from widemargin._text import aligned, html_table, of_format, pandas_for_frames, printable, with_lists
+from widemargin._text import aligned, html_report, of_format, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
@@ -124,10 +123,7 @@ class MarginReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *rows = _table(self)
-        notes = "".join(f"<p>{html.escape(line)}</p>" for line in _legend(self))
-        title = f"<p><strong>{html.escape(_headline(self))}</strong></p>"
-        return f"<div>{title}{html_table(head, rows)}{notes}</div>"
+        return html_report(_headline(self), [_table(self)], _legend(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from widemargin._typing import Bools, Floats
 
-COVERAGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+COVERAGES = tuple(tenth / 10 for tenth in range(1, 11))
 """Shares of the rows that a report shows the error of."""
 
 

@@ -15,9 +15,8 @@ from widemargin._typing import Column, Features, Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.labels import ordered_classes
-from widemargin.goals.binding.sources import external_data
 from widemargin.goals.language.goal import checked_goal
-from widemargin.rows import Rows, as_csr, check_sparse
+from widemargin.rows import Rows, as_csr, check_sparse, external_data
 
 _ROW_CHECKS: dict[str, Any] = {
     "accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32], "order": "C",

@@ -14,10 +14,10 @@ from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes
-from widemargin.goals.binding.sources import external_data, make_sources, with_predictions
+from widemargin.goals.binding.sources import make_sources, with_predictions
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
-from widemargin.rows import Rows
+from widemargin.rows import Rows, external_data
 
 
 class Provable(BinaryGoalMixin):

@@ -4,7 +4,6 @@ Populations say *which rows*, rates say *what is measured on them*, comparisons 
 objective and constraints together. Everything here is immutable, hashable and free of data.
 """
 
-from widemargin.goals.binding.sources import External
 from widemargin.goals.language import rates
 from widemargin.goals.language.bundles import (
     Bundle,
@@ -24,6 +23,7 @@ from widemargin.goals.language.predicates import (
     predicted_positive,
 )
 from widemargin.goals.language.rates import *  # noqa: F403 - its __all__ is the list of rates
+from widemargin.rows import External
 
 __all__ = [
     "Bundle",

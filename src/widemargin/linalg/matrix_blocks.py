@@ -151,13 +151,12 @@ class RowBlocks:
 
         A product that is not written to an `out` is remembered: solver, majorisation and judge ask for it in turn.
         """
-        if out is None:
-            # The solver, the majorisation and the judge ask for the same product one after the other.
-            # Other threads may ask for products of their own, so what is returned is held here.
+        if remember := out is None:
+            # Other threads may ask for products of their own, so what is compared is what is returned.
             last = self._last
-            if last is None or not np.array_equal(last[0], w):
-                last = self._last = w.copy(), self.dot(w, np.empty(self.n_rows))
-            return last[1].copy()
+            if last is not None and np.array_equal(last[0], w):
+                return last[1].copy()
+            out = np.empty(self.n_rows)
         for k, block in enumerate(self.blocks):
             mine = out[block.place]
             # The copies are centred, so the product with the centre is added back.
@@ -167,6 +166,9 @@ class RowBlocks:
                 mine += float(self.centre @ w)
             else:
                 block.each(block.loop(products.csr_dot, products.dense_dot), w, mine)
+        if remember:
+            self._last = w.copy(), out
+            return out.copy()
         return out
 
     def tdot(self, g: Floats) -> Floats:

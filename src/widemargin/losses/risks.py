@@ -100,6 +100,8 @@ class Spectral(Risk):
 
     def value(self, losses: Floats, share: Floats) -> float:
         """The risk; a row on the border of a tail counts in part."""
+        # The mean of the worst share is a sum over the rows from the worst on, the last of which counts with what is
+        # left of the tail.
         worst = np.argsort(-losses)
         losses, share = losses[worst], share[worst]
         before, total = np.cumsum(share) - share, 0.0
@@ -125,11 +127,13 @@ class Tilted(Risk):
 
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """It has no corners."""
+        # The second derivative of log-sum-exp is `t (diag(q) - q q')`: a diagonal, and one column off it.
         value, slopes = _tilt(losses, share, self.t)
         return Weighed(value, slopes, self.t * slopes, _column(self.t * slopes, self.t))
 
     def penalty(self, slopes: Floats, share: Floats) -> float:
         """`KL(q, p) / t`."""
+        # x log x tends to 0 with x, so rows that do not count add nothing.
         some = slopes > 0.0
         return float(slopes[some] @ np.log(slopes[some] / share[some])) / self.t
 
@@ -161,6 +165,7 @@ class ChiSquare(Risk):
         def excess(theta: float) -> tuple[float, float]:
             z = np.maximum(0.0, losses - theta)
             first, second, inside = float(share @ z), float(share @ z**2) + mu**2, float(share @ (z > 0.0))
+            # No loss lies above theta: the root lies below.
             if second == 0.0:
                 return -1.0, -1.0
             return c * first / math.sqrt(second) - 1.0, c * (first**2 / second - inside) / math.sqrt(second)
@@ -175,12 +180,16 @@ class ChiSquare(Risk):
             top = losses == losses.max()
             return _flat(float(losses.max()), share * top / float(share[top].sum()))
         # Second derivatives by the losses, by theta, and by both.
+        # theta is itself a function of the losses, so its own curvature is taken off by a second column (the Schur
+        # complement of theta).
         own = math.sqrt(c / size**3) * mass
         both = -c * counted / size + c * float(mass.sum()) * mass / size**3
         theta_theta = c * float(counted.sum()) / size - c * float(mass.sum()) ** 2 / size**3
         columns = np.column_stack([own, _column(both, theta_theta)])
         slopes = c * mass / size
         total = float(slopes.sum())
+        # In exact arithmetic the slopes sum to 1 at the root; they are divided by their sum so that the lower bound is
+        # one of allowed weights.
         return Weighed(theta + c * size, slopes / total if total > 0.0 else share, c * counted / size, columns)
 
 
@@ -246,6 +255,8 @@ class CatoniMean(_Forgiving):
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """Neither convex nor concave; a step without its curvature descends."""
         theta = float(location_root(losses, share, self.scale, CATONI, float(share @ losses)))
+        # By the implicit function theorem a row moves theta in proportion to psi' at its distance, which is `1 - u^2/2`
+        # up to the knee and 0 beyond.
         distance = np.minimum(np.abs(losses - theta) / self.scale, KNEE)
         slopes = share * (1.0 - 0.5 * distance**2)
         total = float(slopes.sum())
@@ -270,6 +281,8 @@ class LabelNoise(_Forgiving):
 
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """Concave in the losses, as the trimmed mean; the slopes are shares times the chance of a right label."""
+        # The chance of the label that was seen: it is wrong with `share_wrong` either way, and right as the model says
+        # otherwise.
         right = (1.0 - 2.0 * self.share_wrong) * np.exp(-losses)
         chance = self.share_wrong + right
         return _flat(-float(share @ np.log(chance)), share * right / chance)
@@ -296,11 +309,13 @@ class MLocation(_Forgiving):
             pull = np.tanh(losses - theta)
             return self.eta * float(share @ pull) - 1.0, -self.eta * float(share @ (1.0 - pull**2))
 
+        # So far below the smallest loss every row pulls by more than 1 / eta, so the root lies above it.
         reach = 1.0 + math.atanh(1.0 / self.eta)
         theta = _root(excess, float(losses.min()) - reach, float(losses.max()) + 1.0)
         pull = np.tanh(losses - theta)
         bend = self.eta * share * (1.0 - pull**2)
         far = np.abs(losses - theta)
+        # log cosh without the overflow of cosh.
         cosh = far + np.log1p(np.exp(-2.0 * far)) - math.log(2.0)
         value = theta + self.eta * float(share @ cosh)
         return Weighed(value, self.eta * share * pull, bend, _column(bend, float(bend.sum())))
@@ -308,6 +323,7 @@ class MLocation(_Forgiving):
 
 def _tilt(losses: Floats, share: Floats, t: float) -> tuple[float, Floats]:
     """`log(sum_i p_i exp(t l_i)) / t` and its slopes."""
+    # The largest exponent is taken out, so that nothing overflows and the sum is at least the share of one row.
     top = float((t * losses).max())
     mass = share * np.exp(t * losses - top)
     total = float(mass.sum())
@@ -326,16 +342,13 @@ def _root(excess: Callable[[float], tuple[float, float]], low: float, high: floa
         value, slope = excess(theta)
         low, high = (theta, high) if value > 0.0 else (low, theta)
         new = theta - value / slope if slope < 0.0 else low
+        # Newton leaves the bracket where the function bends sharply; halving it never fails.
         if not low < new < high:
             new = 0.5 * (low + high)
         if abs(value) <= 1e-13 or high - low <= 1e-15 * max(abs(low), abs(high)) or new == theta:
             break
         theta = new
     return theta
-
-
-def _cvar(level: object) -> Risk:
-    return Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,))
 
 
 def _tilted(level: object) -> Risk:
@@ -380,7 +393,10 @@ def level_between(risk: str, level: object, low: float, high: float, what: str) 
 
 RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "mean": (None, lambda level: Mean()),
-    "cvar": (0.5, _cvar),
+    "cvar": (
+        0.5,
+        lambda level: Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,)),
+    ),
     "tilted": (1.0, _tilted),
     "spectral": (((0.1, 0.5), (1.0, 0.5)), _spectral),
     "chi-square": (0.5, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),

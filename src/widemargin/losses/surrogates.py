@@ -32,11 +32,15 @@ class Surrogate:
 
 
 def _logistic(m: Floats) -> tuple[Floats, Floats, Floats]:
+    # The slope is minus the chance of the other label; as `expit` of the negative margin it keeps its digits where that
+    # chance is tiny.
     sigma = np.asarray(expit(-m))
     return np.logaddexp(0.0, -m), sigma, sigma * (1.0 - sigma)
 
 
 def _squared_hinge(m: Floats) -> tuple[Floats, Floats, Floats]:
+    # Its second derivative jumps at the margin 1; Newton's method takes the one from the side where the loss is not
+    # zero.
     gap = np.maximum(0.0, 1.0 - m)
     return gap**2, 2.0 * gap, np.where(gap > 0.0, 2.0, 0.0)
 

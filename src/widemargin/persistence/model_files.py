@@ -104,7 +104,16 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     check_is_fitted(model)
     path = Path(path)
     try:
-        text = json.dumps(asdict(_describe(model, dict(metadata or {}))), indent=1, allow_nan=False)
+        goal, first = first_goal(model), model[0] if hasattr(model, "steps") else model
+        info = ModelInfo(
+            model=_class_text(model),
+            classes=np.asarray(getattr(model, "classes_", [])).tolist(),
+            features=[str(name) for name in getattr(first, "feature_names_in_", [])],
+            goal=None if goal is None else str(goal),
+            libraries={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
+            metadata=dict(metadata or {}),
+        )
+        text = json.dumps(asdict(info), indent=1, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path}: metadata or labels cannot be stored as JSON ({error}). Use plain values"
@@ -247,19 +256,6 @@ def model_info(path: str | PathLike[str]) -> ModelInfo:
     """
     path = Path(path)
     return _read_info(unpack(read_file(path), str(path)), path)
-
-
-def _describe(model: BaseEstimator, metadata: dict[str, Any]) -> ModelInfo:
-    goal = first_goal(model)
-    first = model[0] if hasattr(model, "steps") else model
-    return ModelInfo(
-        model=_class_text(model),
-        classes=np.asarray(getattr(model, "classes_", [])).tolist(),
-        features=[str(name) for name in getattr(first, "feature_names_in_", [])],
-        goal=None if goal is None else str(goal),
-        libraries={"python": platform.python_version(), **{name: version(name) for name in _LIBRARIES}},
-        metadata=metadata,
-    )
 
 
 def _class_text(model: object) -> str:

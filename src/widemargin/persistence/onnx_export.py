@@ -102,7 +102,11 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     if table is not None and len(before) > 1:
         names = ", ".join(type(step).__name__ for step in before[1:])
         raise CapabilityError(f"steps between table and model ({names}) cannot be written as ONNX. Use save_model.")
-    if last is not scorer and not _has_formula(scorer):
+    # Scores are products with weights, or with kernel values (the coefficients of libsvm's SVC are others); all other
+    # scores come from a graph of the scorer's own.
+    fitted = vars(scorer)
+    has_formula = "coef_" in fitted or ("dual_coef_" in fitted and hasattr(scorer, "gamma_"))
+    if last is not scorer and not has_formula:
         made = joined(scored_graph(scorer), _graph(_threshold_alone(last, scorer), None), SCORE)
     else:
         made = _graph(_formula(last, scorer), table)
@@ -116,11 +120,6 @@ def _steps(model: Any) -> list[Any]:
     """The steps of a pipeline, also of a frozen one; a model alone is the only step."""
     model = getattr(model, "estimator", model) if type(model).__name__ == "FrozenEstimator" else model
     return [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-
-
-def _has_formula(scorer: Any) -> bool:
-    """Whether scores are products with weights, or with kernel values: what `_formula` writes."""
-    return "coef_" in vars(scorer) or ("dual_coef_" in vars(scorer) and hasattr(scorer, "gamma_"))  # not libsvm's SVC
 
 
 def _threshold_alone(model: Any, scorer: Any) -> _Formula:

@@ -74,6 +74,7 @@ def datasets_of(tied: TiedGoal) -> Datasets:
     constraint is in rates (for a ratio: that of its cleared form).
     """
     coef = tied.coefficients
+    # The theorem is about the problem that was solved, so its coefficients are scaled as the solver saw them.
     scale = float(np.maximum(coef.alpha0, coef.beta0) @ tied.cell_weight) or 1.0
     forms = [tied.goal.objective, *(item.cleared.form for item in tied.constraints)]
     factors = tied.table.factors(forms).toarray() / np.array([scale, *tied.scale])[:, None]
@@ -87,6 +88,7 @@ def datasets_of(tied: TiedGoal) -> Datasets:
                 size[name] = float(weight[side, j])
                 signed[name] = signed.get(name, 0.0) + sign * size[name] * factors[:, j]
     table = np.abs([signed[name] for name in size]).reshape(len(size), len(forms))
+    # A set of rows whose contributions cancel is no data set of the problem, and would only raise the bound.
     used = table.any(axis=1)
     return Datasets(np.array(list(size.values()))[used], table[used, 0], table[used, 1:])
 
@@ -103,5 +105,6 @@ def _sides(tied: TiedGoal) -> tuple[tuple[list[bytes], list[bytes]], Floats]:
         for side, masks in enumerate((block.alpha, block.beta)):
             weight[side] += masks @ tied.cell_weight[block.place]
             for digest, mask in zip(digests[side], masks, strict=True):
+                # Blocks come in the same order for every rate, so equal sets have equal digests.
                 digest.update((block.place.start + np.flatnonzero(mask)).tobytes())
     return ([digest.digest() for digest in digests[0]], [digest.digest() for digest in digests[1]]), weight

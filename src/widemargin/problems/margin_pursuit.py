@@ -109,6 +109,8 @@ class MarginPursuitProblem:
         """P and its gradient."""
         m = self.scores(point)
         m *= self.y
+        # One pass gives the value and puts the slopes in the place of the margins: n numbers are written once instead
+        # of three times.
         value = self.loss.total(m, self.share, m)
         m *= self.y  # now the slopes along the scores
         w, _ = self.split(point)
@@ -124,6 +126,8 @@ class MarginPursuitProblem:
         if not self.fit_intercept:
             return point
         w, b = self.split(point)
+        # phi sees only the distance of the score from `y gamma`, so the best b is a robust location of what w leaves of
+        # that distance (module docstring), and its root is found to the last digit.
         targets = self.loss.margin_level * self.y - self.rows.dot(w)
         return np.append(w, location_root(targets, self.share, self.loss.scale, self.loss.kind, b))
 
@@ -132,6 +136,8 @@ class MarginPursuitProblem:
         best = self.with_best_bias(point)
         value, gradient = self.value_gradient(best)
         w_gradient, _ = self.split(gradient)
+        # At the best b the slopes balance, so they are feasible in the dual problem, and the gradient by w is all that
+        # separates w from `w(alpha)`.
         gap = float(w_gradient @ w_gradient) / (2.0 * self.lam) if self.lam > 0.0 else np.nan
         return Certified(best, value, gap)
 
@@ -139,6 +145,7 @@ class MarginPursuitProblem:
         """Root of the second derivatives of P along the axes where phi'' is 1: units in which solvers are quick."""
         squares, _ = self.rows.diagonal(self.share)
         scales = np.sqrt(squares + self.lam)
+        # A column of zeros has no unit of its own.
         scales[scales == 0.0] = 1.0
         return np.append(scales, 1.0) if self.fit_intercept else scales
 
@@ -171,6 +178,8 @@ class MarginPursuitProblem:
         """Largest curvature of P, from 30 steps of the power method; phi'' is at most 1."""
         direction = np.random.default_rng(0).standard_normal(self.n_unknowns)
         largest = 0.0
+        # The power method errs to the low side, and too low a bound would make the steps too long: the 5% at the end
+        # stand for what 30 steps leave.
         for _ in range(30):
             direction /= max(float(np.linalg.norm(direction)), 1e-300)
             products = self.share * self.scores(direction)

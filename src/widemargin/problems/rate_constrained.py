@@ -60,12 +60,10 @@ class _Weighted:
         """`z = X w - b`, shape (n,); for rows in blocks the model, whose scores stay where the rows are."""
         if isinstance(self.rows, BlockedRows):
             return BlockedPoint(w, b, self.rows.n_rows)
+        # The product is a copy of the one that the rows remember, so it may be changed in place.
         z = self.rows.dot(w)
         z -= b
         return z
-
-    def _zeros(self) -> Floats:
-        return np.zeros(self.coef.n_cells)
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class ConvexSubproblem(_Weighted):
 
     def values(self, z: Floats) -> tuple[float, Floats]:
         """Loss (with `constant`, without the regulariser) and excess of each constraint, at scores z."""
-        plus, minus = self._zeros(), self._zeros()
+        plus, minus = np.zeros((2, self.coef.n_cells))
         sums_over_rows(hinge_sums, (z, self.weight, self.cell, self.keep), plus, minus)
         loss, constraints = self.coef.totals(plus, minus, self.n_constraints)
         return loss + self.constant, constraints - self.gamma
@@ -149,7 +147,7 @@ class RateConstrainedProblem(_Weighted):
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
         if isinstance(z, BlockedPoint):
             return np.asarray(self._masses(z)[0])
-        positive = self._zeros()
+        positive = np.zeros(self.coef.n_cells)
         sums_over_rows(ramp_sums, (z, self.weight, self.cell), positive)
         return positive
 
@@ -157,7 +155,7 @@ class RateConstrainedProblem(_Weighted):
         """Weight with `z > 0` in each cell, shape (k,)."""
         if isinstance(z, BlockedPoint):
             return np.asarray(self._masses(z)[1])
-        positive = self._zeros()
+        positive = np.zeros(self.coef.n_cells)
         sums_over_rows(positive_sums, (z, self.weight, self.cell), positive)
         return positive
 
@@ -174,16 +172,19 @@ class RateConstrainedProblem(_Weighted):
     def majorise(self, z: Floats | BlockedPoint) -> ConvexSubproblem:
         """The convex problem that bounds this one from above and is tight at scores z (Algorithm 1)."""
         if isinstance(z, BlockedPoint):
+            # Which hinges are kept is known where the rows are; only the weights of the constant sides come here.
             at, keep, (plus, minus) = z, np.zeros(0, np.uint8), self._masses(z)[2:]
         else:
             at, (keep, plus, minus) = None, self.sides(z)
+        # Where the other side of the ramp is flat it is a constant of the majoriser, so what it uses up of a bound is
+        # taken off the bound.
         constant, used = self.coef.totals(plus, minus, self.n_constraints)
         return replace(self.hinges(keep), gamma=self.gamma - used, constant=constant, at=at)
 
     def sides(self, z: Floats) -> tuple[Flags, Floats, Floats]:
         """Which hinges the majoriser at scores z keeps, and by cell the weight of the sides that are constant."""
         keep = np.empty(z.shape[0], dtype=np.uint8)
-        plus, minus = self._zeros(), self._zeros()
+        plus, minus = np.zeros((2, self.coef.n_cells))
         sums_over_rows(majoriser, (z, self.weight, self.cell, keep), plus, minus)
         return keep, plus, minus
 
@@ -220,6 +221,8 @@ class RateConstrainedProblem(_Weighted):
 
         None where the two goals look at the cells in different ways, so that the rows have to be merged anew.
         """
+        # Rows were merged by kinds of cells. If the new goal makes other kinds of them, rows that were one may now
+        # differ.
         kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
         other = _kinds(before.defined.coefficients, before.cell_weight)[0]
         alike = kind is other if kind is None or other is None else np.array_equal(kind, other)
@@ -243,6 +246,8 @@ class RateConstrainedProblem(_Weighted):
         coef, scale = self.coef.columns(chosen), self.objective_scale
         if objective is not None:
             alpha, beta = self.coef.of_column(objective)
+            # Its coefficients are made to sum to one, as those of every objective, so that the penalties and tolerances
+            # of a search mean the same.
             size = float(np.maximum(alpha, beta) @ self.cell_weight) or 1.0
             coef, scale = coef._replace(alpha0=alpha / size, beta0=beta / size), size
         return replace(
@@ -263,12 +268,15 @@ class RateConstrainedProblem(_Weighted):
         loss_all, excess_all = self.values(self.cell_weight)
         slope = excess_all - excess
         with np.errstate(divide="ignore", invalid="ignore"):
+            # A constraint changes sign where its excess, linear in q, is zero; one that never does gives infinity or
+            # NaN, and neither lies between 0 and 1.
             turns = -excess / slope
         shares = np.unique(np.concatenate([[0.0, 0.5, 1.0], turns[(turns > 0.0) & (turns < 1.0)]]))
         violation = np.array([np.maximum(excess + q * slope, 0.0).sum() for q in shares])
         merit = loss + shares * (loss_all - loss) + rho * violation
         middle = int(np.searchsorted(shares, 0.5))
         best = int(np.argmin(merit))
+        # 1e-12 is the rounding of two sums over all cells.
         chosen = middle if violation[middle] <= violation[best] + 1e-12 else best
         return 0.5 - float(shares[chosen])
 
@@ -321,6 +329,8 @@ def build_problem(
 def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
     """Coefficients, bounds and scales of a problem, from the coefficients of its cells."""
     objective_scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight)
+    # Solvers stop at relative gaps and penalties of 1, 3, 10 ..., which mean the same for every goal only where the
+    # objective is a mean and the constraints are rates.
     if objective_scale <= 0.0 or abs(objective_scale - 1.0) < 1e-12:  # nothing to scale, or rounding
         objective_scale = 1.0
     scale = np.concatenate([tied.scale, tied.defined.scale])
@@ -349,6 +359,8 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCo
     weight : ndarray
         Whole weight of each new cell.
     """
+    # Fewer kinds of cells let more rows be equal, and equal rows become one; the rest of the solver then sees fewer
+    # rows.
     lengths = np.diff(coef.indptr)
     touched = lengths > 0
     free = np.flatnonzero(~touched)
@@ -360,6 +372,7 @@ def _kinds(coef: CellCoefficients, weight: Floats) -> tuple[Cells | None, CellCo
     number = int(np.count_nonzero(touched))
     kind = np.cumsum(touched, dtype=np.int32)
     kind -= 1
+    # The cells that are touched keep their order in front, so that the entries of their constraints need not be moved.
     kind[free] = np.where(objectives == 0.0, -1, np.arange(number, number + objectives.shape[0]))[place]
     indptr = np.zeros(number + objectives.shape[0] + 1, dtype=coef.indptr.dtype)
     np.cumsum(lengths[touched], out=indptr[1 : number + 1])

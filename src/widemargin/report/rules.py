@@ -68,16 +68,14 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
     for name, items in groups.items():
         entry = content.entry_of(items[0])
         unit = Unit.NUMBER if entry is None else unit_of(entry)
-        worst, sides = min((_as_ratio(item, entry, unit) for item in items), key=_from_the_worst_on)
+        # What is not met comes first, of this what is undefined, then what is not sure, then what has the least slack.
+        worst, sides = min(
+            (_as_ratio(item, entry, unit) for item in items),
+            key=lambda pair: (pair[0].met, pair[0].slack is not None, pair[0].verdict == "met", pair[0].slack or 0.0),
+        )
         passes = all(item.passes(report.decide) for item in items)
         rules.append(ShownRule(name, entry, worst, unit, sides, len(items), passes))
     return rules
-
-
-def _from_the_worst_on(came_out: tuple[ConstraintReport, str]) -> tuple[bool, bool, bool, float]:
-    """What is not met comes first, of this what is undefined, then what is not sure, then what has the least slack."""
-    item, _ = came_out
-    return item.met, item.slack is not None, item.verdict == "met", item.slack or 0.0
 
 
 def _as_ratio(item: ConstraintReport, entry: Constraint | Bundle | None, unit: Unit) -> tuple[ConstraintReport, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.goals.measuring.group_table import HEADS, GroupRate, rates_of
+from widemargin.goals.measuring.group_table import HEADS, rates_of
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
@@ -164,7 +164,11 @@ def groups(content: Content) -> Html | None:
         return None
     rates = rates_of(shown_groups)
     rows: list[list[Child]] = [
-        [item.name, plain_number(item.n_rows), *(_with_ends(getattr(item, name)) for name in rates)]
+        [
+            item.name,
+            plain_number(item.n_rows),
+            *(_with_ends(rate.value, rate.lower, rate.upper) for rate in (getattr(item, name) for name in rates)),
+        ]
         for item in shown_groups
     ]
     of_several = "the class that stands before the group" if content.report.classes else ""
@@ -219,9 +223,10 @@ def missing_groups(content: Content) -> Html | None:
     return section("missing-groups", "Rows of unknown group", element("p", intro), *parts)
 
 
-def _with_ends(rate: GroupRate) -> str:
-    value, lower, upper = (shown(part, Unit.SHARE) for part in (rate.value, rate.lower, rate.upper))
-    return value if rate.lower is None else f"{value} ({lower} to {upper})"
+def _with_ends(value: float | None, lower: float | None, upper: float | None) -> str:
+    """A share, and its interval in brackets where there is one."""
+    ends = "" if lower is None or upper is None else f" ({shown(lower, Unit.SHARE)} to {shown(upper, Unit.SHARE)})"
+    return shown(value, Unit.SHARE) + ends
 
 
 def beside(content: Content) -> Html | None:
@@ -253,12 +258,8 @@ def changes(content: Content) -> Html | None:
         return None
     rows: list[list[Child]] = []
     for item in content.changes:
-        cells: list[Child] = [f"“{item.name}”"]
-        for part in (item.churn, item.wins, item.losses):
-            value, low, high = (None, None, None) if part is None else part
-            ends = "" if low is None or high is None else f" ({shown(low, Unit.SHARE)} to {shown(high, Unit.SHARE)})"
-            cells.append(shown(value, Unit.SHARE) + ends)
-        rows.append(cells)
+        shares = (_with_ends(*(part or (None, None, None))) for part in (item.churn, item.wins, item.losses))
+        rows.append([f"“{item.name}”", *shares])
     intro = (
         "How many of all rows are decided differently from another model, and which of these changes are for the "
         "better (the model is right and the other wrong) or for the worse. Intervals in brackets."

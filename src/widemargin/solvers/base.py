@@ -80,6 +80,7 @@ class Budget:
     @property
     def exhausted(self) -> bool:
         """Whether the run should end now."""
+        # The clock is asked last, because that is the only part that takes time.
         return self.stopped or self.interrupted or (self.seconds is not None and self.elapsed >= self.seconds)
 
     @contextmanager
@@ -152,6 +153,7 @@ class Recorder(Generic[Point]):
     ) -> None:
         self.stage, self.budget, self.tol = stage, budget, tol
         self.point: Point | None = None
+        # Nothing is known at first, and the first offer or lower bound is better than that.
         self.primal, self.dual = float("inf"), float("-inf")
         self.history: list[dict[str, float]] = []
         self._copy, self._began = copy, budget.elapsed
@@ -166,6 +168,7 @@ class Recorder(Generic[Point]):
 
     def bound(self, dual: float) -> None:
         """Take in a lower bound of the optimum."""
+        # Every lower bound holds for the same optimum, so the best one does, whichever step has proved it.
         self.dual = max(self.dual, dual)
 
     @property
@@ -188,6 +191,7 @@ class Recorder(Generic[Point]):
         }
         # What the solver adds may replace an entry: a step of a longer run counts its own seconds.
         self.history.append(entry | facts)
+        # A solver inside of a longer search leaves the telling to the search, which knows what its objective means.
         if self.stage is not None:
             self.budget.tell(self.stage, iteration, self.primal, self.gap, violation)
         return self.gap <= self.tol

@@ -32,7 +32,7 @@ from widemargin.exceptions import (
     MarginConvergenceWarning,
 )
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
-from widemargin.goals.binding.sources import External
+from widemargin.rows import External
 from widemargin.solvers.convex import convex_step as choice
 
 WOMEN = Population("women", where=col("sex") == "F")

@@ -13,7 +13,7 @@ from widemargin import RateConstrainedClassifier, load_model, save_model
 from widemargin.estimators.rate_constrained import proof as validation
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
-from widemargin.goals.binding.sources import External
+from widemargin.rows import External
 
 GOAL = (
     'w = population(sex == "F")\nm = population(sex == "M")\n'

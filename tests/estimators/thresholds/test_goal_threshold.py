@@ -30,7 +30,7 @@ from widemargin import audit, load_model, save_model
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import DataError, GoalError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
-from widemargin.goals.binding.sources import External
+from widemargin.rows import External
 
 WOMEN = Population("women", where=col("sex") == "F")
 MEN = Population("men", where=col("sex") == "M")

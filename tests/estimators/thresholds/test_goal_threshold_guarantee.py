@@ -25,9 +25,9 @@ from widemargin.estimators.thresholds.guarantee import (
 from widemargin.exceptions import CapabilityError, DoubtfulModelWarning, GoalWarning
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import External, make_sources
+from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.measuring.exact_tests import Evidence
-from widemargin.rows import Rows
+from widemargin.rows import External, Rows
 
 
 class FirstColumn(ClassifierMixin, BaseEstimator):

@@ -25,7 +25,7 @@ from widemargin import audit, load_model, save_model
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Population, col
-from widemargin.goals.binding.sources import External
+from widemargin.rows import External
 
 
 class FirstColumn(ClassifierMixin, BaseEstimator):

@@ -8,7 +8,7 @@ import pytest
 from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import Population, col
-from widemargin.goals.binding.disjoint import disjoint
+from widemargin.goals.binding.membership import disjoint
 from widemargin.goals.language.predicates import LabelIs
 
 SEX = pd.DataFrame({"sex": ["F", "M", "F", "M"], "age": [20, 30, 40, 50], "member": [True, False, True, True]})

@@ -17,9 +17,9 @@ from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
 from widemargin.diagnostics import AuditCounts
 from widemargin.exceptions import GoalError
 from widemargin.goals import Goal, Population, col, demographic_parity, equal_opportunity, equalized_odds
-from widemargin.goals.binding.sources import External
 from widemargin.goals.language import rates as asked
 from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.rows import External
 
 COMPARISONS = 2000
 

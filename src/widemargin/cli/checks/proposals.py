@@ -39,21 +39,44 @@ from widemargin.goals import (
 )
 from widemargin.preprocessing import make_preprocessor
 
-RARE_WORDS = 20
-"""Words of fewer rows share one feature in a first model."""
-LEAST_ROWS = 100
-"""Of the positive class in each group that a rule is proposed for: of fewer, a rate is known to ten points at best."""
-MOST_COLUMNS = 3
-"""Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn."""
-# Ages at which law and practice cut: credit scoring, the US age discrimination act, retirement.
-_AGE_CUTS = (25, 40, 60)
-_TOO_GOOD = 0.1  # share of the best constant's error; a model that leaves less has probably seen the outcome
-_SECONDS = 30.0  # for the search of a model that keeps a rule; one that takes longer is not proposed
-_MOST_ROWS = 10_000  # to fit to: what can be kept on them can about be kept on all
-
 Rules: TypeAlias = Sequence[Constraint | Bundle]
 Numbers: TypeAlias = Literal["scale", "bins"]
 Pairs: TypeAlias = list[tuple[Population, Population]]
+
+
+@dataclass(frozen=True)
+class ProposalOptions:
+    """What a first goals file may propose, and what finding it may cost.
+
+    Attributes
+    ----------
+    rare_words : int
+        Words of fewer rows share one feature in a first model.
+    least_rows : int
+        Of the positive class in each group that a rule is proposed for: of fewer, a rate is known to ten points at
+        best.
+    columns : int
+        Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn.
+    ages : tuple of int
+        Where law and practice cut: credit scoring, the US age discrimination act, retirement.
+    too_good : float
+        Share of the best constant's error; a model that leaves less has probably seen the outcome.
+    seconds : float
+        For the search of a model that keeps a rule; one that takes longer is not proposed.
+    rows : int
+        To fit to: what can be kept on them can about be kept on all.
+    """
+
+    rare_words: int = 20
+    least_rows: int = 100
+    columns: int = 3
+    ages: tuple[int, ...] = (25, 40, 60)
+    too_good: float = 0.1
+    seconds: float = 30.0
+    rows: int = 10_000
+
+
+OPTIONS = ProposalOptions()
 
 
 @dataclass(frozen=True)
@@ -115,7 +138,7 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     left_out : list of str
         Why some of the first protected columns have not this rule, or none.
     """
-    rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[:_MOST_ROWS])
+    rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[: OPTIONS.rows])
     if guesses.positive is None:
         return _plain_of_several(rows, guesses), [], []
     setting = _best_setting(rows, guesses)
@@ -125,10 +148,10 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
     # Where a rule costs more than half of what learning gains over a constant, somebody has to want it.
     dearest = max(plain.error, 0.5 * (plain.error + plain.constant_error))
-    for column, kind in [*guesses.protected.items()][:MOST_COLUMNS]:
+    for column, kind in [*guesses.protected.items()][: OPTIONS.columns]:
         rules = [*_rules(table, column, kind, guesses)]
         if not rules:
-            left_out.append(f"{column}: no two groups have {LEAST_ROWS} rows of the positive class")
+            left_out.append(f"{column}: no two groups have {OPTIONS.least_rows} rows of the positive class")
         for proposal in rules:
             error, kept = trials.tried([*proposals, proposal])
             if kept and error <= dearest:
@@ -160,7 +183,7 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             f"on unseen rows a plain model has the error {plain.error:.2f}, and the best constant has "
             f"{plain.constant_error:.2f}: nothing is learned. Add features or rows"
         )
-    elif plain is not None and plain.error <= _TOO_GOOD * plain.constant_error:
+    elif plain is not None and plain.error <= OPTIONS.too_good * plain.constant_error:
         labels = table[guesses.target].to_numpy()
         shares = {name: tells_target(table[name], labels, least=0.9) for name in guesses.features}
         told = sorted(((share, name) for name, share in shares.items() if share is not None), reverse=True)[:5]
@@ -176,7 +199,9 @@ def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any
     """C, how numbers become features, and the features: the best over folds; None where no model can be fitted."""
     found = []
     for numbers in get_args(Numbers):
-        step = make_preprocessor(list(guesses.features), words=guesses.words, numbers=numbers, rare_words=RARE_WORDS)
+        step = make_preprocessor(
+            list(guesses.features), words=guesses.words, numbers=numbers, rare_words=OPTIONS.rare_words
+        )
         search = RateConstrainedClassifierCV(None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0)
         with _quiet(), contextlib.suppress(WidemarginError, ValueError):
             X = step.fit_transform(rows)
@@ -196,7 +221,9 @@ def _plain_of_several(rows: pa.Table, guesses: Guesses) -> PlainModel | None:
     """A logistic regression of several classes, by the best setting over folds, and what it does on unseen rows."""
     labels, unseen, found = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % 3 == 0, []
     for numbers in get_args(Numbers):
-        step = make_preprocessor(list(guesses.features), words=guesses.words, numbers=numbers, rare_words=RARE_WORDS)
+        step = make_preprocessor(
+            list(guesses.features), words=guesses.words, numbers=numbers, rare_words=OPTIONS.rare_words
+        )
         with _quiet(), contextlib.suppress(WidemarginError, ValueError):
             X = step.fit_transform(rows)[~unseen]
             for C in (0.002, 0.02, 0.2, 2.0):
@@ -226,7 +253,7 @@ class _Trials:
     def _decided(self, goal: Goal | None) -> npt.NDArray[Any]:
         """Labels that a model trained to a goal gives the unseen rows."""
         fit, positive = ~self._unseen, self._guesses.positive
-        model = RateConstrainedClassifier(goal, C=self._C, pos_label=positive, time_budget=_SECONDS)
+        model = RateConstrainedClassifier(goal, C=self._C, pos_label=positive, time_budget=OPTIONS.seconds)
         with _quiet():
             model.fit(self._X[fit], self._labels[fit], populations=self._rows.filter(pa.array(fit)))
         decided: npt.NDArray[Any] = model.predict(self._X[self._unseen])
@@ -273,7 +300,7 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
     pairs, values = _groups(table.filter(pc.equal(table[guesses.target], pa.scalar(guesses.positive))), column, kind)
     if pairs or values:
         small = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
-        rest = f"; not for {listing(small)}, of fewer than {LEAST_ROWS} rows with {outcome}" if small else ""
+        rest = f"; not for {listing(small)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
         enforced, promised = (_four_fifths(column, pairs, values, ratio) for ratio in (0.85, 0.8))
         why = f"every group gets {outcome} at least four fifths as often as any other; trained to 0.85{rest}"
         yield Proposal(column, "80% rule", enforced, promised, why)
@@ -301,7 +328,7 @@ def _groups(rows: pa.Table, column: str, kind: str) -> tuple[Pairs, list[Any]]:
     values, name = rows[column], _name(column)
     if kind == "age" and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         ages = values.to_numpy()
-        cuts = [cut for cut in _AGE_CUTS if min((ages < cut).sum(), (ages >= cut).sum()) >= LEAST_ROWS]
+        cuts = [cut for cut in OPTIONS.ages if min((ages < cut).sum(), (ages >= cut).sum()) >= OPTIONS.least_rows]
         wheres = [(cut, col(column) < cut, col(column) >= cut) for cut in cuts]
         return [
             (Population(f"{name}_below_{cut}", where=below), Population(f"{name}_from_{cut}", where=above))
@@ -310,7 +337,7 @@ def _groups(rows: pa.Table, column: str, kind: str) -> tuple[Pairs, list[Any]]:
     if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
         return [], []  # a number without a practice of cutting it
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
-    large = [pair for pair in counts if pair[1] is not None and pair[0] >= LEAST_ROWS]
+    large = [pair for pair in counts if pair[1] is not None and pair[0] >= OPTIONS.least_rows]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
     return [], of_size if len(of_size) > 1 else []
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from widemargin._text import listing, printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
-from widemargin.cli.checks.proposals import RARE_WORDS, PlainModel, Proposal, doubts, propose, proposed_goal
+from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, doubts, propose, proposed_goal
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.goals_file.rules import refuse_to_replace
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     except ValueError:  # on another drive
         place = options.table.resolve().as_posix()
     lines = [*_data_lines(guesses, place, how), *_goal_lines(guesses, plain, proposals, left_out)]
-    lines += [*_model_lines(plain, cautions), *_output_lines(out.stem)]
+    lines += _model_lines(plain, cautions, out.stem)
     write_text("\n".join(lines) + "\n", out, "file")
     read_goals_file(out)  # what is written is read again, lest it be refused later
     goal = str(proposed_goal(proposals, promised=False))
@@ -214,7 +214,8 @@ def _goal_lines(
     return lines
 
 
-def _model_lines(plain: PlainModel | None, cautions: list[str]) -> list[str]:
+def _model_lines(plain: PlainModel | None, cautions: list[str], stem: str) -> list[str]:
+    """How the model is trained, and which files are written."""
     chosen = [] if plain is None else [f"C = {plain.C!r}  # of four tried, the best over three folds"]
     bins = (
         "  # one 0/1 feature per interval of a number, so that a linear model can follow any shape; better over folds"
@@ -226,14 +227,9 @@ def _model_lines(plain: PlainModel | None, cautions: list[str]) -> list[str]:
         *(f"# {text}." for text in cautions),
         *chosen,
         f'numbers = "{numbers}"{bins if numbers == "bins" else scale}',
-        f"rare_words = {RARE_WORDS}  # words of fewer rows share one feature",
+        f"rare_words = {OPTIONS.rare_words}  # words of fewer rows share one feature",
         "time_budget = 60  # seconds after which the best model so far is kept",
         "",
-    ]
-
-
-def _output_lines(stem: str) -> list[str]:
-    return [
         "[output]",
         f"model = {_toml(f'{stem}.skops')}",
         f"report = {_toml(f'{stem}.html')}",

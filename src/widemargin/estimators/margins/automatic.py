@@ -26,14 +26,31 @@ from widemargin.solvers.smooth.smooth_problem import SmoothResult
 
 __all__ = ["CANDIDATES", "Candidate", "choose", "train"]
 
-_FOLDS = 5
-_FOLD_TOL = 1e-5
-"""Gap of the fits in folds: far below what rows kept aside can tell."""
-_SHARES_WRONG = (0.01, 0.05, 0.1, 0.2, 0.3)
-_SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Of labels and of scores, among which the likelihood of rows kept aside takes the best. Coarse: it is flat there."""
-_JUDGED = 3
-"""Power of the temper with which rows kept aside count."""
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """How candidates are compared on rows kept aside.
+
+    Attributes
+    ----------
+    number : int
+        Folds. More cost as many fits more and see few more rows each.
+    tol : float
+        Gap of the fits in folds: far below what rows kept aside can tell.
+    shares_wrong, scales : tuple of float
+        Of labels and of scores, among which the likelihood of rows kept aside takes the best. Coarse: it is flat there.
+    temper : int
+        Power of the temper with which rows kept aside count, so that outliers judge nobody.
+    """
+
+    number: int = 5
+    tol: float = 1e-5
+    shares_wrong: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.3)
+    scales: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    temper: int = 3
+
+
+FOLDS = FoldOptions()
 
 
 @dataclass(frozen=True)
@@ -66,18 +83,18 @@ def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tu
     seed : int
         Of the folds.
     """
-    n_folds = min(_FOLDS, int(np.unique(problem.y, return_counts=True)[1].min()))
+    n_folds = min(FOLDS.number, int(np.unique(problem.y, return_counts=True)[1].min()))
     if n_folds < 2:
         return CANDIDATES[0], {}
     scores = {candidate: np.zeros(len(problem.y)) for candidate in CANDIDATES}
     for training, aside in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(problem.y, problem.y):
         part, held = _part(problem, training), problem.rows.take(aside)
         for candidate in CANDIDATES:
-            point = train(part, candidate, _FOLD_TOL, budget, max_iter).point
+            point = train(part, candidate, FOLDS.tol, budget, max_iter).point
             scores[candidate][aside] = replace(part, rows=held).scores(point)
         if budget.exhausted:
             return CANDIDATES[0], {}
-    weight = problem.share * _temper(problem.rows, problem.share) ** _JUDGED
+    weight = problem.share * _temper(problem.rows, problem.share) ** FOLDS.temper
     weight /= weight.sum()
     losses = {candidate: _held_out_loss(problem.y * each, weight) for candidate, each in scores.items()}
     return min(losses, key=lambda candidate: losses[candidate]), losses
@@ -102,7 +119,9 @@ def _held_out_loss(margins: Floats, weight: Floats) -> float:
     """Minus the logarithm of the mean likelihood of labels, at the best share of wrong ones and the best scale."""
     logistic = SURROGATES["logistic"].derivatives
     return min(
-        LabelNoise(wrong).value(logistic(scale * margins)[0], weight) for wrong in _SHARES_WRONG for scale in _SCALES
+        LabelNoise(wrong).value(logistic(scale * margins)[0], weight)
+        for wrong in FOLDS.shares_wrong
+        for scale in FOLDS.scales
     )
 
 

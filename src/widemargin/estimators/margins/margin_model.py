@@ -1,7 +1,7 @@
 """`MarginModel`: the fit that classifiers share which make something of their rows' margins small."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,18 +22,6 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 
 __all__ = ["MarginModel"]
-
-Problem = TypeVar("Problem", bound="OneClassProblem")
-
-
-class OneClassProblem(Protocol):
-    """One class against the rest, on rows that are shared by all classes."""
-
-    @property
-    def n_unknowns(self) -> int: ...
-    def of_class(self, y: Floats) -> Self:
-        """The same problem for other targets, +1 and -1."""
-        ...
 
 
 class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -24,9 +24,8 @@ from widemargin.estimators.thresholds.rule import JudgedRule, judged_rule
 from widemargin.estimators.thresholds.scores import raw_scores, split_external, split_rows
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
-from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.rows import Rows, is_asked
+from widemargin.rows import External, Rows, is_asked
 from widemargin.solvers.base import Budget
 
 
@@ -360,11 +359,8 @@ class GoalNetwork(ThresholdedModel):
 
     def _adopt(self, best: Snapshot, tied: TiedGoal, group: Sequence[Ints]) -> None:
         """The threshold, the status and the report; refuse where the goal is not met."""
-        rule, direction = best.rule, self._direction()
-        self.threshold_ = direction * (rule.medians if self.groups_ else float(rule.medians[0]))
-        self.mixture_thresholds_: Floats | None = direction * rule.thresholds if self.randomize else None
-        self.mixture_weights_: Floats | None = rule.probability if self.randomize else None
-        self.status_ = "converged" if rule.met else "infeasible"
+        rule = best.rule
+        self._adopt_rule(rule, met=rule.met)
         positive = [z > rule.medians[numbers] for z, numbers in zip(best.scores, group, strict=True)]
         shares = [rule.shares(z, numbers) for z, numbers in zip(best.scores, group, strict=True)]
         name = type(self.estimator).__name__

@@ -146,7 +146,7 @@ class ProxyLagrangian:
         DataError
             If the loss is no finite number.
         """
-        order, total = self.rng.permutation(self._used), 0.0
+        order, total, tied = self.rng.permutation(self._used), 0.0, self.tied
         self.network.train()
         for batch in in_batches(order, self.batch_size):
             if len(batch) == 1 and len(order) > 1:
@@ -160,11 +160,19 @@ class ProxyLagrangian:
             self.optimizer.zero_grad()
             torch.autograd.backward(loss)
             self.optimizer.step()
-            self._average(len(batch) / len(order))
+            share = len(batch) / len(order)
+            self._average(share)
             total += float(loss.detach()) * len(batch) / len(order)
-            self._decide(batch, (score > 0.0).cpu().numpy())
+            # The 0/1 rates are known cell by cell, so only the decisions that have turned need be added.
+            positive = (score > 0.0).cpu().numpy()
+            turned = self._weight[batch] * (positive.astype(np.float64) - self._positive[batch])
+            self._mass += np.bincount(self._cell[batch], turned, len(self._mass))
+            self._positive[batch] = positive
             if priced:
-                self._move_prices(len(batch) / len(order))
+                # A step of projected ascent: a price rises as long as its constraint is missed by the 0/1 rates.
+                _, values = tied.coefficients.totals(self._mass, tied.cell_weight - self._mass, tied.n_constraints)
+                step = self.pricing.rate * share * (values - tied.bound) / tied.scale
+                self.prices = np.clip(self.prices + step, 0.0, self.pricing.highest)
         return total
 
     def _inputs(self, batch: Ints) -> torch.Tensor:
@@ -197,19 +205,6 @@ class ProxyLagrangian:
                     mean.lerp_(now, share)
                 else:  # counters of batch normalisation
                     mean.copy_(now)
-
-    def _decide(self, batch: Ints, positive: Bools) -> None:
-        """Take new decisions into the weight that is called positive in each cell."""
-        turned = self._weight[batch] * (positive.astype(np.float64) - self._positive[batch])
-        self._mass += np.bincount(self._cell[batch], turned, len(self._mass))
-        self._positive[batch] = positive
-
-    def _move_prices(self, share: float) -> None:
-        """A step of projected ascent by the 0/1 rates of the latest decisions."""
-        tied = self.tied
-        _, values = tied.coefficients.totals(self._mass, tied.cell_weight - self._mass, tied.n_constraints)
-        step = self.pricing.rate * share * (values - tied.bound) / tied.scale
-        self.prices = np.clip(self.prices + step, 0.0, self.pricing.highest)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from widemargin.estimators._binary import checked_block, external_rows
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.sources import Source, external_data, make_source
+from widemargin.goals.binding.sources import Source, make_source
 from widemargin.goals.binding.tables import column_of
 from widemargin.goals.binding.tied_goal import TiedGoal, TiedSource
 from widemargin.goals.language.goal import Goal
@@ -38,7 +38,7 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.rows import Rows
+from widemargin.rows import Rows, external_data
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.convex_step import BlockStep
@@ -124,18 +124,6 @@ class Counts:
         return sorted(self.parts, key=lambda name: (name is not None, name))
 
 
-def survey(blocks: BlockMap) -> Survey:
-    """Look at all rows once.
-
-    Raises
-    ------
-    DataError
-        If blocks differ in their features, or features or weights are not finite numbers.
-    """
-    overview: Survey = blocks.sum(_survey)
-    return overview
-
-
 def counted_goal(blocks: BlockMap, labels: Labels) -> tuple[Counts, TiedGoal]:
     """The goal tied to all rows, by their counts.
 
@@ -192,7 +180,7 @@ class BlockTraining:
             maps.append(SerialMap([HeldRows(Rows(X, y, weight, table, baselines=baselines, source=name))]))
         self._blocks = blocks if len(maps) == 1 else JoinedMap(maps)
         self._goal = goal
-        self.survey = survey(self._blocks)
+        self.survey: Survey = self._blocks.sum(_survey)
         self.n_passes = 0
 
     def train(
@@ -237,6 +225,13 @@ def _matrix(rows: Rows, title: str = "a block") -> Any:
 
 
 def _survey(block: Block, _: None) -> Survey:
+    """What is to be known of a block.
+
+    Raises
+    ------
+    DataError
+        If features or weights are not finite numbers, or labels are missing.
+    """
     data = as_rows(block.data)
     X, y, weight = _matrix(data, block.title), data.y, data.sample_weight
     main = data.source is None

@@ -31,11 +31,11 @@ from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalErro
 from widemargin.goals import Goal, Population, churn
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import positive_class
-from widemargin.goals.binding.sources import External, Source, make_sources
+from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.rows import Rows, is_collection
+from widemargin.rows import External, Rows, is_collection
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
 from widemargin.solvers.convex.convex_step import BLOCK_SOLVERS

@@ -21,7 +21,7 @@ from widemargin.estimators.rate_constrained.folds import FoldMeasure, Setting, V
 from widemargin.estimators.rate_constrained.ramp_model import RampParameters
 from widemargin.estimators.thresholds.scores import make_splits, row_wise
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, MarginConvergenceWarning, warn
-from widemargin.goals.binding.sources import External
+from widemargin.rows import External
 from widemargin.solvers.base import Budget
 
 

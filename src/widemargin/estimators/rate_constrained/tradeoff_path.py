@@ -17,9 +17,8 @@ from widemargin.estimators.rate_constrained.tradeoff_sweep import Piece, Sweep
 from widemargin.estimators.thresholds.scores import row_wise, split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalError
 from widemargin.goals import Goal
-from widemargin.goals.binding.sources import External
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
-from widemargin.rows import Rows
+from widemargin.rows import External, Rows
 
 
 def tradeoff_path(
@@ -130,7 +129,16 @@ def tradeoff_path(
     levels = np.asarray(list(values), dtype=np.float64)
     if levels.ndim != 1 or not len(levels) or not np.isfinite(levels).all():
         raise DataError(f"values holds {levels.size} numbers, not all of them finite or none; give at least one level.")
-    goals, place = _goals_along(as_goal(classifier.goal), levels, constraint, goal_at)
+    goal, place = as_goal(classifier.goal), None  # place: the number of the swept constraint in every goal
+    if goal_at is None:
+        goals, place = [goal.with_level(float(level), constraint) for level in levels], goal.place_of(constraint)
+    elif constraint is not None:
+        raise GoalError("both constraint and goal_at are given; give one of the two.")
+    else:
+        goals = [goal_at(float(level)) for level in levels]
+        for level, given in zip(levels, goals, strict=True):
+            if not isinstance(given, Goal):
+                raise GoalError(f"goal_at({level:g}) gave a {type(given).__name__}; it must give a Goal.")
     check_consistent_length(X, y, sample_weight, populations)
     training = Rows(row_wise(X), y, sample_weight, populations, external or {})
     held = None
@@ -157,21 +165,6 @@ def tradeoff_path(
         deadline, parts = Deadline.after(sweep.budget.left), np.array_split(np.arange(len(levels)), pieces)
         train = partial(_train_piece, classifier._unwatched(), training, held, goals, levels, place, deadline)
         return sweep.run(side_by_side(train, parts, workers, n_jobs=classifier.n_jobs))
-
-
-def _goals_along(
-    goal: Goal, levels: Floats, constraint: str | None, goal_at: Callable[[float], Goal] | None
-) -> tuple[list[Goal], int | None]:
-    """The goal of every level, and the number of the swept constraint in each; None where the user gives the goals."""
-    if goal_at is None:
-        return [goal.with_level(float(level), constraint) for level in levels], goal.place_of(constraint)
-    if constraint is not None:
-        raise GoalError("both constraint and goal_at are given; give one of the two.")
-    goals = [goal_at(float(level)) for level in levels]
-    for level, given in zip(levels, goals, strict=True):
-        if not isinstance(given, Goal):
-            raise GoalError(f"goal_at({level:g}) gave a {type(given).__name__}; it must give a Goal.")
-    return goals, None
 
 
 def _train_piece(

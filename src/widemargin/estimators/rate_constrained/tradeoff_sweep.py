@@ -24,7 +24,7 @@ from widemargin.goals.measuring.tradeoff_path import MeasureLog, TradeoffPath
 from widemargin.losses.ramp import ramp
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows
-from widemargin.solvers.base import Budget, ConvexState, Status
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.ramp.pool import Pool
 from widemargin.solvers.ramp.search import refine, search
 from widemargin.solvers.ramp.tightening import enforce
@@ -151,13 +151,20 @@ class GoalSeries:
         self._flat = flat
         problem, solver = steps.with_solver(flat, self.space, self.plan.solver)
         measures, hard = steps.make_measures(problem, self.plan.enforce)
-        convex, give_back, resumed = steps.Watched(solver), measures is hard, self._given is not None
+        give_back, resumed = measures is hard, self._given is not None
         before, self._given = self._given or self._last, None
+        state = self._state
+
+        def convex(sub: ConstrainedHinge, **asked: Any) -> ConvexResult:
+            """Solve a convex step, and keep its hinge variables: the next goal's problem starts from the last ones."""
+            result = solver(sub, **asked)
+            self._state = result.state
+            return result
+
         found: Pool | None = None
         if before is not None and before.n_constraints == problem.n_asked:
             # The tightening starts anew: the last goal's was measured to stay for good where the sweep of the bias
             # hides it. The penalty does not: a neighbour will need it too.
-            state = self._state
             if state is not None and state.v.shape[0] != problem.n_constraints:  # the plain SVM was trained last
                 state = state._replace(v=np.zeros(problem.n_constraints))
             warm = replace(self.warm, rhos=tuple(rho for rho in self.warm.rhos if rho >= before.rho))
@@ -180,7 +187,7 @@ class GoalSeries:
         trained = steps.Trained(best, found, problem, steps.result_status(best, self.budget), tuple(solver.used))
         last = trained.solution
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked, best.objective)
-        self._tied, self._state = tied, convex.last
+        self._tied = tied
         if not isinstance(self.space, GramSpace):  # models of an exact kernel are weights of the rows of one goal
             self._models.append((trained.best.w, trained.best.b))
         return trained

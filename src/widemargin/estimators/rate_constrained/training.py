@@ -25,7 +25,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.problems.nearest_rows import nearest_rows
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows, take
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
@@ -101,22 +101,6 @@ class Plan:
     enforce: str
     solver: str
     steps: MajorizeOptions
-
-
-class Watched:
-    """A convex solver that keeps the state of its last solution, to start another problem from."""
-
-    def __init__(self, convex: ConvexSolver) -> None:
-        self.convex = convex
-        self.last: ConvexState | None = None
-
-    def __call__(
-        self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
-    ) -> ConvexResult:
-        """Solve a subproblem."""
-        result = self.convex(sub, tol=tol, start=start, rho=rho, budget=budget)
-        self.last = result.state
-        return result
 
 
 @dataclass(frozen=True)

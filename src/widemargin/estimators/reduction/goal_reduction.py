@@ -41,10 +41,9 @@ from widemargin.estimators.thresholds.scores import (
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
-from widemargin.goals.binding.sources import External
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.measuring.exact_tests import standard_errors
-from widemargin.rows import Rows, length_of
+from widemargin.rows import External, Rows, length_of
 
 
 @parameters

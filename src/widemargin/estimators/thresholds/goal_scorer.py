@@ -17,10 +17,10 @@ from widemargin.exceptions import DataError
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import innermost, ordered_classes
-from widemargin.goals.binding.sources import External, make_sources, with_predictions
+from widemargin.goals.binding.sources import make_sources, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
-from widemargin.rows import Rows
+from widemargin.rows import External, Rows
 
 
 @parameters

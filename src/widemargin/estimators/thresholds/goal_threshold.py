@@ -41,10 +41,10 @@ from widemargin.estimators.thresholds.scores import (
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
-from widemargin.goals.binding.sources import External, Source
+from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
 from widemargin.goals.measuring.exact_tests import standard_errors
-from widemargin.rows import Rows, take
+from widemargin.rows import External, Rows, take
 
 ORDERING = 0.3
 """Share of the rows that order the candidates of a proof, where there are no training rows that could."""
@@ -263,10 +263,7 @@ class GoalThresholdClassifier(ThresholdedModel):
                 'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
             )
         rows, y, weight = self._checked(X, y, sample_weight, populations, external)
-        if self._abstains():
-            self._refuse_abstention(y)
-        if self.group_estimator is not None:
-            self._refuse_predicted_groups()
+        self._refuse_what_clashes(y)
         X = rows.X
         if weight is not None and self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
             warn(
@@ -281,10 +278,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             self._set_classes(y, np.asarray(self.estimator.classes_))
         self._set_groups(rows)
         self.guarantee_: str | None = None
-        self.threshold_: Any = None
-        self.offsets_: Any = None
-        self.mixture_thresholds_: Any = None
-        self.mixture_weights_: Any = None
+        self.threshold_ = self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
             # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from
@@ -316,20 +310,25 @@ class GoalThresholdClassifier(ThresholdedModel):
             return super()._only_binary() or "group_estimator is for two"
         return super()._only_binary() or (f"abstain={self.abstain!r} is for two" if self._abstains() else None)
 
-    def _refuse_abstention(self, y: Any) -> None:
-        """Where it makes no sense."""
-        if self.abstain in np.unique(y).tolist():
-            raise DataError(f"abstain={self.abstain!r} is one of the classes; give a label that is none of them.")
-        if self.goal is None:
-            raise DataError(
-                f"abstain={self.abstain!r} without a goal decides no row, for none is then wrong. Ask for "
-                '"minimize abstention_rate()\\nsubject to selective_error() <= 0.02", say.'
-            )
-        if self.randomize:
-            raise CapabilityError("abstain goes with fixed thresholds only; leave out randomize=True.")
+    def _refuse_what_clashes(self, y: Any) -> None:
+        """Refuse parameters that do not go together: with a decision that may be left out, and with predicted groups.
 
-    def _refuse_predicted_groups(self) -> None:
-        """What does not go together with them."""
+        Raises
+        ------
+        CapabilityError, DataError
+        """
+        if self._abstains():
+            if self.abstain in np.unique(y).tolist():
+                raise DataError(f"abstain={self.abstain!r} is one of the classes; give a label that is none of them.")
+            if self.goal is None:
+                raise DataError(
+                    f"abstain={self.abstain!r} without a goal decides no row, for none is then wrong. Ask for "
+                    '"minimize abstention_rate()\\nsubject to selective_error() <= 0.02", say.'
+                )
+            if self.randomize:
+                raise CapabilityError("abstain goes with fixed thresholds only; leave out randomize=True.")
+        if self.group_estimator is None:
+            return
         others = {"randomize": self.randomize, "abstain": self._abstains(), "confidence": self.confidence is not None}
         if asked := [name for name, is_asked in others.items() if is_asked]:
             raise CapabilityError(
@@ -426,10 +425,9 @@ class GoalThresholdClassifier(ThresholdedModel):
                 self.known_groups_objective_ = rows.tied.measure(mass).objective
                 candidates.append(rule.medians)
         mixed = best_mixed_thresholds(rows.tied, rows.scores, shares, candidates)
-        self.optimality_gap_ = np.nan
-        self.threshold_ = self._direction() * mixed.thresholds
-        self.status_ = "converged" if mixed.met else "infeasible"
-        positive = [z > p @ mixed.thresholds for z, p in zip(rows.scores, shares, strict=True)]
+        self.optimality_gap_ = mixed.gap
+        self._adopt_rule(mixed, met=mixed.met)
+        positive = [z > p @ mixed.medians for z, p in zip(rows.scores, shares, strict=True)]
         found = "a local search found the thresholds"
         if np.isfinite(self.known_groups_objective_):
             found += f"; with the groups of all rows known they would reach {self.known_groups_objective_:.4g}"
@@ -495,26 +493,20 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _adopt(self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool) -> tuple[Floats, Predictions]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
-        self.status_ = "converged" if met else "infeasible"
+        self._adopt_rule(rule, met=met)
         data_name = f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}"
         told: dict[str, Any] = {"certificate": self.guarantee_, "foretell": self.confidence is None}
         if isinstance(rule, OffsetRule):
             numbers = rows.shares(rule)
-            self.threshold_ = None
-            self.offsets_ = rule.offsets if self.groups_ else rule.offsets[0]
             self._report(rows.tied, numbers, numbers, data_name=data_name, **told)
             return np.ravel(rule.offsets), numbers
-        direction, groups = self._direction(), self.groups_ or ()
-        medians, shares = direction * rule.medians, rows.shares(rule)
+        medians, shares = np.atleast_1d(self.threshold_), rows.shares(rule)
         if self._abstains():
             below, above = np.maximum(rule.medians.reshape(-1, 2), 0.0).T
             # A row at the first of two thresholds is decided, so that one at the scorer's own is where all are.
             edges = np.column_stack([self._natural() - below, self._natural() + above])
             edges[below > 0.0, 0] = np.nextafter(edges[below > 0.0, 0], -np.inf)
-            medians = edges if groups else edges[0]
-        self.threshold_ = medians if groups or self._abstains() else float(medians[0])
-        if self.randomize:
-            self.mixture_thresholds_, self.mixture_weights_ = direction * rule.thresholds, rule.probability
+            self.threshold_ = medians = edges if self.groups_ else edges[0]
         positive = [z > rule.medians[numbers] for z, numbers in zip(rows.scores, rows.group, strict=True)]
         self._report(rows.tied, positive, shares, data_name=data_name, **told)
         return np.ravel(medians), shares

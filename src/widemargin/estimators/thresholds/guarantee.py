@@ -30,7 +30,7 @@ import scipy.stats
 from scipy.special import ndtri
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.exact_tests import EITHER, Evidence, Possible, evidence
@@ -167,19 +167,18 @@ def ways(tied: TiedGoal) -> set[float]:
     set of float
         +1: up, -1: down, one or both of them; empty where a constraint is about anything else, or there is none.
     """
-    found = {_way(item, tied) for item in tied.constraints}
-    return set() if 0.0 in found else found
-
-
-def _way(item: TiedConstraint, tied: TiedGoal) -> float:
-    """+1 where a constraint gets safer as fewer rows are called positive, -1 as more are, 0 where neither is so."""
-    (factor, rate), *others = item.cleared.form.terms
-    if others or not isinstance(rate, Rate) or rate.definition.is_count:
-        return 0.0
-    if bool(rate.definition.alpha) == bool(rate.definition.beta):
-        return 0.0
-    rises = (factor * tied.space.turned(rate)[1] > 0.0) == bool(rate.definition.alpha)
-    return 1.0 if rises == (item.cleared.sense == "<=") else -1.0
+    found: set[float] = set()
+    for item in tied.constraints:
+        (factor, rate), *others = item.cleared.form.terms
+        # Only one rate that counts decisions of one kind gets safer all the way as the threshold moves one way.
+        if others or not isinstance(rate, Rate) or rate.definition.is_count:
+            return set()
+        if bool(rate.definition.alpha) == bool(rate.definition.beta):
+            return set()
+        # A higher threshold calls fewer rows positive, which is safer where the form rises with them and is capped.
+        rises = (factor * tied.space.turned(rate)[1] > 0.0) == bool(rate.definition.alpha)
+        found.add(1.0 if rises == (item.cleared.sense == "<=") else -1.0)
+    return found
 
 
 def one_sided_margins(tied: TiedGoal, confidence: float) -> Floats:

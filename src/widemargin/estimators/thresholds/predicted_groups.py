@@ -8,7 +8,7 @@ linear in the score and the probabilities: the search for rate-constrained class
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from widemargin._typing import Features, Floats
 from widemargin.estimators.feature_space import ColumnSpace
 from widemargin.estimators.rate_constrained.training import Plan, TiedRows, train
 from widemargin.estimators.thresholds.groups import group_numbers
+from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scores import cross_scores, fit_scorer, refuse_infinite
 from widemargin.exceptions import DataError
 from widemargin.goals import Population
@@ -31,20 +32,6 @@ On Adult fifty times as much moved the test error by .0003 at most."""
 
 FOLDS = 5
 """Of cross-fitted scores and probabilities, where no rows are kept aside: scikit-learn's default."""
-
-
-class MixedThresholds(NamedTuple):
-    """A row is called positive where its score is larger than `P(group | x) @ thresholds`.
-
-    Attributes
-    ----------
-    thresholds : ndarray of shape (n_groups,)
-    met : bool
-        Whether they meet every bound on the rows that they were chosen on.
-    """
-
-    thresholds: Floats
-    met: bool
 
 
 def group_shares(group_estimator: Any, X: Features) -> Floats:
@@ -102,8 +89,8 @@ def learn_groups(
 
 def best_mixed_thresholds(
     tied: TiedGoal, scores: Sequence[Floats], shares: Sequence[Floats], candidates: Iterable[Floats]
-) -> MixedThresholds:
-    """The best thresholds that a local search finds.
+) -> Rule:
+    """The best thresholds that a local search finds: a row is positive where its score exceeds `shares @ medians`.
 
     Parameters
     ----------
@@ -127,4 +114,5 @@ def best_mixed_thresholds(
     # A rule that turns the score round, or ignores it, has no thresholds.
     best = min((model for model in models if model.w[0] > 0.0), key=lambda model: model.rank)
     last = best.b / best.w[0]
-    return MixedThresholds(np.append(last - best.w[1:] / best.w[0], last), best.violation <= 0.0)
+    thresholds = np.append(last - best.w[1:] / best.w[0], last)[:, None]
+    return Rule(thresholds, np.ones_like(thresholds), best.violation <= 0.0, np.nan, False)

@@ -12,8 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Cells, Floats, Index, Ints
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.sources import External
-from widemargin.rows import Rows, as_csr, take
+from widemargin.rows import External, Rows, as_csr, take
 
 Split = tuple[Ints, Ints]
 Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's check_cv takes them

@@ -33,15 +33,15 @@ from widemargin.exceptions import (
 )
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.disjoint import disjoint
 from widemargin.goals.binding.labels import ordered_classes
-from widemargin.goals.binding.sources import Source, external_data, make_sources
+from widemargin.goals.binding.membership import disjoint
+from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
-from widemargin.rows import Rows, length_of
+from widemargin.rows import Rows, external_data, length_of
 
 
 def randomizes(estimator: "ThresholdedModel") -> bool:
@@ -194,6 +194,21 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def _scores_by(self, estimator: Any, X: Any) -> Floats:
         """What thresholds or offsets are chosen on."""
         return (class_scores if self._several() else raw_scores)(estimator, X)
+
+    def _adopt_rule(self, rule: Rule | OffsetRule, *, met: bool) -> None:
+        """Set what a rule decides by, and whether the search for it met the goal.
+
+        Scores that rules are chosen on are larger for the positive class; thresholds are set for the estimator's own.
+        """
+        self.status_ = "converged" if met else "infeasible"
+        if isinstance(rule, OffsetRule):
+            self.threshold_: Any = None
+            self.offsets_: Any = rule.offsets if self.groups_ else rule.offsets[0]
+            return
+        direction = self._direction()
+        self.threshold_ = direction * (rule.medians if self.groups_ else float(rule.medians[0]))
+        self.mixture_thresholds_: Any = direction * rule.thresholds if self.randomize else None
+        self.mixture_weights_: Any = rule.probability if self.randomize else None
 
     def _report(
         self, tied: TiedGoal, positive: Predictions, shares: Predictions, *, data_name: str,

@@ -1,14 +1,17 @@
 """Which rows belong to a population: predicates in three-valued logic.
 
 A comparison with a missing value is neither true nor false but unknown, `not` leaves it unknown, and a row on which the
-whole predicate is unknown is in no population. Only `is_null()` is always known.
+whole predicate is unknown is in no population. Only `is_null()` is always known. Two populations can be disjoint by
+their definitions, whatever rows there are.
 """
 
 import bisect
+import contextlib
 import datetime
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,11 +19,11 @@ from widemargin._text import close_match, listing
 from widemargin._typing import Bools
 from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.tables import Scalar, TableColumn
+from widemargin.goals.binding.tables import PopulationTable, Scalar, TableColumn, column_of
 from widemargin.goals.language import predicates
 from widemargin.goals.language.populations import Population
 
-__all__ = ["Truth", "evaluate", "members", "moment_of"]
+__all__ = ["Truth", "disjoint", "evaluate", "members", "moment_of"]
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -193,3 +196,61 @@ def moment_of(column: TableColumn, value: Scalar) -> datetime.datetime:
             "for example '2024-12-31'."
         ) from None
     return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def disjoint(first: Population, second: Population) -> bool:
+    """Whether no row can belong to both: other data sets, opposite labels or answers, conditions on one column.
+
+    False where the definitions do not show it.
+    """
+    if first.source != second.source:
+        return True
+    return any(_exclude(one, other) for one in _parts(first) for other in _parts(second))
+
+
+def _parts(population: Population) -> Iterator[predicates.Predicate]:
+    """Conditions that all rows of a population fulfil."""
+    waiting: list[predicates.Predicate] = [] if population.where is None else [population.where]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, predicates.And):
+            waiting += part.parts
+        else:
+            yield part
+
+
+def _exclude(one: predicates.Predicate, other: predicates.Predicate) -> bool:
+    """Whether two conditions never hold together."""
+    if isinstance(one, predicates.LabelIs) and isinstance(other, predicates.LabelIs):
+        return one.positive != other.positive
+    if isinstance(one, predicates.BaselineSays) and isinstance(other, predicates.BaselineSays):
+        return one.name == other.name and one.positive != other.positive
+    if len(one.columns) != 1 or one.columns != other.columns:
+        return False
+    if any(part.uses_label or part.baselines for part in (one, other)):
+        return False
+    leaves = [leaf for part in (one, other) for leaf in part.leaves() if isinstance(leaf, predicates.OfColumn)]
+    column = _all_kinds_of_values([value for leaf in leaves for value in leaf.constants])
+    if column is None:
+        return False
+    alone = cast(PopulationTable, SimpleNamespace(n_rows=len(column.values), column=lambda name: column))
+    source, both = Source(None, None, None, alone, {}, len(column.values)), np.ones((2, len(column.values)), bool)
+    for part, holds in zip((one, other), both, strict=True):
+        # A condition of another type is refused by binding, in better words; here it may hold anywhere.
+        with contextlib.suppress(GoalError):
+            holds[:] = evaluate(part, source).true
+    return not both.all(axis=0).any()
+
+
+def _all_kinds_of_values(constants: list[str | int | float | bool]) -> TableColumn | None:
+    """A value of every kind that conditions with these constants tell apart; None where they are of several types."""
+    if constants and all(isinstance(value, bool) for value in constants):
+        return column_of("", [True, False, None])
+    if constants and all(isinstance(value, str) for value in constants):
+        words = sorted({str(value) for value in constants})
+        return column_of("", [*words, "other than " + "".join(words), None])
+    if constants and all(isinstance(value, int | float) and not isinstance(value, bool) for value in constants):
+        points = np.unique(np.array(constants, dtype=np.float64))
+        between = 0.5 * (points[:-1] + points[1:])
+        return column_of("", np.concatenate([points, between, [points[0] - 1.0, points[-1] + 1.0, np.nan]]))
+    return None

@@ -8,17 +8,16 @@ import narwhals as nw
 import numpy as np
 
 from widemargin._text import listing
-from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label, Signs, Table
+from widemargin._typing import Bools, Column, Floats, Ints, Label, Signs
 from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.labels import encode_labels
 from widemargin.goals.binding.tables import PopulationTable, is_frame
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.language.values import Literal
-from widemargin.rows import Rows, is_asked
+from widemargin.rows import Rows, is_asked, rows_of_source
 
 __all__ = [
-    "SAID", "External", "Repeats", "Sought", "Source", "View", "external_data", "make_source", "make_sources",
-    "rows_of_source", "with_predictions",
+    "SAID", "Repeats", "Sought", "Source", "View", "make_source", "make_sources", "with_predictions",
 ]  # fmt: skip
 
 SAID = "(the label it would give)"
@@ -26,52 +25,6 @@ SAID = "(the label it would give)"
 
 Whatever else is called a prediction of such a source is then whether the row is decided.
 """
-
-
-class External(Rows):
-    """A data set beside the training data: unlabelled traffic, a hand-made example set, last year's rows.
-
-    It is named in the goal by `Population.external(name)` and handed over as `external={name: External(...)}`. It is
-    never sliced by cross-validation.
-
-    Parameters
-    ----------
-    X : array-like or data frame of shape (n, d), or None
-        Features. None is enough where predictions are audited and not a model.
-    y : array-like of shape (n,), default=None
-        Labels; None (or missing values) where they are unknown.
-    sample_weight : array-like of shape (n,), default=None
-    populations : table with n rows, default=None
-        Columns for predicates and baselines; a data frame X is looked up after it.
-    **baselines : array-like of shape (n,)
-        Predictions of baseline models by name, in y's label space.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from widemargin.goals import External
-    >>> External(np.zeros((3, 2)), deployed=[0, 1, 1])
-    External(3 rows, baselines: 'deployed')
-    """
-
-    def __init__(
-        self,
-        X: Features | None,
-        y: Column | None = None,
-        *,
-        sample_weight: Column | None = None,
-        populations: Table | None = None,
-        **baselines: Column | Classifier,
-    ) -> None:
-        super().__init__(X, y, sample_weight, populations, baselines=baselines)
-
-    def __repr__(self) -> str:
-        parts = [f"{self.n_rows} rows"]
-        if self.y is not None:
-            parts.append("labelled")
-        if self.baselines:
-            parts.append(f"baselines: {listing(list(self.baselines))}")
-        return f"External({', '.join(parts)})"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -294,40 +247,6 @@ def make_sources(
     main = make_source(rows, uses.get(None, ()), classes=classes)
     others = sorted(name for name in uses if name is not None)
     return main, *(make_source(rows_of_source(rows, name), uses[name], classes=classes) for name in others)
-
-
-def rows_of_source(rows: Rows, name: str | None) -> Rows:
-    """The main rows for None, else an external data set of theirs, which the main rows' classifiers are asked about.
-
-    Raises
-    ------
-    DataError
-        If it was not given, or is no `External`.
-    """
-    if name is None:
-        return rows
-    data = external_data(name, rows.external)
-    classifiers = {key: value for key, value in rows.baselines.items() if is_asked(value)}
-    return data.replaced(source=name, baselines={**classifiers, **data.baselines})
-
-
-def external_data(name: str, external: Mapping[str, Rows]) -> External:
-    """An external data set by name.
-
-    Raises
-    ------
-    DataError
-        If it was not given, or is no `External`.
-    """
-    if name not in external:
-        raise DataError(
-            f"the goal measures rates on the external data set {name!r}, which was not given; "
-            f"given are {listing(sorted(external))}. Pass external={{{name!r}: External(X)}}."
-        )
-    data = external[name]
-    if not isinstance(data, External):
-        raise DataError(f"external[{name!r}] is a {type(data).__name__}; wrap it: External(X, y=None, ...).")
-    return data
 
 
 def _warn_of_indices(rows: Rows, title: str) -> None:

@@ -33,7 +33,7 @@ from scipy.stats import binom
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError
-from widemargin.goals.binding.disjoint import disjoint
+from widemargin.goals.binding.membership import disjoint
 from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Rate, When

@@ -194,13 +194,47 @@ class GoalReport:
 
     def __str__(self) -> str:
         """Groups, then constraints; long labels stand in the legend below the table, and so does what all say."""
-        return _text(self)
+        lines = [line for part in _header(self) for line in wrapped(part)]
+        lines += ["", *aligned(group_cells(self.groups))] if self.groups else []
+        if self.constraints:
+            shown, left_out = _tightest(self.constraints)
+            _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(self).items()]
+            # Where a label is too long for the line, the constraint's number stands for it, with its rule if that fits.
+            room = 100 - sum(2 + max(map(len, column)) for column in columns)
+            labels = [printable(self.constraints[j].label) for j in shown]
+            short = [f"#{j + 1} {label.partition(': ')[0]}" for j, label in zip(shown, labels, strict=True)]
+            names = [next((text for text in (label, rule) if len(text) <= room), rule.split()[0])
+                     for label, rule in zip(labels, short, strict=True)]  # fmt: skip
+            *columns, verdicts = [["constraint", *names], *columns]
+            table = aligned(list(zip(*columns, strict=True)))
+            lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
+            lines += [line for text in left_out for line in wrapped(text)]
+            lines.append("")
+            for name, label, j in zip(names, labels, shown, strict=True):
+                item = self.constraints[j]
+                title = name if name == label else f"#{j + 1} {item.label}"
+                lines += wrapped(f"{title}: {_definition(item)}", "  ")
+        if self.missing_groups is not None:
+            lines += ["", str(self.missing_groups)]
+        return "\n".join([*lines, *(line for text in _tail(self) for line in wrapped(text))])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         """The report as a self-contained HTML fragment."""
-        return _html(self)
+        (headline, *header), cells = _header(self), group_cells(self.groups)
+        parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
+        parts += [f"<p>{html.escape(line)}</p>" for line in header]
+        parts += [html_table(cells[0], cells[1:])] if cells else []
+        if self.constraints:
+            columns = {**_columns(self), "definition": [_definition(item) for item in self.constraints]}
+            colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
+            rows = list(zip(*columns.values(), strict=True))
+            parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
+        if self.missing_groups is not None:
+            parts.append(f"<pre>{html.escape(str(self.missing_groups))}</pre>")
+        parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
+        return "".join([*parts, "</div>"])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
@@ -262,50 +296,6 @@ def check_decide(decide: str) -> Decide:
     if decide not in ("estimate", "confident"):
         raise DataError(f'decide must be "estimate" or "confident", got {decide!r}.')
     return cast(Decide, decide)
-
-
-def _text(report: GoalReport) -> str:
-    """The report as text."""
-    lines = [line for part in _header(report) for line in wrapped(part)]
-    lines += ["", *aligned(group_cells(report.groups))] if report.groups else []
-    if report.constraints:
-        shown, left_out = _tightest(report.constraints)
-        _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(report).items()]
-        # Where a label is too long for the line, the constraint's number stands for it, with its rule if that fits.
-        room = 100 - sum(2 + max(map(len, column)) for column in columns)
-        labels = [printable(report.constraints[j].label) for j in shown]
-        short = [f"#{j + 1} {label.partition(': ')[0]}" for j, label in zip(shown, labels, strict=True)]
-        names = [next((text for text in (label, rule) if len(text) <= room), rule.split()[0])
-                 for label, rule in zip(labels, short, strict=True)]  # fmt: skip
-        *columns, verdicts = [["constraint", *names], *columns]
-        table = aligned(list(zip(*columns, strict=True)))
-        lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
-        lines += [line for text in left_out for line in wrapped(text)]
-        lines.append("")
-        for name, label, j in zip(names, labels, shown, strict=True):
-            item = report.constraints[j]
-            title = name if name == label else f"#{j + 1} {item.label}"
-            lines += wrapped(f"{title}: {_definition(item)}", "  ")
-    if report.missing_groups is not None:
-        lines += ["", str(report.missing_groups)]
-    return "\n".join([*lines, *(line for text in _tail(report) for line in wrapped(text))])
-
-
-def _html(report: GoalReport) -> str:
-    """The report as a self-contained HTML fragment."""
-    (headline, *header), cells = _header(report), group_cells(report.groups)
-    parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
-    parts += [f"<p>{html.escape(line)}</p>" for line in header]
-    parts += [html_table(cells[0], cells[1:])] if cells else []
-    if report.constraints:
-        columns = {**_columns(report), "definition": [_definition(item) for item in report.constraints]}
-        colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
-        rows = list(zip(*columns.values(), strict=True))
-        parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in report.constraints]))
-    if report.missing_groups is not None:
-        parts.append(f"<pre>{html.escape(str(report.missing_groups))}</pre>")
-    parts += [f"<p>{html.escape(line)}</p>" for line in _tail(report) if line]
-    return "".join([*parts, "</div>"])
 
 
 def tally(items: Sequence[ConstraintReport], is_met: Callable[[ConstraintReport], bool]) -> str:

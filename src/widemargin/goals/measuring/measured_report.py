@@ -7,8 +7,8 @@ import numpy as np
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import plain_value
+from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
-from widemargin.goals.measuring.constant_models import of_constants
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
 from widemargin.goals.measuring.group_table import group_table
 from widemargin.goals.measuring.intervals import (
@@ -116,7 +116,7 @@ def make_report(
         dropped=tied.dropped,
         notes=tuple(notes),
         cautions=(
-            *of_constants(tied, positive, measured, plain_value(positive_class)),
+            *_of_constants(tied, positive, measured, plain_value(positive_class)),
             *_of_new_rows(constraints),
             *_of_few_rows(constraints),
         ),
@@ -160,6 +160,39 @@ def _plain(label: Label) -> PlainLabel:
     """A label as JSON can hold it."""
     value = plain_value(label)
     return value if isinstance(value, str | int | float | bool) else str(value)
+
+
+def _of_constants(tied: TiedGoal, predicted: Predictions, measured: Measured, label: Label) -> list[str]:
+    """No empty victories: whether the model decides the same for every row, or one that does so would be as good."""
+    nothing = "It has learned nothing."
+    words = [f"no row {label!r}", f"every row {label!r}"]
+    if tied.several:
+        words = [f"every row {of!r}" for of in tied.classes]
+        numbers = np.unique(predicted[0])
+        if len(numbers) == 1:
+            of, n_rows = tied.classes[int(numbers[0]) - 1], tied.given[0].n_rows
+            return [f"the model is constant: it calls all of the {n_rows} rows {of!r}. {nothing}"]
+    else:
+        # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
+        start, part, n_rows = tied.space.start[None], tied.space.parts[None], tied.sources[0].n_rows
+        main = slice(start, start + part.n_cells)
+        positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
+        if SAID in part.baselines:
+            some = positive > TOLERANCE * whole
+            return [] if some else [f"the model abstains on all of the {n_rows} rows."]
+        for word, share in (("none", 0.0), ("all", 1.0)):
+            if abs(positive - share * whole) <= TOLERANCE * whole:
+                return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. {nothing}"]
+    if not tied.has_objective or not np.isfinite(measured.objective):
+        return []
+    for called, (_, constant) in zip(words, tied.constants(), strict=True):
+        other = tied.measure(constant)
+        if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
+            missed = int(np.count_nonzero(~other.met))
+            bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
+            text = f"calling {called} has the objective {other.objective:.4f} (the model:"
+            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."]
+    return []
 
 
 def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:

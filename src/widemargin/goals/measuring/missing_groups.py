@@ -197,7 +197,11 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
         n_rows += _collect(table.rates, source, chosen, fixed, alike)
     fixed.below[table.is_count] = 1.0
     groups = list(alike.values())
-    ends = [_rate_range(j, fixed, groups) for j in range(len(table.rates))]
+    ends: list[Range | None] = []
+    for j in range(len(table.rates)):
+        ways = [(item.above[:, j], item.below[:, j], item.n_rows) for item in groups]
+        low, high = (_extreme(float(fixed.above[j]), float(fixed.below[j]), ways, sign) for sign in (-1.0, 1.0))
+        ends.append(None if low is None or high is None else (low, high))
     values = tied.measure(tied.positive_mass(positive))
     known = table.values(values.positive_mass)
     moved = [j for j in range(len(table.rates)) if any(_varies(item, j) for item in groups)]
@@ -315,12 +319,6 @@ def _on_rows(rate: Rate, source: Source, chosen: Bools) -> _Sums:
     over = np.zeros((2, 2))
     over[(rate.definition.over or When()).cells] = 0.0 if rate.definition.is_count else 1.0
     return _Sums(rate.definition.row_values[at] * usable * decided, over[at[0], at[2]] * usable)
-
-
-def _rate_range(j: int, fixed: _Sums, groups: Sequence[_Alike]) -> Range | None:
-    ways = [(item.above[:, j], item.below[:, j], item.n_rows) for item in groups]
-    ends = [_extreme(float(fixed.above[j]), float(fixed.below[j]), ways, sign) for sign in (-1.0, 1.0)]
-    return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
 
 
 def _extreme(top: float, bottom: float, ways: Sequence[tuple[Floats, Floats, int]], sign: float) -> float | None:

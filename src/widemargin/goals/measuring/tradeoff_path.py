@@ -356,20 +356,13 @@ class TradeoffPath:
             width = float(self.values[j] - self.values[i])
             change = float(self.held_out.objective[j] - self.held_out.objective[i])
             error = self.held_out.difference_error(int(i), int(j)) / width
-            if self._has_slack(int(i), int(j)):
+            # Nothing is paid where the model at the laxer value reaches the stricter one on the training rows all the
+            # same. What is reached is NaN where no single constraint is swept, and then no comparison holds.
+            lax, strict, sign = (i, j, 1.0) if self.is_floor else (j, i, -1.0)
+            if self.met[i] and self.met[j] and sign * (self.training.reached[lax] - self.values[strict]) >= -1e-9:
                 change = error = 0.0
             stretches_prices.append(Price(float(self.values[i]), float(self.values[j]), change / width, error))
         return tuple(stretches_prices)
-
-    def _has_slack(self, i: int, j: int) -> bool:
-        """Whether the model at the laxer of two values reaches the stricter one on the training rows."""
-        reached, rounding = self.training.reached, 1e-9
-        if not (self.met[i] and self.met[j]):
-            return False
-        # What is reached is NaN where no single constraint is swept; then neither comparison holds.
-        if self.is_floor:
-            return bool(reached[i] >= self.values[j] - rounding)
-        return bool(reached[j] <= self.values[i] + rounding)
 
     def to_frame(self) -> Any:
         """One row per point as a pandas DataFrame, indexed by the value.

@@ -165,11 +165,13 @@ class BlockPasses:
 
     def extent(self) -> tuple[float, float]:
         """See `NewtonRows`."""
+        # A maximum, the one answer of blocks that is not a sum.
         reach, spread = np.max(self._blocks.map(_answer, self._message(_Call("extent"))), axis=0)
         return float(reach), float(spread)
 
     def settle(self, w: Floats, b: float, *, single: bool) -> tuple[float, Floats]:
         """See `NewtonRows`; always afresh, for the next shares depend on nothing but (w, b)."""
+        # The scores of many small moves have drifted; a certificate is of exact ones.
         self._settled = BlockedPoint(w, b, self._rows.n_rows)
         loss, constraints = self.ask("settle", self._settled, note=True)
         return loss + self._sub.constant, constraints - self._sub.gamma

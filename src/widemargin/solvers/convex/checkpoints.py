@@ -58,6 +58,7 @@ class Remembered:
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget | None = None
     ) -> ConvexResult:
         """Solve a subproblem, or take the result from the file."""
+        # A step on a sample in memory is over sooner than a file is written.
         if self._path is None or not isinstance(sub.rows, BlockedRows):
             return self.solver(sub, tol=tol, start=start, rho=rho, budget=budget)
         if self._rows is None:

@@ -118,7 +118,7 @@ class KernelRun(ProximalRun):
         """See `ProximalRun`."""
         lam, (gradient, products) = self.sub.lam, self._gradient()
         band = np.flatnonzero(self.curvature)
-        q, db = self._solve_band(band, gradient, products)
+        q, db = self._solve_band(band, products)
         # p is known on the band and through the few columns of G; the rest of the direction follows from it.
         p = self.G @ q[band.shape[0] :]
         p[band] += q[: band.shape[0]]
@@ -136,7 +136,7 @@ class KernelRun(ProximalRun):
         self.hinges.z = self.z + step * self.hinges.dz
         self._differentiate()
 
-    def _solve_band(self, band: Ints, gradient: Floats, products: Floats) -> tuple[Floats, float]:
+    def _solve_band(self, band: Ints, products: Floats) -> tuple[Floats, float]:
         """The unknowns (q, zeta) of the module's head, and the change of the bias."""
         sub, lam = self.sub, self.sub.lam
         G, KG = self.G, self.KG

@@ -83,6 +83,7 @@ def solve(
     # Outer iterations until the gap is closed, or steps or time run out.
     for _ in range(options.most_outer):
         before = recorder.gap
+        # The proximal problem need not be solved better than the gap of the whole that is still open.
         run.minimise(recorder.primal - recorder.dual, max_iter, budget)
         run.certify(recorder)
         if recorder.look(run.steps, newton=run.steps) or budget.exhausted or run.steps >= max_iter:

@@ -92,9 +92,11 @@ def sampled(problem: P) -> P | None:
     if share > options.worth:
         return None
     if isinstance(rows, BlockedRows):
+        # The sample has to fit into one process, but a sample too small for the number of features would lead away.
         share = max(min(share, options.most_numbers / rows.n_stored), least)
         return problem.drawn(_chance(problem.cell_count, share), 0)
     positions = draw(problem.cell, problem.coef.n_cells, share, np.random.default_rng(0))
+    # Many small cells, of which each gives some rows, may have made the sample nearly as large as all rows.
     if positions.shape[0] > options.worth * rows.n_rows:
         return None
     cell, weight = problem.cell[positions], problem.weight[positions]

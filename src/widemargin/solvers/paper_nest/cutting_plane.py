@@ -250,6 +250,8 @@ class _Nest:
 
     def add(self, w: Floats, s: Floats, b: float) -> None:
         """Add the point (w, b), whose products are s, and its cut."""
+        # The dual function is a minimum over points, and at any one point it is `value + v . excess`, a plane in v:
+        # every SVM that is solved gives one more plane above it, wherever it was solved.
         loss, excess = self.sub.values(s - b)
         self.w.append(w)
         self.b.append(b)
@@ -279,6 +281,8 @@ class _Nest:
         pressing &= v >= self.options.pressing * self.cuts.top
         for j in np.flatnonzero(pressing).tolist():
             if self.cuts.top[j] < self.options.limit:
+                # Grown by a factor, because a box as wide as the largest multiplier may become would send the first
+                # cuts to its corners, where SVMs say nothing.
                 self.cuts.widen(j, min(self.rho, self.options.limit, self.options.growth * self.cuts.top[j]))
             else:  # F grows here, certainly where the SVM is solved well enough to say so
                 hopeless |= lower > 0.5 * (self.value[-1] + float(v @ self.excess[-1]))
@@ -308,6 +312,7 @@ class _Nest:
     def state(self, best: int) -> ConvexState:
         """Warm start: the best point, and the dual point of the best lower bound as shares."""
         plus, minus = self.ascent.plus, self.ascent.minus  # the ascent is over
+        # The shares belong to the side weights of the best multipliers, not to those of the last SVM.
         _set_sides(self.sub, self.best_v, plus, minus)
         up, um = np.empty(plus.shape[0], np.float32), np.empty(plus.shape[0], np.float32)
         hinges.shares(self.best_xi, plus, minus, up, um)

@@ -189,6 +189,8 @@ class Ascent:
 
     def dual(self, b: float) -> DualValue:
         """D at xi; one pass over the rows."""
+        # w is changed step by step and drifts by rounding; the dual value is of xi alone, so its products are summed
+        # afresh.
         g = self.rows.tdot(self.xi)
         value, total = hinges.dual_sums(self.xi, self.plus, self.minus)
         return DualValue(value - self.rows.square(g) / (2.0 * self.lam) - b * total, total, g)
@@ -301,6 +303,7 @@ class Ascent:
         """Make w the best point if it is better than one of value `primal`; the best value."""
         point = self.at(w)
         value = self.primal(point, b)
+        # The iterates of coordinate ascent get worse now and then, and a certificate needs the best of them only.
         if value < primal:
             self.point = point
             return value
@@ -367,9 +370,12 @@ def epoch_csr(
             if rest[i] > 0:
                 rest[i] -= 1
                 continue
+            # A row at an end of its box seldom leaves it again, so it rests twice as long after each visit in vain; the
+            # gap is certified over all rows all the same.
             visits += 1
             r = row_of[i]
             low, high = indptr[r], indptr[r + 1]
+            # The score with all variables as they are now: w holds the sum over all other rows already.
             z = -b
             for k in range(low, high):
                 z += data[k] * w[indices[k]]

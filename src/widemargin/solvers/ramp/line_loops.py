@@ -111,6 +111,7 @@ def turns(z: Floats, row: Ints, x: Floats, turn: Floats, distance: Floats) -> No
 @kernel
 def insert(distance: Floats, e: int, most: int, order: Ints, count: int) -> int:
     """Insert place e into the `count` nearest ones so far, of which at most so many are kept; how many there are."""
+    # Most of the distances end here, at one comparison with the farthest of those that are kept.
     if count == most and distance[e] >= distance[order[most - 1]]:
         return count
     j = min(count, most - 1)
@@ -156,6 +157,9 @@ def best_on_line(
     better: lower violation, then lower objective, then the smaller distance. `ahead` and `excess` are work space.
     """
     length = 0.0
+    # A line is walked from the present classifier outwards, first in its direction and then against it: on either side
+    # the rows turn in the order of their distances, and each changes the measures by its own coefficients alone. So all
+    # classifiers of the line cost one pass over the rows that turn.
     for sign in (1.0, -1.0):
         last = high if sign > 0.0 else -low
         count = 0
@@ -180,6 +184,8 @@ def best_on_line(
             # The middle of the interval is farthest from both turns; the last interval has no end.
             middle = 0.5 * (near + far) if far < np.inf else 2.0 * near + 1e-3
             violation = total(excess)
+            # Violation decides first, whatever the objective is; of what is equal up to rounding the nearest wins,
+            # because a small move leaves the margins of all other rows as they were.
             better = violation < found[0] - EQUAL
             if not better and violation <= found[0] + EQUAL:
                 better = reached < found[1] - EQUAL or (reached <= found[1] + EQUAL and middle < found[2])
@@ -226,6 +232,7 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
     d, longest = at.w.shape[0] - 1, 0
     for k in range(lines.indptr.shape[0] - 1):
         longest = max(longest, lines.indptr[k + 1] - lines.indptr[k])
+    # The work space of the longest line serves them all, since nothing may be allocated inside of the loop.
     turn, distance, found, excess = np.empty(longest), np.empty(longest), np.empty(3), np.empty(at.excess.shape[0])
     order, ahead = np.empty(longest, np.int64), np.empty(longest, np.int64)
     for k in range(lines.indptr.shape[0] - 1):
@@ -236,8 +243,11 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         at.tried[0] += 1
         at.tried[1] += row.shape[0]
         turns(at.z, row, entry, turn, distance)
+        # Beyond the nearest turns lie other models altogether, and looking at all of them would cost a sort of the
+        # rows.
         count, end = nearest(distance, row.shape[0], min(reach, row.shape[0]), order), np.inf
         if count < row.shape[0]:
+            # The last turn that is known closes the search: what lies beyond it has turns that nobody has looked at.
             count -= 1
             end = distance[order[count]]
         found[0], found[1], found[2] = total(at.excess), at.objective[0], 0.0
@@ -247,6 +257,7 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         )  # fmt: skip
         if length == 0.0:
             continue
+        # Scores and measures are moved row by row, as a sum over all rows would cost many times what the line did.
         for e in range(row.shape[0]):
             i = row[e]
             before = at.z[i] > 0.0
@@ -257,8 +268,11 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         grown = 0.0
         for i in range(d):
             grown += at.w[i] * at.w[i]
+        # A larger w counts for nothing in 0/1 rates and is paid for in the problem that is solved; without this price
+        # moves from a strongly regularised model lost points of recall on new rows.
         worth, violation = at.objective[0] + 0.5 * lam * max(grown - start, 0.0), total(at.excess)
         if violation < at.best[0] - EQUAL or (violation <= at.best[0] + EQUAL and worth < at.best[1] - EQUAL):
+            # A copy, made by the loop that is compiled already.
             add(at.best_w, -1.0, at.best_w)
             add(at.best_w, 1.0, at.w)
             at.best[0], at.best[1], at.tried[0] = violation, worth, 0

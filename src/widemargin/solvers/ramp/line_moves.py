@@ -133,6 +133,7 @@ def best_step(
     n = row.shape[0]
     turn, distance, ahead = np.empty(n), np.empty(n), np.empty(n, np.int64)
     turns(z, row, x, turn, distance)
+    # The present classifier is the one to beat, so a line of nothing better gives the length 0.
     found = np.array([total(excess), objective, 0.0])
     length = best_on_line(
         turn, distance, np.argsort(distance), n, limits[0], limits[1], row, z, _counted(problem), excess, objective,
@@ -166,9 +167,13 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     rng = np.random.default_rng(0)  # the same rows and start give the same model
     at, counted = _state(problem, np.append(w, b)), _counted(problem)
     lines, most = OPTIONS.walk if walk else OPTIONS.lines, OPTIONS.entries * columns.n_stored
+    # The lines go through the features in one random order after the other, so that none is favoured by its number.
     order, done, reach = rng.permutation(d + 1), 0, max(OPTIONS.reach, int(OPTIONS.reach_share * n))
+    # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
         if at.tried[0] >= OPTIONS.patience and walk:
+            # Nothing along a line is better than a local best, so the walk goes on from a random model near the best
+            # one, which is kept beside it.
             kicked = _kicked(problem, columns, at.best_w, OPTIONS.kicks[int(rng.integers(len(OPTIONS.kicks)))], rng)
             at = _state(problem, kicked)._replace(best_w=at.best_w, best=at.best)
         size = min(max(min(OPTIONS.chunk, OPTIONS.numbers // n), 1), lines - done)
@@ -177,6 +182,7 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
             columns.lines(features, at.z, rng), counted, problem.lam, reach,
             OPTIONS.patience if walk else lines + 1, float(w @ w), at,
         )  # fmt: skip
+    # The walk has added up changes; what is returned is measured once more from the model itself.
     w, b = at.best_w[:d].copy(), float(at.best_w[d])
     return Moved(w, b, *problem.values(problem.hard_mass(problem.scores(w, b))))
 
@@ -191,9 +197,11 @@ def _state(problem: RampProblem, w: Floats) -> State:
 
 def _kicked(problem: RampProblem, columns: "Columns", w: Floats, far: float, rng: np.random.Generator) -> Floats:
     """A random classifier, so many norms of w from it, of its size and with its best bias."""
+    # In units of the spread of each feature, so that a kick moves the scores by as much along every one of them.
     direction = rng.standard_normal(w.shape[0] - 1) / columns.spread[:-1]
     kicked, size = w.copy(), float(np.linalg.norm(w[:-1]))
     kicked[:-1] += far * size / np.linalg.norm(direction) * direction
+    # Back to the norm of w: 0/1 rates do not feel it, and the price of a larger one is not what is explored here.
     kicked *= size / max(float(np.linalg.norm(kicked[:-1])), TINY)
     if columns.bias != 0.0:
         z = problem.scores(kicked[:-1], float(kicked[-1]))
@@ -229,6 +237,8 @@ class Columns:
         self.any_direction = self.small and d <= OPTIONS.any_direction
         self.n_stored, self.bias = rows.n_stored, -1.0 if fit_intercept else 0.0
         parts = [block.X if block.whole else block.X[block.row_of] for block in rows.blocks]
+        # Lines in any direction are products with all features at once, and need them dense, by column; so do lines
+        # along the columns of dense rows. Of sparse rows on larger tables only single columns are looked at.
         self._dense: Floats | None = None
         self._sparse: sp.csc_matrix | None = None
         if self.any_direction or not any(sp.issparse(part) for part in parts):
@@ -247,8 +257,11 @@ class Columns:
         direction = np.zeros((size, d + 1))
         direction[np.arange(size), features] = 1.0
         if self.small:
+            # Only rows near the boundary can change sides soon, so it is about them that a model is turned.
             near = min(z.shape[0], max(OPTIONS.near, 3 * d))
             pivots = np.argpartition(np.abs(z), near - 1)[:near]
+            # A rotation adds as much of the bias as the pivot has of the feature, which leaves the score of the pivot
+            # as it is: the boundary turns about that row instead of moving away from it.
             turned = np.flatnonzero((rng.random(size) < 0.5) & (features < d) & (self.bias != 0.0))
             direction[turned, d] = self._entries(rng.choice(pivots, turned.shape[0]), features[turned])
             if self.any_direction:
@@ -264,7 +277,11 @@ class Columns:
         assert self._dense is not None
         some = np.flatnonzero(rng.random(direction.shape[0]) < 0.5)
         d, size = direction.shape[1] - 1, some.shape[0]
+        # Holding many rows turns the model about them and moves the sides of few others; holding none moves them all a
+        # little. Neither is better everywhere, so the number is drawn.
         n_fixed = rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), (size, 1))
+        # What is drawn is made orthogonal to the rows that are held, extended by the bias, by a QR factorisation of
+        # them.
         v = rng.standard_normal((size, d + 1)) / self.spread
         v[:, d] *= self.bias != 0.0
         held = self._dense[:, rng.choice(pivots, (size, max(int(n_fixed.max(initial=0)), 1)))].transpose(1, 0, 2)
@@ -284,6 +301,7 @@ class Columns:
             place = slice(*self._sparse.indptr[j : j + 2]) if j < d else slice(0)
             row, entry = self._sparse.indices[place], self._sparse.data[place]
             if turn != 0.0:
+                # With a share of the bias in it a line moves every row, also those in which the feature is zero.
                 whole = np.full(n, self.bias * turn)
                 whole[row] += entry
                 row, entry = np.arange(n), whole

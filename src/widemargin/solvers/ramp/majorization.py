@@ -226,6 +226,8 @@ class _Walk:
                 })  # fmt: skip
                 self.budget.tell(self.stage, self.n_steps, self.objective, result.gap, self.violation)
                 return True
+            # The step is taken back: what it would have raised is known to be the fault of the solver, not of the
+            # problem.
             self.objective, self.excess = here
             if self.budget.exhausted:
                 break
@@ -279,6 +281,8 @@ def minimise_ramp(
         walk = _Walk(problem, convex, budget, start[0], start[1], state)
         del state  # the walk lets go of it when it has a later one
         return _result(_run(walk, options), options, began)
+    # The sample has led to near the end, so one loose step and the exact one suffice as a rule. Only where the bounds
+    # are missed on all rows after all does the ladder of penalties go on from the one that the sample needed.
     _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
     if walk.last is not None and walk.violation > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
@@ -332,6 +336,8 @@ def _result(walk: _Walk, options: MajorizeOptions, began: float) -> RampResult:
         last = ConvexResult(
             walk.w, walk.b, multipliers, np.inf, -np.inf, np.inf, walk.excess, Status.INTERRUPTED, 0, 0, 0.0, state
         )
+    # "Converged" is said only of a run that was not cut short, whose last step is as exact as was asked for, and whose
+    # constraints hold; a run that keeps violating them has converged to nothing that anybody asked for.
     closed = not walk.budget.exhausted and (walk.last is None or last.gap <= options.tol)
     missed = not walk.budget.exhausted and walk.violation > options.feasibility_tol
     status = Status.INFEASIBLE if missed else walk.budget.status(converged=closed)

@@ -151,6 +151,8 @@ class Pool:
 
     def add(self, candidate: Candidate) -> None:
         """Take a candidate in, unless a member dominates it."""
+        # The pool stays as small as the set of different answers: what a newcomer beats in every respect goes out with
+        # it.
         if not any(member.dominates(candidate) for member in self.members):
             self.members = [member for member in self.members if not candidate.dominates(member)] + [candidate]
 
@@ -162,6 +164,8 @@ class Pool:
     def add_between(self, one: Candidate, other: Candidate) -> None:
         """Take in the best classifier between two."""
         if self.measures.moves is not None:
+            # `between` gives back the first model itself where nothing on the segment is better, and that one is in the
+            # pool.
             between = self.measures.moves.between(one, other)
             if between is not one:
                 self._raw.append(between)
@@ -173,6 +177,8 @@ class Pool:
         They end in different places, so several are tried.
         """
         if self.measures.moves is not None and not budget.exhausted:
+            # Also dominated models are tried: moves from them end in other places than moves from the best one, and
+            # sometimes in better ones. Each is tried once.
             self._raw.sort(key=lambda candidate: candidate.rank)
             best, self._raw = self._raw[:most], self._raw[most:]
             for candidate in self.measures.moves.polish(best, budget):
@@ -180,6 +186,8 @@ class Pool:
 
     def take_in(self, models: Iterable[tuple[Floats, float]], how: str) -> None:
         """Measure models (w, b) that come from elsewhere, beside the certificate of the best, and take them in."""
+        # A model from elsewhere has no convex step behind it here, so it stands beside the certificate of the best that
+        # has.
         best = self.best
         for w, b in models:
             self.add(best.moved_to(w, b, self.measures.values(w, b), how))
@@ -193,6 +201,8 @@ class Pool:
     def stand_for(self, exact: RampResult) -> None:
         """Let the models so far, ends of loose steps, stand beside the certificate of an exact step."""
         how = "the model is an earlier step's at a stronger regulariser, which was better"
+        # The ends of loose steps have certificates of their own, which are loose. What is reported beside a model is
+        # the exact one, and its `how` says that the model is not the point of that certificate.
         for models in (self.members, self._raw):
             models[:] = [
                 model if model.solution.w is exact.w else replace(model, solution=exact, shifted=True, how=how)

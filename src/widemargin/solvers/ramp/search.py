@@ -144,6 +144,8 @@ def refine(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: Majo
     once = options.going_on(best.solution.rho, steps=1)
     solution = minimise_ramp(stricter, convex, once, start=(best.w, best.b), budget=budget)
     pool.count(solution)
+    # The model for stricter bounds lies beyond the bounds asked for, and the best one on this side: the classifier that
+    # just meets them lies between the two.
     pool.add_between(best, pool.judge(solution))
     pool.polish(budget, OPTIONS.polished)
 
@@ -157,6 +159,8 @@ def _ladder(
     rho = options.rhos[0]
     for factor in OPTIONS.factors:
         last = factor == OPTIONS.factors[-1]
+        # The upper rungs only choose which rows are given up, so their steps are loose, and however little they gain
+        # all of them are made (stall=0); the last rung ends as exactly as the user asked for.
         rung = replace(
             options, steps=max(options.steps - 2, 1), loose_tol=max(OPTIONS.tol, options.loose_tol), stall=0.0,
             tol=options.tol if last else max(OPTIONS.tol, options.tol),

@@ -73,9 +73,12 @@ class _Look:
 
     def descend(self) -> "_Look | None":
         """Along the step, as far as the value falls by its share; None where it falls nowhere that can be seen."""
+        # Scores are linear along the step: one product serves every length that is tried.
         change, length = self.problem.scores(self.step), 1.0
         for _ in range(40):
             new = _Look(self.problem, self.mu, self.point + length * self.step, self.scores + length * change)
+            # Armijo's rule with a small share: a Newton step falls by half of what its slope says, and a larger share
+            # would refuse steps across a corner that is smoothed.
             if new.value <= self.value - 2e-4 * length * self.promised + _ROUNDING * abs(self.value):
                 return new
             length *= 0.5
@@ -132,6 +135,8 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
                 break
             if new is None:
                 before = np.inf
+                # The corners are made sharper by a factor at a time: from a solution of the smoother problem the next
+                # one is a few steps away, from far off Newton's method would stop in front of a corner.
                 look = look.at(0.15 * look.mu)
             else:
                 look = new

@@ -99,6 +99,8 @@ class RiskProblem:
 
     def gradient(self, point: Floats, weights: Floats, sigma: Floats, mu: float) -> Floats:
         """Of the problem smoothed by mu, where rows count by these weights and their losses have the slopes -sigma."""
+        # The chain rule: a row counts by its weight, its loss falls by sigma along the margin, and the margin is y
+        # times the score.
         gradient, d = self.back(-weights * sigma * self.y), self.rows.n_features
         gradient[:d] += self._ridge(point, mu) * point[:d]
         return gradient
@@ -117,6 +119,8 @@ class RiskProblem:
             That of the gradient.
         """
         d, size = self.rows.n_features, (self.n_unknowns,) * 2
+        # What the risk takes off the curvature of the losses is of low rank, so it is taken off the small matrix as
+        # outer products of gradients, and never as a matrix over rows.
         taken = [self.back(np.ascontiguousarray(column)) for column in columns.T]
         ridge = self._ridge(point, mu)
         if self.radius > 0.0:  # the norm is flat along w
@@ -134,6 +138,7 @@ class RiskProblem:
             if self.fit_intercept:
                 system[d, :d], system[d, d] = sums, total + tiny
             system[np.arange(d), np.arange(d)] += ridge
+            # The risk is convex, so what is left is positive semi-definite, and the ridge makes it definite.
             system -= taken_off.T @ taken_off
             return solve_factored(factor(system), -gradient)
 
@@ -142,6 +147,8 @@ class RiskProblem:
             image[:d] += ridge * direction[:d]
             return image
 
+        # Conjugate gradients preconditioned by the diagonal, to a thousandth: a step of Newton's method need not be
+        # exact, because the line search and the next step make up for it.
         diagonal = self.rows.diagonal(curvature)[0] + ridge
         inverse = 1.0 / np.append(diagonal, total + tiny)[: self.n_unknowns]
         direction, _ = cg(
@@ -155,10 +162,16 @@ class RiskProblem:
         if self.fit_intercept:
             pull = {side: float((weights * sigma)[self.y == side].sum()) for side in (1.0, -1.0)}
             heavy, light = sorted(pull, key=lambda side: -pull[side])
+            # All of the weight is on one class, so nothing balances it: no slopes of these rows are feasible in the
+            # dual problem.
             if pull[light] <= 0.0:
                 return -math.inf
+            # Slopes may be made smaller, since a loss has a supporting line for every slope down to 0; they may not be
+            # made larger, which for the logistic loss would leave its range.
             sigma = np.where(self.y == heavy, pull[light] / pull[heavy], 1.0) * sigma
         v = self.rows.tdot(weights * sigma * self.y)
+        # The minimum over w of `lam/2 |w|^2 + radius |w| - v.w`: the norm takes `radius` off the length of v, and the
+        # ridge is minimised by the rest.
         beyond = max(0.0, float(np.linalg.norm(v)) - self.radius)
         bound = float(weights @ self.loss.line(sigma)) - self.risk.penalty(weights, self.share)
         return bound - beyond**2 / (2.0 * self.lam)
@@ -183,6 +196,8 @@ class RiskRecorder(Recorder[Floats]):
         """Take in a point, and the bound that weights and slopes prove; whether the gap is closed."""
         value = self.problem.value(point, scores)
         if not self.problem.risk.certified:
+            # Values of a problem that is not convex say nothing of other points, so the last one counts, where the
+            # steps have come to rest.
             self.primal, self.point = value, point
             return False
         self.offer(value, point)

@@ -53,6 +53,7 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
     tails, weights = np.array(inner).reshape(-1, 2).T
     mean = (1.0 - float(weights.sum())) * share if len(inner) < len(risk.tails) else 0.0 * share
     parts = (weights / tails)[:, None] * share  # what a row of each tail counts where u is 1
+    # Every row counts alike at first, which is the mean loss: inside of the box, and feasible for every tail.
     u = np.repeat(tails[:, None], len(share), axis=1)
     scores, mu, length, done = problem.scores(point), 0.0, 1.0, False
     try:
@@ -71,6 +72,7 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
 
             u_of = partial(_linearised, u, give, barrier, parts, weights)
             gradient = problem.gradient(point, mean + (parts * u_of(losses)).sum(axis=0), sigma, 0.0)
+            # theta follows the losses of a tail, which takes one column of rank one off its curvature.
             columns = (pull / np.sqrt(pull.sum(axis=1, keepdims=True)) * sigma * y).T
             step = problem.newton(point, gradient, counted * bend + pull.sum(axis=0) * sigma**2, columns, 0.0)
             change = problem.scores(step)

@@ -294,8 +294,15 @@ class BoxSearch:
             other.least[family] = max(other.least[family], levels[family])
             return [one, other]
         # No link is violated: what is left to decide is the thresholds of one group.
-        group = self._widest_group(box, self._take_if_better(box.pick))
-        if group < 0:
+        # The widest is halved: by how much a violated constraint may still differ within each group, and where nothing
+        # else decides by the number of its candidates.
+        violated, width = self._take_if_better(box.pick), 1e-9 * (box.high - box.low)
+        if violated >= 0:
+            change = self.priced.share[violated] * (self._rates(box.high) - self._rates(box.low))
+            width = width + np.abs(np.bincount(self.priced.links.group, change, width.shape[0]))
+        width[box.high == box.low] = -1.0
+        group = int(np.argmax(width))
+        if width[group] <= 0.0:  # every group has one candidate left
             return []
         middle = (box.low[group] + box.high[group]) // 2
         one.high[group], other.low[group] = middle, middle + 1
@@ -306,18 +313,14 @@ class BoxSearch:
         return bound_box(self.priced, box.low, box.high, box.least, box.most, known, box.pick)
 
     def _priced_bound(self, box: Box) -> float:
-        """The bound of a box, raised by the prices of the constraints that are no links."""
-        value = self._bound(box)
-        if value < np.inf and box.paid.shape[0]:
-            value = max(value, self._raise_bound(box))
-        return value
+        """The bound of a box, raised by moving the prices of the constraints that are no links.
 
-    def _raise_bound(self, box: Box) -> float:
-        """Move the prices paid until the bound of a box is higher; the bound.
-
-        The bound is concave in them, and what the cheapest candidates exceed is its slope: Polyak's steps. Cheapest
-        candidates that meet all constraints are taken.
+        The bound is concave in the prices, and what the cheapest candidates exceed is its slope: Polyak's steps.
+        Cheapest candidates that meet all constraints are taken.
         """
+        bound = self._bound(box)
+        if bound == np.inf or not box.paid.shape[0]:
+            return bound
         priced, known = self.priced, self.known - self.granule
         here, trial, share, highest = box.paid.copy(), np.zeros_like(box.pick), 1.0, -np.inf
         for _ in range(STEPS):
@@ -338,7 +341,7 @@ class BoxSearch:
             if steep == 0.0:
                 break
             here = np.maximum(0.0, here + share * (min(known, highest + priced.reach) - value) / steep * slope)
-        return highest
+        return max(bound, highest)
 
     def _rates(self, pick: Ints) -> Floats:
         links = self.priced.links
@@ -371,16 +374,6 @@ class BoxSearch:
         if total < self.known:
             self.known, self.best = total, pick.copy()
         return -1
-
-    def _widest_group(self, box: Box, violated: int) -> int:
-        """The group to halve: the one that matters most for a violated constraint; -1: all have one candidate left."""
-        width = 1e-9 * (box.high - box.low)  # decides where nothing else does
-        if violated >= 0:
-            # By how much the violated constraint may still differ within each group.
-            change = self.priced.share[violated] * (self._rates(box.high) - self._rates(box.low))
-            width = width + np.abs(np.bincount(self.priced.links.group, change, width.shape[0]))
-        width[box.high == box.low] = -1.0
-        return int(np.argmax(width)) if width.max() > 0.0 else -1
 
 
 def _parts(numbers: Ints, start: Ints) -> list[Ints]:

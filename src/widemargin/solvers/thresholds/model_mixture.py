@@ -106,6 +106,8 @@ class ModelMixture:
             multipliers = np.clip(-program.ineqlin.marginals, 0.0, rho) if m else np.zeros(0)
             if not self._missing(multipliers, float(program.eqlin.marginals[0])):
                 break
+        # A vertex of the programme has no more tickets than constraints and one; what is smaller than its tolerance is
+        # none.
         drawn = np.flatnonzero(program.x[:n] > FEASIBLE)
         share = program.x[drawn] / program.x[drawn].sum()
         # The expected excess counts, not that of every ticket.
@@ -119,6 +121,7 @@ class ModelMixture:
 
     def _missing(self, multipliers: Floats, price: float) -> bool:
         """Take in the cheapest column of each model where it is cheaper than those there are; whether there was one."""
+        # Rounding may make a column that is there look cheaper than its own price, and it would be taken in for ever.
         known = {(number, numbers.tobytes()) for number, numbers in self._columns}
         before = len(self._columns)
         for number, model in enumerate(self.models):

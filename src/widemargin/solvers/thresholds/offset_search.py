@@ -117,9 +117,12 @@ class ClassOffsets:
 
 def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOffsets:
     """The offsets of lowest objective that meet all constraints; where none are found, those of least summed excess."""
+    # The search is over differences of scores, so equal rows would only make every look longer.
     costs = _merged(costs)
     start = np.zeros((costs.n_groups, costs.scores.shape[1]))
     if costs.n_groups == 1:
+        # A good start lets bounds close zones before they are cut. What the search ends with is improved once more,
+        # because the points that it looks at lie inside of zones and not at their best places.
         first = improved(costs, start, options)
         search = ZoneSearch(costs, options, first)
         search.run()
@@ -154,10 +157,12 @@ def improved(costs: ClassCosts, offsets: Floats, options: OffsetOptions = OPTION
         for g, k in itertools.product(range(costs.n_groups), range(n_classes)):
             trial = offsets.copy()
             trial[g, k] = _best_place(costs, members[g], offsets, g, k)
+            # Only differences of offsets decide, so the first class keeps 0.
             trial[g] -= trial[g, 0]
             found = costs.rank(costs.totals(trial))
             if found < best:
                 offsets, best = trial, found
+        # A whole sweep without a better place is a local best along every coordinate.
         if best == before:
             break
     return offsets
@@ -166,6 +171,8 @@ def improved(costs: ClassCosts, offsets: Floats, options: OffsetOptions = OPTION
 def _best_place(costs: ClassCosts, rows: Ints, offsets: Floats, g: int, k: int) -> float:
     """Where to put the offset of one class of a group, while all others stay."""
     shifted = costs.scores[rows] + offsets[g]
+    # Without the class that moves every row has one rival left, the best of the others, and one place at which it
+    # changes its mind between the two.
     shifted[:, k] = -np.inf
     other = np.argmax(shifted, axis=1)
     # The row is of class k where the offset is above this.
@@ -174,14 +181,20 @@ def _best_place(costs: ClassCosts, rows: Ints, offsets: Floats, g: int, k: int) 
     at = at[order]
     change = (costs.cost[rows, k] - costs.cost[rows, other])[order]
     current = costs.totals(offsets) - change[at < offsets[g, k]].sum(axis=0)  # with no row of class k in this group
+    # With the rows in the order of these places, running sums give the totals of every offset at once.
     totals = current + np.concatenate([np.zeros((1, change.shape[1])), np.cumsum(change, axis=0)])
     excess = np.maximum(totals[:, 1:] - costs.bound, 0.0).sum(axis=1)
     excess[excess <= FEASIBLE] = 0.0
     edges = np.concatenate([[-np.inf], at, [np.inf]])
     possible = edges[1:] > edges[:-1]
+    # The middle between two such places is as far as can be from both, so rounding cannot turn a row. The outer
+    # intervals have no middle: one beyond the last place stands for them.
     middle = 0.5 * (np.clip(edges[:-1], at[0] - 1.0, None) + np.clip(edges[1:], None, at[-1] + 1.0))
     inside = (edges[:-1] < offsets[g, k]) & (offsets[g, k] < edges[1:])
+    # Where the present offset is as good as any of its interval, nothing moves.
     middle[inside] = offsets[g, k]
+    # Last key first: intervals of no width are never taken, then the excess decides, then the objective, then the
+    # smallest move.
     found = np.lexsort((np.abs(middle - offsets[g, k]), totals[:, 0], excess, ~possible))
     return float(middle[found[0]])
 
@@ -217,6 +230,7 @@ class ZoneSearch:
         """Cut zones, the most promising first, until none is left or the looks are used up."""
         scores, cost, n_classes = self.costs.scores, self.costs.cost, self.costs.scores.shape[1]
         spread = float((scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)) or 1.0
+        # A zone so narrow holds no two rows that scores tell apart: what is left in it is rounding.
         narrow = self.options.narrowest * spread
         self.best, self.rank = self.start[0], self.costs.rank(self.costs.totals(self.start))
         # Beyond this a class wins every row against another one.
@@ -227,21 +241,27 @@ class ZoneSearch:
         fresh = [(whole, np.zeros(cost.shape[2]), np.arange(len(scores)))]
         while True:
             for zone, certain, rows in fresh:
+                # The budget is counted in numbers read and not in seconds, so that the same rows give the same answer
+                # on any machine.
                 looks += OVERHEAD + (n_classes**2 + cost[0].size) * len(rows)
                 inside = inside_of(zone)
                 base, least, middle, left = look(scores, cost, rows, zone, inside)
                 found = self.costs.rank(certain + middle)
                 if found < self.rank:
                     self.rank, self.best = found, inside
+                # Each row that may still change its mind counts at its cheapest, in objective and in every constraint
+                # separately: no offsets of the zone can do better than that.
                 bound = self.costs.rank(certain + least)
                 if len(left) and self._promising(bound):
                     heapq.heappush(heap, (bound, next(counter), zone, certain + base, left))
             if not heap or looks > self.options.looks or not self._promising(heap[0][0]):
                 break
             _, _, zone, certain, rows = heapq.heappop(heap)
+            # The two halves share no offsets but their border, and together they are the zone.
             k, rival, place = cut(scores, rows, zone, inside_of(zone))
             halves = narrowed(zone, k, rival, place), narrowed(zone, rival, k, -place)
             fresh = [(half, certain, rows) for half in halves if (half + half.T + np.eye(n_classes)).min() > narrow]
+        # Where the looks are used up, the least bound of what was left open still holds for all offsets.
         open_bounds = [bound[1] for bound, *_ in heap if bound[0] == 0.0 and self._promising(bound)]
         reached = self.rank[1] if self.rank[0] == 0.0 else np.inf
         self.lower = min([reached, *open_bounds])
@@ -309,6 +329,8 @@ def look(
                 won = k
             possible[k] = True
             for rival in range(n_classes):
+                # The class can win nowhere in the zone: even at the largest difference of the offsets its rival is as
+                # high.
                 if rival != k and zone[k, rival] <= scores[i, rival] - scores[i, k]:
                     possible[k] = False
             n_possible += possible[k]
@@ -402,12 +424,17 @@ def _by_prices(costs: ClassCosts, offsets: Floats, options: OffsetOptions) -> Cl
     prices, lower = np.zeros(len(costs.bound)), -np.inf
     for _ in range(options.rounds):
         visited, totals, least = at_prices(costs, prices, best, options)
+        # Weak duality: at any prices, what is cheapest without bounds costs no more than the best that meets them, less
+        # what the bounds are worth.
         lower = max(lower, least - float(prices @ costs.bound))
         for visits, added in zip(columns, totals, strict=True):
             visits.append(added)
+        # What is best at prices seldom meets the bounds itself; moved one offset at a time it often does.
         trial = improved(costs, visited, options)
         found = costs.rank(costs.totals(trial))
         best, rank = (trial, found) if found < rank else (best, rank)
+        # The cutting planes of the dual: every visit so far is an upper bound of it, and the next prices are where the
+        # least of them is highest.
         following = next_prices(columns, costs.bound, HIGHEST)
         if np.abs(following - prices).max(initial=0.0) <= 1e-9:
             break

@@ -72,16 +72,23 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
     price, constant, lower, paid = gain.copy(), 0.0, -np.inf, np.zeros(len(parts.rest))
     if len(parts.rest):
         mixture = best_mixture(candidates)
+        # Fixed thresholds are mixtures, too: where no mixture meets the constraints no thresholds do, and that is the
+        # proof.
         if mixture.violation > 0.0:
             return _nearest(candidates, mixture, proved=True)
+        # The duals of the mixture are the prices at which its bound is highest, and so the best ones to begin the boxes
+        # with.
         paid = mixture.multipliers[parts.rest]
         for toll, g, shift in zip(paid @ parts.share, parts.links.group, parts.links.shift, strict=True):
             numbers = np.arange(candidates.first[g], candidates.first[g + 1])
             price[numbers] += toll * parts.links.rate[shift + numbers]
         constant, lower = float(paid @ candidates.excess[parts.rest]), mixture.lower
+    # A candidate that breaks a rule of its own group is never the cheapest one.
     price[~parts.allowed] = np.inf
     spread = float(np.abs(gain).max(initial=0.0)) or 1.0
     longest = int(np.diff(candidates.first).max())
+    # A table of the cheapest candidate in every range whose length is a power of two: two entries of it answer for any
+    # range, and a box asks for one range a group and bound.
     cheapest = np.zeros((longest.bit_length(), len(price)), np.int64)
     range_minima(price, cheapest)
     priced = Priced(
@@ -89,9 +96,13 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
         candidates.excess[parts.rest], 0.02 * spread, constant,
     )  # fmt: skip
     rounding = 1e-9 * spread
+    # Where every row counts a whole multiple of the smallest step, such as one error each, no two objectives differ by
+    # less: a box that promises less than a step is not worth a look.
     search = BoxSearch(priced, max(candidates.granule - rounding, 0.1 * rounding))
     if parts.possible:
         search.run(paid, max(3, most_ranges // candidates.n_groups), MOST_LOOKS)
+    # Nothing that meets the constraints was found. Either the boxes are all closed, which proves that there is nothing,
+    # or the looks were used up.
     if search.known == np.inf:
         return _nearest(candidates, best_mixture(candidates), proved=search.bound == np.inf)
     objective = candidates.totals(search.best)[0]

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widemargin.goals import Population, col
-from widemargin.goals.binding.disjoint import disjoint
-from widemargin.goals.binding.membership import members
+from widemargin.goals.binding.membership import disjoint, members
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable
 
