@@ -149,7 +149,7 @@ def _compiled(function: F, **options: object) -> F:
         _warn_not_kept("no folder can be written")
     finally:
         numba.config.CACHE_DIR = before
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 class _PartOfALoop(JITCodeLibrary):  # type: ignore[misc]
