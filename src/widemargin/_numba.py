@@ -20,7 +20,10 @@ from typing import Any, ParamSpec, TypeVar
 
 import numba
 from numba import types
+from numba.core import compiler, typing
 from numba.core.caching import FunctionCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import CPUDispatcher
 from numba.extending import lower_builtin, type_callable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -138,14 +141,59 @@ def _compiled(function: F, **options: object) -> F:
     if chosen is not None:
         numba.config.CACHE_DIR = chosen
     # A loop is called by Python or by other loops, never by C: without that entry a tenth of the compiling is saved.
-    compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    how = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "boundscheck": None}
+    compiled = _Loop(function, targetoptions=how | options)
     try:
         compiled._cache = _Cache(function)  # what `njit(cache=True)` does with numba's own
     except RuntimeError:  # no folder that numba thinks of can be written
         _warn_not_kept("no folder can be written")
     finally:
         numba.config.CACHE_DIR = before
-    return compiled  # type: ignore[no-any-return]
+    return compiled
+
+
+class _PartOfALoop(JITCodeLibrary):  # type: ignore[misc]
+    """Code that other code takes in: it is not optimised before that, and never becomes machine code of its own."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+class _Loop(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function that other ones take in as it was written.
+
+    numba optimises what is called, makes machine code of it and an entry for Python, and then does all that once more
+    for every caller, which takes the code in. Here only what Python calls goes that way.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._parts: dict[Any, Any] = {}
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """How compiled code calls it: a template, with the types of the arguments."""
+        declared, args = self._compiler.fold_argument_types(args, kws)
+        if args not in self._parts:
+            context, flags = self.targetctx, compiler.Flags()
+            self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+            flags.no_compile = flags.no_cpython_wrapper = True
+            part = compiler.compile_extra(
+                self.typingctx, context, self.py_func, args, None, flags, self.locals,
+                _PartOfALoop(context.codegen(), self.py_func.__qualname__),
+            )  # fmt: skip
+            context.insert_user_function(part.fndesc, part.fndesc, [part.library])
+            self._parts[args] = part
+        template = typing.make_concrete_template(
+            self.py_func.__name__, key=self, signatures=[part.signature for part in self._parts.values()]
+        )
+        return template, declared, args, {}
+
+    def get_overload(self, sig: Any) -> Any:
+        """What the code of a call is found by."""
+        return self._parts[tuple(sig)].fndesc
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]

@@ -123,13 +123,14 @@ def test_same_seed_same_bits_and_another_order_for_another_seed(learner):
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=name)
 @pytest.mark.parametrize("kind", ["label sets", "sequences"])
-def test_csr_rows_give_the_bits_of_dense_rows(learner, kind):
+def test_csr_rows_give_the_model_of_dense_rows(learner, kind):
+    """Rounding may decide where a step ends, so the two need not go the same way, but they come to the same optimum."""
     model, X, Y = examples(kind)
     X = [np.where(np.abs(x) > 0.6, x, 0.0) for x in X]
     sparse = [sp.csr_matrix(np.atleast_2d(x)) for x in X]
-    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=1e-9, max_iter=4) for rows in (X, sparse))
-    np.testing.assert_array_equal(flat(dense.weights), flat(csr.weights))
-    assert dense.dual == csr.dual
+    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=1e-3, max_iter=300) for rows in (X, sparse))
+    assert max(dense.dual, csr.dual) <= min(dense.primal, csr.primal)
+    assert dense.primal == pytest.approx(csr.primal, rel=max(dense.gap, csr.gap) + 1e-9)
 
 
 def test_float32_rows():

@@ -46,12 +46,12 @@ def test_compiled_argmax_of_a_table(seed, k, weight):
     """The tournament finds the best of all masks, for every rescaling."""
     model, truth, u, theta, brute = cases.multi_label(seed, k, "full", weight, oracle="enumeration")
     work, label = workspace(model.structure), np.empty_like(truth)
-    h, g = enumeration.best_set(u, theta, truth, True, 0.0, model.structure, work, label)
+    h, g = enumeration.best_set(u, theta, truth, None, model.structure, work, label)
     assert h * g == pytest.approx((brute.h * brute.g).max(), abs=1e-9)
-    h, g = enumeration.best_set(u, theta, truth, False, 0.7, model.structure, work, label)
+    h, g = enumeration.best_set(u, theta, truth, 0.7, model.structure, work, label)
     assert h + 0.7 * g == pytest.approx(brute.best(0.7), abs=1e-9)
     plain = np.empty_like(label)
-    assert (h, g) == enumeration.best_set.py_func(u, theta, truth, False, 0.7, model.structure, work, plain)
+    assert (h, g) == enumeration.best_set.py_func(u, theta, truth, 0.7, model.structure, work, plain)
     assert (plain == label).all()
 
 

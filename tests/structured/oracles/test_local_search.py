@@ -39,8 +39,8 @@ def test_no_flip_and_no_swap_improves(rescale):
     for seed in range(20):
         model, truth, u, theta, brute = cases.multi_label(seed, 6, "full", oracle="greedy", restarts=1)
         label = np.empty_like(truth)
-        by_product, lam = rescale == SLACK, float(rescale == MARGIN)
-        h, g = local_search.search(u, theta, truth, by_product, lam, model.structure, workspace(model.structure), label)
+        lam = None if rescale == SLACK else float(rescale == MARGIN)
+        h, g = local_search.search(u, theta, truth, lam, model.structure, workspace(model.structure), label)
         value = {MARGIN: brute.h + brute.g, SLACK: brute.h * brute.g, DECODE: brute.h}[rescale]
         reached = {MARGIN: h + g, SLACK: h * g, DECODE: h}[rescale]
         for y, other in zip(brute.labels, value, strict=True):
@@ -55,7 +55,7 @@ def test_same_seed_same_labels_and_plain_python():
     for search in (local_search.search, local_search.search, local_search.search.py_func):
         work, label = workspace(model.structure, seed=4), np.empty_like(truth)
         for _ in range(3):
-            point = search(u, theta, truth, True, 0.0, model.structure, work, label)
+            point = search(u, theta, truth, None, model.structure, work, label)
         runs.append((*point, *label))
     assert runs[0] == runs[1] == runs[2]
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from widemargin._numba import kernel
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.example_rows import add_rows, scores
+from widemargin.structured.learners.example_rows import add_rows, all_scores
 from widemargin.structured.learners.passes import Responses, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
@@ -219,9 +219,7 @@ class _CutsOfAll:
     def _add(self, labels: Blocks) -> None:
         # Blocks of a cut are sparse: at most examples no label violates in the end.
         weights = weights_of(self._problem, labels)
-        n_rows = int(self._problem.start[-1])
-        u = np.empty((n_rows, self._problem.S))
-        scores(self._problem.rows, 0, n_rows, weights.W, u)
+        u = all_scores(self._problem.rows, weights.W)
         self._a.append(sp.csr_matrix(labels.a))
         self._b.append(sp.csr_matrix(labels.b))
         self._loss.append(labels.loss.copy())

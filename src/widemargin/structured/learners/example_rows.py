@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Matrix
@@ -18,8 +19,8 @@ from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.structured.model import Examples, StructuredModel
 
 __all__ = [
-    "ExampleRows", "add_blocks", "add_rows", "as_examples", "count", "grams", "model_rows", "potentials_of", "scores",
-    "stack_rows",
+    "ExampleRows", "add_blocks", "add_rows", "all_scores", "as_examples", "count", "grams", "model_rows",
+    "potentials_of", "scores", "stack_rows",
 ]  # fmt: skip
 
 
@@ -115,10 +116,8 @@ def potentials_of(model: StructuredModel, X: Examples, W: Floats) -> Iterator[Fl
         If rows do not fit the weights.
     """
     rows, start = model_rows(model, X, W.shape[0])
-    u = np.empty((int(start[-1]), W.shape[1]))
-    # All examples in one go; each then gets its part of the result.
-    scores(rows, 0, u.shape[0], W, u)
-    # Each part is a view, so nothing is copied.
+    # All examples in one go; each then gets its part of the result, a view.
+    u = all_scores(rows, W)
     for first, last in itertools.pairwise(start.tolist()):
         yield u[first:last]
 
@@ -171,35 +170,34 @@ def add_rows(rows: ExampleRows, first: int, last: int, change: Floats, factor: f
                     w[s] += x * row[s]
 
 
-@kernel
-def add_blocks(rows: ExampleRows, start: Ints, a: Floats, W: Floats) -> None:
-    """`W += X' a`, all examples."""
-    # Example by example, as the compiled loop over one of them is there already.
-    for i in range(start.shape[0] - 1):
-        add_rows(rows, start[i], start[i + 1], a[start[i] : start[i + 1]], 1.0, W)
-
-
-@kernel
-def grams(rows: ExampleRows, start: Ints, place: Ints, gram: Floats) -> None:
-    """Products of the rows of every example with each other, its square in `gram[place[i] : place[i + 1]]`."""
+def _parts(rows: ExampleRows, d: int, size: int = 4096) -> Iterator[tuple[slice, Matrix]]:
+    """The rows as matrices of so many rows: products of float32 rows copy them to float64, and not all at once."""
     data, indices, indptr = rows
-    for i in range(start.shape[0] - 1):
-        first, m = start[i], start[i + 1] - start[i]
-        for r in range(m):
-            # The products are symmetric: half of them are computed.
-            for q in range(r + 1):
-                total = 0.0
-                if indptr.shape[0] == 0:
-                    for f in range(data.shape[1]):
-                        total += float(data[first + r, f]) * data[first + q, f]
-                else:
-                    j, k = indptr[first + r], indptr[first + q]
-                    while j < indptr[first + r + 1] and k < indptr[first + q + 1]:
-                        left, right = indices[j], indices[k]
-                        if left == right:
-                            total += float(data[0, j]) * data[0, k]
-                        # Two sorted lists of features are merged; both advance where they meet.
-                        j += 1 if left <= right else 0
-                        k += 1 if right <= left else 0
-                gram[place[i] + r * m + q] = total
-                gram[place[i] + q * m + r] = total
+    n = indptr.shape[0] - 1 if indptr.shape[0] else data.shape[0]
+    whole = sp.csr_matrix((data[0], indices, indptr), shape=(n, d), copy=False) if indptr.shape[0] else data
+    for first in range(0, n, size):
+        part = slice(first, min(first + size, n))
+        yield part, whole[part]
+
+
+def all_scores(rows: ExampleRows, W: Floats) -> Floats:
+    """`X W`, all examples."""
+    return np.concatenate([X @ W for _, X in _parts(rows, W.shape[0])])
+
+
+def add_blocks(rows: ExampleRows, a: Floats, W: Floats) -> None:
+    """`W += X' a`, all examples."""
+    for part, X in _parts(rows, W.shape[0]):
+        W += X.T @ a[part]
+
+
+def grams(rows: ExampleRows, start: Ints, d: int) -> Floats:
+    """Products of the rows of every example with each other: its m^2 numbers, one example after the other."""
+    if np.all(np.diff(start) == 1):
+        return np.concatenate([row_norms(X, squared=True) for _, X in _parts(rows, d)]).astype(np.float64)
+    whole = next(_parts(rows, d, int(start[-1])))[1]
+    examples = (whole[first:last] for first, last in itertools.pairwise(start.tolist()))
+    squares: Iterator[Matrix] = (X @ X.T for X in examples)
+    return np.concatenate(
+        [np.ravel(G if isinstance(G, np.ndarray) else G.toarray()) for G in squares], dtype=np.float64
+    )

@@ -15,52 +15,23 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from widemargin._numba import inlined_kernel, kernel
 from widemargin._threads import in_threads, threads_in_force
 from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
-from widemargin.structured.compiled import GREEDY, SLACK, CompiledModel, Structure, Work, workspace
-from widemargin.structured.learners.example_rows import ExampleRows, scores
+from widemargin.structured.compiled import GREEDY, CompiledModel, workspace
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
+from widemargin.structured.learners.visits import LABELS, VALUES, Buffers, Training, no_sums, visit
 from widemargin.structured.model import Weights
-from widemargin.structured.oracles.argmax import best_answer, difference
 
 __all__ = [
-    "EXAMPLES_PER_THREAD", "BatchedPasses", "Buffers", "Cluster", "CompiledPasses", "Passes", "PythonPasses",
-    "Responses", "Training", "choose_passes", "compiled_responses", "keep_in_place", "respond",
+    "EXAMPLES_PER_THREAD", "BatchedPasses", "Cluster", "CompiledPasses", "Passes", "PythonPasses", "Responses",
+    "choose_passes",
 ]  # fmt: skip
 
 EXAMPLES_PER_THREAD = 64
 """Fewest examples that are worth a thread: the answers for fewer cost less than its start."""
-
-
-class Training(NamedTuple):
-    """Training examples as the compiled passes see them, with their weights.
-
-    The shifts of potentials are none or those of every example, a row each.
-    """
-
-    rows: ExampleRows
-    start: Ints
-    gram: Floats
-    gram_start: Ints
-    truth: Ints
-    truth_start: Ints
-    structure: Structure
-    rescale: int
-    weight: Floats
-    shift: Floats
-
-
-class Buffers(NamedTuple):
-    """Scratch for one example: potentials, (p, p_b) and the label."""
-
-    u: Floats
-    p: Floats
-    p_b: Floats
-    label: Ints
 
 
 class Responses(NamedTuple):
@@ -77,72 +48,6 @@ class Responses(NamedTuple):
     value: Floats
     upper: Floats
     labels: Blocks | None
-
-
-@inlined_kernel
-def keep_in_place(shift: Floats, i: int, u: Floats) -> None:
-    """Move the potentials of example i so that labels that are left out of its loss keep their value."""
-    if shift.shape[0] > 0:
-        for s in range(u.shape[1]):
-            u[0, s] += shift[i, s]
-
-
-@inlined_kernel
-def respond(
-    u: Floats, theta: Floats, truth: Ints, weight: float, rescale: int, structure: Structure, work: Work, label: Ints,
-    p: Floats, p_b: Floats,
-) -> tuple[float, float]:  # fmt: skip
-    """The most violating label as (p, p_b, loss): margin rescaling has p = psi, slack rescaling p = L psi.
-
-    The weight of the example multiplies all three, and with them its hinge.
-
-    Returns
-    -------
-    loss, value : float
-        The loss of the label, and the example's structured hinge.
-    """
-    slack = rescale == SLACK
-    h, g = best_answer(u, theta, truth, slack, 1.0, structure, work, label)
-    value = h * g if slack else h + g - 1.0
-    # The truth itself has the value 0, so nothing violates.
-    if value <= 0.0 or weight == 0.0:
-        p[:] = 0.0
-        p_b[:] = 0.0
-        return 0.0, 0.0
-    difference(label, truth, weight * g if slack else weight, structure, p, p_b)
-    return weight * g, weight * value
-
-
-@kernel
-def compiled_responses(
-    first_example: int, last_example: int, training: Training, work: Work, weights: Weights, values: Floats, keep: bool,
-    labels: Blocks, buffers: Buffers,
-) -> None:  # fmt: skip
-    """Structured hinge of every example at fixed weights; with `keep` also (p, p_b, loss) of the labels.
-
-    Random starts begin at a place in the table of draws that depends on the example alone, not on who is before it.
-    """
-    rows, start, _, _, truth, truth_start, structure, rescale, weight, shift = training
-    (W, theta), (a, b, loss), (u, p, p_b, label) = weights, labels, buffers
-    for i in range(first_example, last_example):
-        work.scratch[3, 0] = i * 613 % work.draws.shape[0]
-        first, last = start[i], start[i + 1]
-        m = last - first
-        mine = truth[truth_start[i] : truth_start[i + 1]]
-        scores(rows, first, last, W, u)
-        keep_in_place(shift, i, u)
-        own_loss, value = respond(
-            u[:m], theta, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
-        )
-        values[i] = value
-        # The same loops for judging weights, which needs values alone, and for cuts, which need the labels.
-        if keep:
-            loss[i] = own_loss
-            for r in range(m):
-                for s in range(u.shape[1]):
-                    a[first + r, s] = p[r, s]
-            for j in range(b.shape[1]):
-                b[i, j] = p_b[j]
 
 
 class PythonPasses:
@@ -274,7 +179,7 @@ class CompiledPasses:
         self.certain = model.structure.kind != GREEDY
         self.training = Training(
             problem.rows, problem.start, problem.gram, problem.gram_start, *model.encode_all(problem.Y),
-            model.structure, 1 if problem.slack else 0, problem.weight, problem.shift,
+            model.structure, None if problem.slack else 1.0, problem.weight, problem.shift,
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
 
@@ -293,7 +198,10 @@ class CompiledPasses:
         def part(first: int, last: int) -> None:
             # Every thread has arrays of its own.
             work = workspace(self.training.structure, problem.longest, self._seed)
-            compiled_responses(first, last, self.training, work, weights, value, keep, labels, self.buffers())
+            visit(
+                np.arange(first, last), LABELS if keep else VALUES, self.training, work, weights, labels, value, 0, 0.0,
+                no_sums(labels), self.buffers(),
+            )  # fmt: skip
 
         in_threads(problem.n, EXAMPLES_PER_THREAD, part)
         # A compiled argmax answers at once: one question an example.

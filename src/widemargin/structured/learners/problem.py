@@ -263,8 +263,7 @@ class StructuredProblem:
         # The steps need lengths of features only, which follow from products of rows: computed once, they spare every
         # step a loop over features.
         self.gram_start = np.concatenate([[0], np.cumsum(lengths * lengths)]).astype(np.int64)
-        self.gram = np.empty(self.gram_start[-1])
-        grams(self.rows, self.start, self.gram_start, self.gram)
+        self.gram = grams(self.rows, self.start, self.d)
         self._met = [_Met() for _ in range(self.n)]
         self._met[0].truth = self._features(0, Y[0])  # before an oracle uses the same features
         # What the first oracle says of itself decides for all: capabilities, exactness and tolerance belong to a
@@ -484,7 +483,7 @@ def weights_of(problem: StructuredProblem, blocks: Blocks) -> Weights:
     """The weights that the blocks add up to."""
     # Blocks hold multiples of rows: only here are features looked at.
     W = np.zeros((problem.d, problem.S))
-    add_blocks(problem.rows, problem.start, blocks.a, W)
+    add_blocks(problem.rows, blocks.a, W)
     return Weights(W, blocks.b.sum(axis=0))
 
 

@@ -12,17 +12,10 @@ from widemargin._typing import Floats, Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
 from widemargin.structured.learners.example_rows import add_rows, scores
-from widemargin.structured.learners.passes import (
-    Buffers,
-    CompiledPasses,
-    Passes,
-    Training,
-    choose_passes,
-    keep_in_place,
-    respond,
-)
+from widemargin.structured.learners.passes import CompiledPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
+from widemargin.structured.learners.visits import Buffers, Training, keep_in_place, respond
 from widemargin.structured.model import Weights
 
 __all__ = ["compiled_pass", "one_pass", "solve"]
@@ -34,7 +27,7 @@ def compiled_pass(
     buffers: Buffers, scaled: Floats,
 ) -> None:  # fmt: skip
     """Pegasos steps: `sums` of all p, and the weights of step t are `scale / t` times them."""
-    rows, start, _, _, truth, truth_start, structure, rescale, weight, shift = training
+    rows, start, _, _, truth, truth_start, structure, lam, weight, shift = training
     (a, b, loss), (W, theta), (W_sum, theta_sum), (u, p, p_b, label) = blocks, sums, weighted, buffers
     for position in range(order.shape[0]):
         i = order[position]
@@ -51,7 +44,7 @@ def compiled_pass(
         for j in range(theta.shape[0]):
             scaled[j] = factor * theta[j]
         own_loss, value = respond(
-            u[:m], scaled, mine, weight[i], rescale, structure, work, label[: mine.shape[0]], p[:m], p_b
+            u[:m], scaled, mine, weight[i], lam, structure, work, label[: mine.shape[0]], p[:m], p_b
         )
         t += 1
         # A label that does not violate has p = 0.

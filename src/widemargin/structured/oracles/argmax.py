@@ -3,6 +3,8 @@
 Where the kinds of models differ, the class of `structure` says which form of a loop is compiled: the others never are.
 """
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from widemargin._numba import kernel, kernel_by_class, summing_kernel
@@ -27,7 +29,8 @@ from widemargin.structured.model import Features
 from widemargin.structured.oracles import closed_sets, enumeration, label_tree, local_search, viterbi
 
 __all__ = [
-    "argmax", "best_answer", "best_of_losses", "best_sets", "difference", "features", "label_of_loss", "loss", "score",
+    "argmax", "best_answer", "best_of_losses", "best_of_sum", "best_sets", "difference", "features", "label_of_loss",
+    "loss", "score",
 ]  # fmt: skip
 
 
@@ -145,50 +148,60 @@ def label_of_loss(c: int, truth: Ints, structure: Structure, work: Work, label: 
     viterbi.label_of_loss(c, truth, structure, work, label)
 
 
-@kernel_by_class(
-    "structure",
-    {UnaryStructure: label_tree.flip_what_gains, TreeStructure: label_tree.free, HierarchyStructure: closed_sets.free},
-)
-def _label_of_sum(
-    u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints
-) -> None:
-    """The label with the largest `h + lam g`, of the kinds with a dynamic programme."""
-    viterbi.free(u, theta, truth, lam, structure, work, label)
-
-
 @kernel
 def _best_class(
-    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
     # There are few classes, so all are looked at, whatever the question.
     own, row, top = u[0, truth[0]], structure.weight[truth[0]], -np.inf
     for c in range(u.shape[1]):
         h = 1.0 + u[0, c] - own
-        value = h * row[c] if by_product else h + lam * row[c]
+        value = h * row[c] if lam is None else h + lam * row[c]
         if value > top:
             top, label[0] = value, c
     return 1.0 + u[0, label[0]] - own, row[label[0]]
 
 
+_ALL_AT_ONCE: Mapping[
+    type, Callable[[Floats, Floats, Ints, float | None, Structure, Work, Ints], tuple[float, float]]
+] = {
+    MulticlassStructure: _best_class,
+    EnumerationStructure: enumeration.best_set,
+    GreedyStructure: local_search.search,
+    PathsStructure: closed_sets.best_path,
+}
+"""The kinds without a dynamic programme."""
+
+
 @kernel_by_class(
     "structure",
     {
-        MulticlassStructure: _best_class,
-        EnumerationStructure: enumeration.best_set,
-        GreedyStructure: local_search.search,
-        PathsStructure: closed_sets.best_path,
+        UnaryStructure: label_tree.flip_what_gains,
+        TreeStructure: label_tree.free,
+        HierarchyStructure: closed_sets.free,
+        **_ALL_AT_ONCE,
     },
 )
-def best_answer(
-    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
-) -> tuple[float, float]:
-    """The label with the largest `h g`, or `h + lam g`, into `label`; returns (h, g). Exact, but for the local search.
+def best_of_sum(
+    u: Floats, theta: Floats, truth: Ints, lam: float, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float] | None:
+    """The label with the largest `h + lam g`, into `label`; some forms return its (h, g) too."""
+    viterbi.free(u, theta, truth, lam, structure, work, label)
+    return None
 
-    This form is that of the dynamic programmes. A sum is one question, a product goes through the losses: with the loss
-    fixed at c, the largest h gives the largest product.
+
+@kernel_by_class("structure", _ALL_AT_ONCE)
+def best_answer(
+    u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
+) -> tuple[float, float]:
+    """The label with the largest `h + lam g`, or `h g` where lam is None, into `label`; returns (h, g).
+
+    Exact, but for the local search. This form is that of the dynamic programmes. A sum is one question, a product goes
+    through the losses: with the loss fixed at c, the largest h gives the largest product. As None is a type of its own,
+    only the one of the two that is asked for is compiled.
     """
-    if not by_product:
-        _label_of_sum(u, theta, truth, lam, structure, work, label)
+    if lam is not None:
+        best_of_sum(u, theta, truth, lam, structure, work, label)
         return _point(u, theta, label, truth, structure, work)
     best_of_losses(u, theta, truth, structure, work, False)
     best = 0
@@ -203,12 +216,14 @@ def best_answer(
 
 
 @kernel
-def best_sets(u: Floats, theta: Floats, structure: Structure, work: Work, labels: Ints) -> None:
-    """The label set of largest score of every row, by potentials of shape (n, k), into `labels` of the same shape."""
-    nothing = np.zeros(labels.shape[1], dtype=np.int64)
+def best_sets(u: Floats, theta: Floats, nothing: Ints, structure: Structure, work: Work, labels: Ints) -> None:
+    """The label set of largest score of every row, by potentials of shape (n, k), into `labels` of the same shape.
+
+    `nothing` is the empty set.
+    """
     for i in range(u.shape[0]):
         work.scratch[3, 0] = 0  # the same random starts for every row, so that none depends on those before it
-        best_answer(u[i : i + 1], theta, nothing, False, 0.0, structure, work, labels[i])
+        best_of_sum(u[i : i + 1], theta, nothing, 0.0, structure, work, labels[i])
 
 
 def argmax(
@@ -233,8 +248,9 @@ def argmax(
     h, g : float
         The point of `label`. Slack: where no product is positive, `label` is the truth and the point (1, 0).
     """
-    slack, lam = rescale == SLACK, 1.0 if rescale == MARGIN else 0.0
-    h, g = best_answer(u, theta, truth, slack, lam, structure, work, label)
+    slack = rescale == SLACK
+    lam = None if slack else 1.0 if rescale == MARGIN else 0.0
+    h, g = best_answer(u, theta, truth, lam, structure, work, label)
     # Then no label violates: the hinge of the example is 0, and the truth stands for that.
     if slack and h * g <= 0.0:
         label[:] = truth

@@ -247,9 +247,9 @@ def path_to(node: int, structure: Structure, label: Ints) -> None:
 
 @kernel
 def best_path(
-    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
-    """The path with the largest `h g`, or `h + lam g`; returns its (h, g)."""
+    """The path with the largest `h + lam g`, without lam `h g`; returns its (h, g)."""
     k = truth.shape[0]
     end = path_points(u, truth, structure, work)
     f, g = work.rows[0], work.rows[1]
@@ -258,7 +258,7 @@ def best_path(
         # Paths end only where a training label ends.
         if structure.ends[q]:
             h = 1.0 + f[q] - f[end]
-            value = h * g[q] if by_product else h + lam * g[q]
+            value = h * g[q] if lam is None else h + lam * g[q]
             if value > top:
                 top, best = value, q
     path_to(best, structure, label)

@@ -70,7 +70,7 @@ class _CompiledOracle(PartialOracle):
         """The label with the largest `h + lam g`, or the best one found."""
         work, label = self._desk.work(self._u.shape[0]), np.empty_like(self._truth)
         self._desk.owner = None
-        answer = loops.best_answer(self._u, self._theta, self._truth, False, float(lam), self._structure, work, label)
+        answer = loops.best_answer(self._u, self._theta, self._truth, float(lam), self._structure, work, label)
         return Answer(self._restore(label), *map(float, answer))
 
 

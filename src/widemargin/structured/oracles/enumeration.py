@@ -5,6 +5,7 @@ are relative to the truth (`mask = y xor y_i`), so the losses do not depend on t
 """
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -86,15 +87,15 @@ def label_of(mask: int, truth: Ints, label: Ints) -> None:
 
 @kernel
 def best_set(
-    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
-    """The label with the largest `h g`, or `h + lam g`; returns its (h, g)."""
+    """The label with the largest `h + lam g`, without lam `h g`; returns its (h, g)."""
     fill(u, theta, truth, structure, work)
     F, best, G = work.rows[0], work.rows[1], losses(truth, structure, work)
     # The first round of the tournament computes the values, half against half.
     width = F.shape[0] // 2
     for i in range(width):
-        if by_product:
+        if lam is None:
             low, high = (1.0 + F[i]) * G[i], (1.0 + F[width + i]) * G[width + i]
         else:
             low, high = F[i] + lam * G[i], F[width + i] + lam * G[width + i]
@@ -110,7 +111,7 @@ def best_set(
             lane = i
     top, mask = -np.inf, 0
     for i in range(lane, F.shape[0], max(width, 1)):
-        value = (1.0 + F[i]) * G[i] if by_product else F[i] + lam * G[i]
+        value = (1.0 + F[i]) * G[i] if lam is None else F[i] + lam * G[i]
         if value > top:
             top, mask = value, i
     label_of(int(mask), truth, label)  # compiled for whole numbers, and not for the constant 0 too
@@ -122,18 +123,24 @@ class PointOracle:
 
     Parameters
     ----------
-    h, g : ndarray of shape (N,)
+    h : ndarray of shape (N,), or callable without arguments that returns it
+        It is called with the first question: a learner looks at the capabilities of many an oracle that it never asks.
+    g : ndarray of shape (N,)
     label : callable
         From an index to the user's label.
     """
 
-    def __init__(self, h: Floats, g: Floats, label: Callable[[int], object]) -> None:
-        self._h, self._g, self._label = h, g, label
+    def __init__(self, h: Floats | Callable[[], Floats], g: Floats, label: Callable[[int], object]) -> None:
+        self._points, self._g, self._label = h, g, label
         self.smallest_loss = float(g[g > 0.0].min()) if (g > 0.0).any() else 0.0
         self.largest_loss = float(g.max(initial=0.0))
         # Levels are asked for by whole numbers.
         whole = bool((g == np.rint(g)).all())
         self.capabilities = frozenset({FREE, CONE, DIRECT, LEVEL, LEVELS} if whole else {FREE, CONE, DIRECT})
+
+    @cached_property
+    def _h(self) -> Floats:
+        return self._points() if callable(self._points) else self._points
 
     def _at(self, index: int) -> Answer:
         return Answer(self._label(index), float(self._h[index]), float(self._g[index]))
@@ -198,8 +205,13 @@ def table_oracle(
         f, g = work.rows[0], work.rows[1]
         h, g = 1.0 + f[ends] - f[end], g[ends]
     else:
-        fill(u, theta, truth, structure, work)
-        h, g = 1.0 + work.rows[0], losses(truth, structure, work).copy()
+        g = structure.table if structure.scored == HAMMING else losses(truth, structure, work).copy()
+
+        def h() -> Floats:
+            work, desk.owner = desk.work(1), None
+            fill(u, theta, truth, structure, work)
+            points: Floats = 1.0 + work.rows[0]
+            return points
 
     # Labels are written out only where one is the answer.
     def label(index: int) -> object:

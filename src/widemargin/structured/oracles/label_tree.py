@@ -34,7 +34,7 @@ def all_one(cost: Ints) -> bool:
 
 
 @kernel
-def _sink(gain: Floats, heap: Ints, at: int, size: int) -> None:
+def _sink(gain: Floats, heap: Ints, at: int | np.int64, size: int) -> None:
     """Restore the heap (largest gain first) below a place."""
     node = heap[at]
     # The larger of the two below moves up, until the node is in its place.
@@ -82,7 +82,7 @@ def take_largest(gain: Floats, k: int, work: Work, everything: bool) -> int:
         taken[c] = best
         H[c + 1] = H[c] + gain[best]
         heap[0] = heap[k - 1 - c]
-        _sink(gain, heap, 0, k - 1 - c)
+        _sink(gain, heap, np.int64(0), k - 1 - c)  # compiled for whole numbers, and not for the constant 0 too
     return k
 
 

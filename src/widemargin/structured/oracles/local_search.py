@@ -15,9 +15,9 @@ __all__ = ["search"]
 
 
 @kernel
-def _value(h: float, g: float, by_product: bool, lam: float) -> float:
+def _value(h: float, g: float, lam: float | None) -> float:
     """What is maximised."""
-    return h * g if by_product else h + lam * g
+    return h * g if lam is None else h + lam * g
 
 
 @kernel
@@ -34,12 +34,12 @@ def _flip(index: int, T: Floats, slope: Floats, y: Ints) -> float:
 
 @kernel
 def _climb(
-    h: float, wrong: float, missed: float, size: float, scored: int, truth: Ints, by_product: bool, lam: float,
+    h: float, wrong: float, missed: float, size: float, scored: int, truth: Ints, lam: float | None,
     weight: Floats, T: Floats, slope: Floats, y: Ints,
 ) -> tuple[float, float]:  # fmt: skip
     """Best flips, then best swaps of a flipped label against another, as long as they improve; returns (h, g)."""
     k = truth.shape[0]
-    value = _value(h, loss_of_sets(scored, wrong, missed, size), by_product, lam)
+    value = _value(h, loss_of_sets(scored, wrong, missed, size), lam)
     while True:
         # A flip or swap must gain more than rounding: else two labellings of equal value would be exchanged for ever.
         first, second = -1, -1
@@ -48,7 +48,7 @@ def _climb(
             # A flip away from the truth adds the weight of the label to the loss, one back takes it off.
             way = 1.0 if y[p] == truth[p] else -1.0
             g = loss_of_sets(scored, wrong + way * weight[0, p], missed + way * truth[p], size)
-            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g, by_product, lam)
+            x = _value(h + (1.0 - 2.0 * y[p]) * slope[p], g, lam)
             if x > bound:
                 bound, first = x, p
         # No flip helps. A swap leaves the number of errors about as it is, which a flip cannot do: with slack
@@ -65,7 +65,7 @@ def _climb(
                     # Both slopes are at the same point, so the pair of the two is counted by its own weight.
                     gain = up_p * slope[p] + up_q * slope[q] + up_p * up_q * T[p, q]
                     g = loss_of_sets(scored, wrong - weight[0, p] + weight[0, q], missed - truth[p] + truth[q], size)
-                    x = _value(h + gain, g, by_product, lam)
+                    x = _value(h + gain, g, lam)
                     if x > bound:
                         bound, first, second = x, p, q
         if first < 0:
@@ -75,12 +75,12 @@ def _climb(
                 way = 1.0 if y[index] == truth[index] else -1.0
                 wrong, missed = wrong + way * weight[0, index], missed + way * truth[index]
                 h += _flip(index, T, slope, y)
-        value = _value(h, loss_of_sets(scored, wrong, missed, size), by_product, lam)
+        value = _value(h, loss_of_sets(scored, wrong, missed, size), lam)
 
 
 @kernel
 def _path(
-    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
     """Fill T and the slopes at the truth, then flip the best label again and again; the best labelling into `label`."""
     k = truth.shape[0]
@@ -99,7 +99,7 @@ def _path(
     h, wrong, missed, size, best_h, best_g = 1.0, 0.0, 0.0, float(truth.sum()), 1.0, 0.0
     # The path flips each label once, the one that gains most first, also where all lose: a labelling with more errors
     # may have the larger product.
-    best = _value(h, 0.0, by_product, lam)
+    best = _value(h, 0.0, lam)
     since = 0
     for _ in range(k):
         chosen, gain = -1, -np.inf
@@ -110,7 +110,7 @@ def _path(
         h += _flip(chosen, T, slope, y)
         wrong, missed = wrong + structure.weight[0, chosen], missed + truth[chosen]
         g = loss_of_sets(structure.scored, wrong, missed, size)
-        value = _value(h, g, by_product, lam)
+        value = _value(h, g, lam)
         since += 1
         if value > best:
             best, best_h, best_g, since = value, h, g, 0
@@ -123,7 +123,7 @@ def _path(
 
 @kernel
 def search(
-    u: Floats, theta: Floats, truth: Ints, by_product: bool, lam: float, structure: Structure, work: Work, label: Ints
+    u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:
     """The best label found for the largest `h g`, or `h + lam g`; returns its (h, g).
 
@@ -131,7 +131,7 @@ def search(
     """
     k = truth.shape[0]
     y, flips, cursor = work.scratch[0, : truth.shape[0]], work.scratch[1], work.scratch[3]
-    best_h, best_g = _path(u, theta, truth, by_product, lam, structure, work, label)
+    best_h, best_g = _path(u, theta, truth, lam, structure, work, label)
     for start in range(structure.restarts + 1):
         # Starts differ in how many labels are flipped; most have few, as good labels are near the truth.
         density = work.draws[cursor[0]] ** 2
@@ -151,11 +151,11 @@ def search(
                 h += _flip(p, work.values[0], work.rows[0], y)
                 wrong, missed = wrong + structure.weight[0, p], missed + truth[p]
         h, g = _climb(
-            h, wrong, missed, size, structure.scored, truth, by_product, lam, structure.weight, work.values[0],
+            h, wrong, missed, size, structure.scored, truth, lam, structure.weight, work.values[0],
             work.rows[0], y,
         )  # fmt: skip
         cursor[0] = (cursor[0] + 1) % work.draws.shape[0]
-        if start == 0 or _value(h, g, by_product, lam) > _value(best_h, best_g, by_product, lam):
+        if start == 0 or _value(h, g, lam) > _value(best_h, best_g, lam):
             best_h, best_g = h, g
             for p in range(k):
                 label[p] = y[p]
