@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from widemargin import _numba
@@ -208,3 +209,29 @@ def test_the_class_of_a_named_tuple_chooses_the_form_that_is_compiled():
     assert not getattr(reduced, "signatures", [])
     for run, times in ((changed, 1), (changed.py_func, 1), (changed_twice, 2)):
         assert run(5.0, Special(1.0)) == 5.0 - times
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["taken in", "another numba"])
+def test_loops_call_loops_also_where_they_cannot_be_taken_in_as_written(known, monkeypatch):
+    monkeypatch.setattr(_numba._Loop, "_takes_in", True)
+    if not known:
+
+        def part(self, args):
+            raise AttributeError("numba has changed inside")
+
+        monkeypatch.setattr(_numba._Loop, "_part", part)
+
+    @_numba.kernel
+    def inner(x, by):
+        return x * by
+
+    @_numba.kernel
+    def outer(values, by):
+        total = 0.0
+        for value in values:
+            total += inner(value, by)
+        return total
+
+    assert outer(np.arange(4.0), 2.0) == 12.0
+    assert bool(inner._parts) == known
+    assert inner(3.0, 2.0) == 6.0

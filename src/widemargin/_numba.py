@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numba
 from numba import types
@@ -157,7 +157,8 @@ class _PartOfALoop(JITCodeLibrary):  # type: ignore[misc]
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
+            if hasattr(library, "_reload_init"):  # since numba 0.62
+                self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
 
@@ -169,31 +170,42 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
     for every caller, which takes the code in. Here only what Python calls goes that way.
     """
 
+    _takes_in: ClassVar[bool] = True
+
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._parts: dict[Any, Any] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """How compiled code calls it: a template, with the types of the arguments."""
-        declared, args = self._compiler.fold_argument_types(args, kws)
-        if args not in self._parts:
-            context, flags = self.targetctx, compiler.Flags()
-            self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
-            flags.no_compile = flags.no_cpython_wrapper = True
-            part = compiler.compile_extra(
-                self.typingctx, context, self.py_func, args, None, flags, self.locals,
-                _PartOfALoop(context.codegen(), self.py_func.__qualname__),
-            )  # fmt: skip
-            context.insert_user_function(part.fndesc, part.fndesc, [part.library])
-            self._parts[args] = part
+        declared, folded = self._compiler.fold_argument_types(args, kws)
+        if folded not in self._parts and _Loop._takes_in:
+            try:
+                self._parts[folded] = self._part(folded)
+            except Exception:  # another numba may have changed inside; and what cannot be compiled, it says best itself
+                _Loop._takes_in = False
+        if folded not in self._parts:
+            return super().get_call_template(args, kws)
         template = typing.make_concrete_template(
             self.py_func.__name__, key=self, signatures=[part.signature for part in self._parts.values()]
         )
-        return template, declared, args, {}
+        return template, declared, folded, {}
+
+    def _part(self, args: Any) -> Any:
+        """The code for arguments of these types, to be taken in."""
+        context, flags = self.targetctx, compiler.Flags()
+        self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
+        flags.no_compile = flags.no_cpython_wrapper = True
+        library = _PartOfALoop(context.codegen(), self.py_func.__qualname__)
+        part = compiler.compile_extra(self.typingctx, context, self.py_func, args, None, flags, self.locals, library)
+        library.finalize()
+        context.insert_user_function(part.fndesc, part.fndesc, [part.library])
+        return part
 
     def get_overload(self, sig: Any) -> Any:
         """What the code of a call is found by."""
-        return self._parts[tuple(sig)].fndesc
+        part = self._parts.get(tuple(sig))
+        return super().get_overload(sig) if part is None else part.fndesc
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
