@@ -165,6 +165,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     else:
         stored = len(parts) > 1 and training.solver != "spatial-dual"
     size = largest if pairs else n
+    stored &= training.rows.narrow() is None
     stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
     matrix: KernelMatrix = training.rows
     if (given := training.rows.given) is not None:

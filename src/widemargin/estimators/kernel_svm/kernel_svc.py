@@ -283,7 +283,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"solver='spatial-dual' computes kernel values in loops of its own, without "
                 f"backend={options.backend!r}; use backend='numpy', or solver='auto'."
             )
-        rows, labels, weight = self._checked_rows(X, y, sample_weight, negative_weights=True)
+        # A pass over a precomputed kernel takes as long as many a fit; rows held out are no part of the later one.
+        later = self.kernel == "precomputed" and self.calibration is None and self.probability is not True
+        rows, labels, weight = self._checked_rows(X, y, sample_weight, negative_weights=True, finite=not later)
         codes = self._classified(labels)
         self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
         rng = check_random_state(self.random_state)
@@ -356,10 +358,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
             matrix.check_function()
-            spectrum = sampled_spectrum(matrix)  # what the eigenvalues on some of the rows say; None where it is known
+            spectrum = sampled_spectrum(matrix)
             if self.solver in NEED_NORMS:
                 refuse_indefinite(spectrum)
-            indefinite = spectrum is not None and spectrum.indefinite
+            indefinite = spectrum is not None
             training = Training(
                 matrix, codes, upper, rows.shape[1],
                 spatial=kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy",

@@ -153,13 +153,15 @@ def move_pair(
 
 @kernel
 def solve_pairs(
-    K: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals, lanes: Reals,
-    share: float, floor: float, most: int,
-) -> tuple[int, float, float]:  # fmt: skip
-    """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
+    buffer: Reals, slot: Ints, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals,
+    lanes: Reals, share: float, floor: float, most: int,
+) -> tuple[int, float, float, int, int]:  # fmt: skip
+    """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
-    Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
-    number of steps, the smallest curvature met, and this bound of the violation.
+    `buffer[slot[i]]` is row i of K; it is missing where `slot[i] < 0`. Stops where the violation is at most
+    `max(share * the initial one, floor)`, after `most` steps, or where a row is missing. Returns the number of steps,
+    the smallest curvature met, this bound of the violation, and the rows of the next step where one of them is missing
+    (-1, -1: none; the second is -1 also where it cannot be known yet).
     """
     sides(g, b, lower, upper, room)
     up, down = room[0], room[1]
@@ -174,13 +176,18 @@ def solve_pairs(
             target = max(share * left, floor)
         if not left > target or steps >= most:
             break
-        j = partner(K[i], diagonal, i, room, lanes, False)
+        if slot[i] < 0:
+            return steps, flattest, target, i, -1
+        row = buffer[slot[i]]
+        j = partner(row, diagonal, i, room, lanes, False)
         if j < 0:
             break
-        _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)
+        if slot[j] < 0:
+            return steps, flattest, target, i, j
+        _, curvature = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
         flattest = min(flattest, curvature)
         steps += 1
-    return steps, flattest, target
+    return steps, flattest, target, -1, -1
 
 
 @kernel

@@ -17,6 +17,7 @@ from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
+from widemargin.solvers.kernel_svm.dual.all_rows import take_steps
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
@@ -56,6 +57,9 @@ class WorkingSetOptions:
     share: float = 0.1
     steps: int = 100
     fine: float = 1e-3
+    whole: int = 8
+    alone: float = 1.0
+    near: float = 0.9
     slice: int = 1 << 26
 
 
@@ -119,25 +123,35 @@ def solve(
     goal = options.fine if tol is None else tol
     work: Ints = np.empty(0, dtype=np.int64)
     size_now, rounds, ended = size, 0, False
+    # Steps along pairs of all rows need no guess of who will move, so they are how a run begins.
+    begins = problem.fit_intercept and problem.n_rows <= options.whole * options.size and not coef.any()
     if size < problem.n_rows and not coef.any():
         size_now = min(size, options.first)
     try:
         while True:
-            # A quarter of the set from either side: new rows are one half of it.
-            count = max(1, size_now // 4) if size_now < problem.n_rows else 0  # a set of all rows is not chosen
-            left = violation(problem, coef, scores, count, lower, upper)
-            facts = problem.values(coef, scores, left.middle)._asdict() | {"violation": left.size}
-            ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
+            if size_now < problem.n_rows:
+                # A quarter of the set from either side: new rows are one half of it.
+                left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
+                at = problem.values(coef, scores, left.middle)
+            else:  # a set of all rows is not chosen
+                middle, at = problem.look(coef, scores)
+                left = Violation(at.violation, middle, work, work)
+            ended = recorder.watch(rounds, coef, scores, left.middle, at._asdict()) or left.size <= goal
             if ended or budget.exhausted:
                 break
-            work = renewed(work, left, size_now, problem.n_rows)
-            buffer, slot = problem.rows.cached(work)
-            # A block is solved more exactly than the run, so that rounding does not stop it short.
-            moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
-            size_now = block.next_size(size_now)
-            if not moved:  # rounding: the block cannot be told from its optimum
-                break
+            few = options.steps if size == problem.n_rows else options.alone
+            if begins and block.of_all_rows(coef, scores, lower, upper, options.near * goal, few):
+                size_now = size
+            else:
+                work = renewed(work, left, size_now, problem.n_rows)
+                buffer, slot = problem.rows.cached(work)
+                # A block is solved more exactly than the run, so that rounding does not stop it short.
+                moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
+                size_now = block.next_size(size_now)
+                if not moved:  # rounding: the block cannot be told from its optimum
+                    break
+            begins = False
     except KeyboardInterrupt:
         budget.interrupted = True
     result = recorder.conclude(coef, scores, rounds, ended=ended)
@@ -169,11 +183,11 @@ class Block:
     def __init__(
         self, problem: KernelProblem, size: int, budget: Budget, options: WorkingSetOptions = WorkingSetOptions()
     ) -> None:
-        self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
-        self._size = size
+        self._problem, self._y, self._pairs = problem, problem.y, problem.fit_intercept
+        self._size, self._dtype = size, problem.rows.dtype
         self._blocks = np.empty((2, size * size), dtype=self._dtype)  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
-        self._lanes = np.empty(pair_steps.LANES, dtype=self._dtype)
+        self._lanes, self._every = np.empty(pair_steps.LANES, dtype=self._dtype), np.arange(problem.n_rows)
         self._budget, self._options = budget, options
         self.steps, self.tired, self.indefinite = 0, False, False
 
@@ -228,7 +242,9 @@ class Block:
         while more:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
-                taken, curvature, floor = pair_steps.solve_pairs(*state, room, self._lanes, share, floor, most)
+                taken, curvature, floor, _, _ = pair_steps.solve_pairs(
+                    K, self._every[:q], *state[1:], room, self._lanes, share, floor, most
+                )
             else:
                 taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
             steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
@@ -237,6 +253,21 @@ class Block:
         self.tired = steps >= options.steps * q
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return b, b - before
+
+    def of_all_rows(
+        self, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float, few: float
+    ) -> bool:
+        """Steps along pairs of all rows; False, and nothing done, where kernel rows would have to be asked for."""
+        n = coef.shape[0]
+        took = take_steps(
+            self._problem, coef, scores, (lower, upper), floor, int(few * n), max(1, self._options.slice // n),
+            self._budget,
+        )  # fmt: skip
+        if took is None:
+            return False
+        self.steps += took.count
+        self.indefinite |= significantly_negative(took.flattest, took.largest)
+        return True
 
 
 def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
