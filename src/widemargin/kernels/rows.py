@@ -205,11 +205,15 @@ class KernelRows:
 
     def narrow(self) -> NarrowRows | None:
         """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""
-        X = self._rows.X
-        known = self.kernel.name in ("rbf", "linear") and isinstance(self._backend, NumpyBackend)
-        if not known or not isinstance(X, np.ndarray) or X.size > self.by_loops:
+        if not self.are_narrow(self.n_rows):
             return None
-        return NarrowRows(np.array(X.T, np.float64, order="C"), self.kernel.gamma if self.kernel.name == "rbf" else 0.0)
+        columns = np.array(self._rows.X.T, np.float64, order="C")
+        return NarrowRows(columns, self.kernel.gamma if self.kernel.name == "rbf" else 0.0)
+
+    def are_narrow(self, n_rows: int) -> bool:
+        """Whether so many of the rows are `narrow`."""
+        X, known = self._rows.X, self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend
+        return known and isinstance(X, np.ndarray) and n_rows * X.shape[1] <= self.by_loops
 
     def tiles(self, rows: Ints) -> "Tiles":
         """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.

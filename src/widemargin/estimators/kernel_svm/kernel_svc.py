@@ -26,7 +26,15 @@ from widemargin.estimators._calibration import hold_out
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import warn_of_steepness, warn_of_tiny_features
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
+from widemargin.estimators.kernel_svm.binary_problems import (
+    Solved,
+    Split,
+    Training,
+    kernel_rows,
+    largest_problem,
+    splits,
+    train,
+)
 from widemargin.estimators.kernel_svm.kernel_model import (
     KernelModel,
     beside,
@@ -355,6 +363,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         matrix = kernel_rows(
             kernel, plain, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
             largest=float(np.linalg.norm(upper)),
+            n_rows=largest_problem(np.bincount(codes), options.multi_class == "ovo"),
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
             matrix.check_function()

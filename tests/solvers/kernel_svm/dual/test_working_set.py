@@ -253,7 +253,7 @@ def test_rows_held_out_stay_out_and_end_the_run():
     errors = [entry["held_out_error"] for entry in result.history]
     assert min(errors) < 0.32 < errors[0]
     kept = np.flatnonzero(upper)
-    exact = working_set.solve(problem(X[kept], y[kept], 10.0), tol=1e-3)
+    exact = working_set.solve(problem(X[kept], y[kept], 10.0), tol=1e-3, options=WorkingSetOptions(size=100))
     assert result.evaluations < 1.25 * 1500 / 1200 * exact.evaluations
     held = working_set.solve(problem(X, y, upper), tol=1e-4)
     np.testing.assert_allclose(held.dual, exact.dual, rtol=1e-4)

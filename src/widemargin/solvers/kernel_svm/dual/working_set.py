@@ -17,8 +17,7 @@ from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.dual.all_rows import take_steps
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, WholeMatrix, responses, significantly_negative
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["Block", "Violation", "WorkingSetOptions", "renewed", "solve", "violation"]
@@ -158,6 +157,10 @@ def solve(
     return replace(result, indefinite=result.indefinite or block.indefinite)
 
 
+_NO_COLUMNS: Floats = np.empty((0, 0))
+"""For steps on kernel rows that are in memory already."""
+
+
 class Block:
     """The block of the working set, with the memory that its steps need.
 
@@ -242,8 +245,8 @@ class Block:
         while more:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
-                taken, curvature, floor, _, _ = pair_steps.solve_pairs(
-                    K, self._every[:q], *state[1:], room, self._lanes, share, floor, most
+                taken, curvature, floor, _ = pair_steps.solve_pairs(
+                    _NO_COLUMNS, 0.0, K, self._every[:q], q, *state[1:], room, self._lanes, share, floor, most
                 )
             else:
                 taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
@@ -257,16 +260,34 @@ class Block:
     def of_all_rows(
         self, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float, few: float
     ) -> bool:
-        """Steps along pairs of all rows; False, and nothing done, where kernel rows would have to be asked for."""
-        n = coef.shape[0]
-        took = take_steps(
-            self._problem, coef, scores, (lower, upper), floor, int(few * n), max(1, self._options.slice // n),
-            self._budget,
-        )  # fmt: skip
-        if took is None:
+        """At most `few` steps a row along pairs of all rows; change `coef` and `scores`.
+
+        False, and nothing done, where kernel rows are neither in memory nor `narrow`.
+        """
+        problem, rows, n, kind = self._problem, self._problem.rows, coef.shape[0], self._dtype
+        narrow = rows.narrow() if hasattr(rows, "narrow") else None
+        if narrow is not None:
+            (columns, gamma), (buffer, slot) = narrow, rows.empty_cache()
+            diagonal = np.ones(n, kind) if gamma else np.einsum("ij,ij->j", columns, columns).astype(kind)
+        elif isinstance(rows, WholeMatrix):
+            columns, gamma, (buffer, slot) = _NO_COLUMNS, 0.0, rows.cached(self._every)
+            diagonal = rows.diagonal().astype(kind)
+        else:
             return False
-        self.steps += took.count
-        self.indefinite |= significantly_negative(took.flattest, took.largest)
+        gradient, steps, filled, flattest, more = problem.y - scores, 0, 0, np.inf, True
+        state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind), self._lanes)
+        while more:
+            most = min(max(1, self._options.slice // n), int(few * n) - steps)
+            taken, curvature, _, filled = pair_steps.solve_pairs(
+                columns, gamma, buffer, slot, filled, *state, 0.0, floor, most
+            )
+            steps, flattest = steps + taken, min(flattest, curvature)
+            more = 0 < taken == most and steps < int(few * n) and not self._budget.exhausted
+        if narrow is not None:
+            rows.keep()
+        self.steps += steps
+        scores[:] = problem.y - gradient
+        self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return True
 
 
