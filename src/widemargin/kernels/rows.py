@@ -113,6 +113,7 @@ class KernelRows:
         self._place: Ints  # of each row in the cache, or -1
         self._owner: Ints  # of each place there
         self._used: Ints  # when each place was used, by a clock that counts uses
+        self._held: int  # places that are taken
         self._memory = _Memory(self.capacity * self.n_rows, self.dtype)
 
     def check_function(self) -> None:
@@ -228,8 +229,10 @@ class KernelRows:
     def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
         if self._given is not None:
-            both = isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray)
-            given = self._given[rows] if columns is None else self._given[np.ix_(rows, columns) if both else (rows, columns)]
+            if isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray):
+                given: Reals = self._given[np.ix_(rows, columns)]
+            else:
+                given = self._given[rows] if columns is None else self._given[rows, columns]
             self._count.evaluations += given.size
             return given.astype(self.dtype)
         left, right = self._rows[rows], self._rows if columns is None else self._rows[columns]
@@ -258,9 +261,7 @@ class KernelRows:
         """
         if rows.shape[0] > self.capacity:
             raise KernelError(f"{rows.shape[0]} kernel rows were asked for and {self.capacity} fit; raise cache_size.")
-        # A subset has used the memory meanwhile: nothing of this matrix is in it.
-        if self._memory.owner is not self:
-            self.empty_cache()
+        self.cache()
         known = self._place[rows] >= 0
         missing = np.asarray(rows[~known], dtype=np.int64)
         self.hits += rows.shape[0] - missing.shape[0]
@@ -293,25 +294,26 @@ class KernelRows:
         self._place[self._owner[oldest]] = -1
         return np.concatenate((free, oldest))
 
-    def empty_cache(self) -> tuple[Reals, Ints]:
-        """Forget what is cached: the buffer, of shape (capacity, n), and the place in it of each row, -1 (none).
+    def cache(self) -> tuple[Reals, Ints, int]:
+        """The buffer, of shape (capacity, n), the place of each row in it, or -1, and how many places are taken.
 
-        A loop may write rows there, from the first place on, and then tells by `keep`.
+        A loop may write rows to the next places, and their places into the second array, and then calls `take_over`.
         """
-        self._buffer = self._memory.take(self, (self.capacity, self.n_rows))
-        self._place = np.full(self.n_rows, -1)
-        self._owner, self._used = np.full(self.capacity, -1), np.zeros(self.capacity, np.int64)
-        self._held = self._clock = 0
-        return self._buffer, self._place
+        # A subset has used the memory meanwhile: nothing of this matrix is in it.
+        if self._memory.owner is not self:
+            self._buffer = self._memory.take(self, (self.capacity, self.n_rows))
+            self._place = np.full(self.n_rows, -1)
+            self._owner, self._used = np.full(self.capacity, -1), np.zeros(self.capacity, np.int64)
+            self._held = self._clock = 0
+        return self._buffer, self._place, self._held
 
-    def keep(self) -> None:
-        """Take over the rows that a loop has written into the empty cache."""
-        rows = np.flatnonzero(self._place >= 0)
-        self._held = rows.shape[0]
+    def take_over(self) -> None:
+        """Count the rows that a loop has written into the cache."""
+        rows = np.flatnonzero(self._place >= self._held)
         self._owner[self._place[rows]] = rows
-        self._use(self._place[rows])
-        self.misses += self._held
-        self._count.evaluations += self._held * self.n_rows
+        self._held += rows.shape[0]
+        self.misses += rows.shape[0]
+        self._count.evaluations += rows.shape[0] * self.n_rows
 
     def _fill(self, rows: Ints, places: Ints) -> None:
         """Write rows into the cache: at once where they are packed, else from small blocks (fresh memory is slow)."""

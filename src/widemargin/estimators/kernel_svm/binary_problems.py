@@ -122,9 +122,10 @@ def kernel_rows(
     """Rows of the kernel matrix, in a precision that suits.
 
     "auto" is that of X, but single precision for a Gaussian kernel where the largest problem has many rows (`n_rows`)
-    and is solved to a `tol` of 1e-3 or more (LIBSVM keeps all values so; a smaller one would see the rounding), and double precision for rows far from the
-    origin, where what the norms lose by rounding would be seen: with gamma |x|^2 up to 100 values are right to about
-    1e-5. Fewer than 2000 rows are solved sooner than the certificate of values in single precision is computed.
+    and is solved to a `tol` of 1e-3 or more (LIBSVM keeps all values so; a smaller one would see the rounding), and
+    double precision for rows far from the origin, where what the norms lose by rounding would be seen: with gamma |x|^2
+    up to 100 values are right to about 1e-5. Fewer than 2000 rows are solved about as soon as a certificate of values
+    in single precision is computed.
 
     `largest` is a bound of the norm of the coefficients. Where the rounding of their scores, which adds up as a random
     walk does, could be as large as `tol`, precision is double, too; the certificate is of values in double precision in
@@ -170,7 +171,8 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     else:
         stored = len(parts) > 1 and training.solver != "spatial-dual"
     # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
-    stored &= not (training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual"))
+    by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
+    stored &= not by_need or (len(parts) > 1 and not pairs)
     stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
     matrix: KernelMatrix = training.rows
     if (given := training.rows.given) is not None:

@@ -66,12 +66,15 @@ class KernelModel:
         rows = check_precomputed(X, values=False) if self.kernel == "precomputed" else canonical_rows(X)
         if negative_weights and sample_weight is not None and not (np.asarray(sample_weight, np.float64) > 0.0).any():
             raise DataError("Invalid input - all samples have zero or negative weights. Give rows weights > 0.")
+        if sample_weight is None:
+            return rows, y, np.ones(rows.shape[0])
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=not negative_weights)
         return rows, y, weight
 
     def _classified(self, labels: npt.NDArray[Any]) -> Ints:
         """The class of each row by number; sets `classes_`."""
-        check_classification_targets(labels)
+        if labels.dtype.kind not in "biuU":  # whole numbers and words are classes; asking takes as long as fifty rows
+            check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
         return codes

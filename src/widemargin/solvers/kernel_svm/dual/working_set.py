@@ -9,15 +9,22 @@ The variables are `coef = y a`. Scores and gradient are kept in double precision
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
 from widemargin._typing import Floats, Ints, Reals
+from widemargin.kernels.narrow import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, WholeMatrix, responses, significantly_negative
+from widemargin.solvers.kernel_svm.problem import (
+    KernelProblem,
+    KernelResult,
+    WholeMatrix,
+    responses,
+    significantly_negative,
+)
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["Block", "Violation", "WorkingSetOptions", "renewed", "solve", "violation"]
@@ -154,7 +161,20 @@ def solve(
     except KeyboardInterrupt:
         budget.interrupted = True
     result = recorder.conclude(coef, scores, rounds, ended=ended)
-    return replace(result, indefinite=result.indefinite or block.indefinite)
+    return replace(result, indefinite=True) if block.indefinite else result
+
+
+class NarrowMatrix(Protocol):
+    """A kernel matrix whose rows a compiled loop may compute (`kernels.rows.KernelRows`)."""
+
+    def narrow(self) -> NarrowRows | None:
+        """What that takes; None where the rows are long, or the kernel is another one."""
+
+    def cache(self) -> tuple[Reals, Ints, int]:
+        """A buffer of whole rows, the place of each row in it, or -1, and how many places are taken."""
+
+    def take_over(self) -> None:
+        """Count the rows that were written to the next places."""
 
 
 _NO_COLUMNS: Floats = np.empty((0, 0))
@@ -186,7 +206,7 @@ class Block:
     def __init__(
         self, problem: KernelProblem, size: int, budget: Budget, options: WorkingSetOptions = WorkingSetOptions()
     ) -> None:
-        self._problem, self._y, self._pairs = problem, problem.y, problem.fit_intercept
+        self._rows, self._y, self._pairs = problem.rows, problem.y, problem.fit_intercept
         self._size, self._dtype = size, problem.rows.dtype
         self._blocks = np.empty((2, size * size), dtype=self._dtype)  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
@@ -257,24 +277,22 @@ class Block:
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return b, b - before
 
-    def of_all_rows(
-        self, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float, few: float
-    ) -> bool:
+    def of_all_rows(self, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float, few: float) -> bool:
         """At most `few` steps a row along pairs of all rows; change `coef` and `scores`.
 
         False, and nothing done, where kernel rows are neither in memory nor `narrow`.
         """
-        problem, rows, n, kind = self._problem, self._problem.rows, coef.shape[0], self._dtype
-        narrow = rows.narrow() if hasattr(rows, "narrow") else None
+        rows, n, kind = self._rows, coef.shape[0], self._dtype
+        narrow = cast(NarrowMatrix, rows).narrow() if hasattr(rows, "narrow") else None
         if narrow is not None:
-            (columns, gamma), (buffer, slot) = narrow, rows.empty_cache()
+            (columns, gamma), (buffer, slot, filled) = narrow, cast(NarrowMatrix, rows).cache()
             diagonal = np.ones(n, kind) if gamma else np.einsum("ij,ij->j", columns, columns).astype(kind)
         elif isinstance(rows, WholeMatrix):
-            columns, gamma, (buffer, slot) = _NO_COLUMNS, 0.0, rows.cached(self._every)
+            columns, gamma, filled, (buffer, slot) = _NO_COLUMNS, 0.0, n, rows.cached(self._every)
             diagonal = rows.diagonal().astype(kind)
         else:
             return False
-        gradient, steps, filled, flattest, more = problem.y - scores, 0, 0, np.inf, True
+        gradient, steps, flattest, more = self._y - scores, 0, np.inf, True
         state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind), self._lanes)
         while more:
             most = min(max(1, self._options.slice // n), int(few * n) - steps)
@@ -284,9 +302,9 @@ class Block:
             steps, flattest = steps + taken, min(flattest, curvature)
             more = 0 < taken == most and steps < int(few * n) and not self._budget.exhausted
         if narrow is not None:
-            rows.keep()
+            cast(NarrowMatrix, rows).take_over()
         self.steps += steps
-        scores[:] = problem.y - gradient
+        scores[:] = self._y - gradient
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return True
 
