@@ -15,8 +15,8 @@ from widemargin._typing import Floats, Index, Integers, Ints, Matrix, Reals
 from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed, squared_norms
 from widemargin.kernels.functions import Kernel, check_precomputed
-from widemargin.kernels.narrow import NarrowRows
 from widemargin.kernels.spatial import Count, Tiles
+from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
 

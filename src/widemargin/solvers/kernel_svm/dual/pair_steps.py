@@ -8,7 +8,7 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Reals
-from widemargin.kernels.narrow import fill_row
+from widemargin.linalg.narrow_rows import fill_row
 
 __all__ = [
     "LANES", "companion", "gather", "joint_step", "last_peak", "most_gaining", "move_both", "move_pair", "move_single",
@@ -159,8 +159,8 @@ def solve_pairs(
 ) -> tuple[int, float, float, int]:  # fmt: skip
     """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
-    `buffer[slot[i]]` is row i of K; where `slot[i] < 0` it is computed (`kernels.narrow`) into the next free place of
-    the buffer, whose first `filled` ones are taken. Stops where the violation is at most
+    `buffer[slot[i]]` is row i of K; where `slot[i] < 0` it is computed (`linalg.narrow_rows`) into the next free place
+    of the buffer, whose first `filled` ones are taken. Stops where the violation is at most
     `max(share * the initial one, floor)`, after `most` steps, or where the buffer is full and a row is missing. Returns
     the number of steps, the smallest curvature met, this bound of the violation, and the places that are taken.
     """

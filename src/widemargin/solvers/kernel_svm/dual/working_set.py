@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 
 from widemargin._typing import Floats, Ints, Reals
-from widemargin.kernels.narrow import NarrowRows
+from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
