@@ -62,6 +62,8 @@ def scores_of(svc, X, coef, support):
     """`K coef` of rows (of a precomputed kernel: X is the matrix), in double precision."""
     if svc.kernel == "precomputed":
         return X[:, support] @ coef[support]
+    if not support.shape[0]:  # the time was over before there was a better model than none
+        return np.zeros(len(X))
     parts = [kernel_values(svc, X[low : low + 1000], X[support]) @ coef[support] for low in range(0, len(X), 1000)]
     return np.concatenate(parts)
 
@@ -95,7 +97,7 @@ def true_certificate(svc, X, y, *, least=None):
     for rows, labels, coef, intercept in binary_problems(svc, X, y):
         part = X[np.ix_(rows, rows)] if svc.kernel == "precomputed" else X[rows]
         support = np.flatnonzero(coef)
-        scores = scores_of(svc, part, coef, support) if support.shape[0] else np.zeros(rows.shape[0])
+        scores = scores_of(svc, part, coef, support)
         gradient, a = labels - scores, coef * labels
         up, down = np.where(labels > 0, a < svc.C, a > 0), np.where(labels > 0, a > 0, a < svc.C)
         if svc.solver_ in NO_BIAS:

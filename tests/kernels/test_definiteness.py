@@ -64,12 +64,9 @@ def test_matrices_of_low_rank_in_single_precision_are_not():
     for scale in (1e-6, 1.0, 1e6):
         X = scale * rng.normal(size=(400, 5)).astype(np.float32)
         for K in (X @ X.T, (X @ X.T).astype(np.float64), sp.csr_matrix(X @ X.T)):
-            spectrum = sampled_spectrum(KernelRows(Kernel("precomputed"), K))
-            assert spectrum.least < 0.0 or spectrum.largest > 0.0
-            assert not spectrum.indefinite
-            refuse_indefinite(spectrum)
+            assert sampled_spectrum(KernelRows(Kernel("precomputed"), K)) is None
     refuse_indefinite(None)
-    assert not sampled_spectrum(KernelRows(Kernel("precomputed"), np.zeros((5, 5)))).indefinite
+    assert sampled_spectrum(KernelRows(Kernel("precomputed"), np.zeros((5, 5)))) is None
     assert sampled_spectrum(KernelRows(Kernel("precomputed"), -np.eye(5))).indefinite
 
 

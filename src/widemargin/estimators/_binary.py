@@ -25,7 +25,7 @@ _ROW_CHECKS: dict[str, Any] = {
 
 
 def checked_rows(
-    estimator: BaseEstimator, X: Features, y: Column | str = "no_validation", *, reset: bool = True
+    estimator: BaseEstimator, X: Features, y: Column | str = "no_validation", *, reset: bool = True, finite: bool = True
 ) -> Any:
     """Features that compiled code may see, and labels where they are given: the one door of every estimator.
 
@@ -37,6 +37,8 @@ def checked_rows(
     y : array-like of shape (n,), optional
     reset : bool, default=True
         False for rows to predict.
+    finite : bool, default=True
+        False where the caller looks for values that are not finite in a later pass over them.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def checked_rows(
     ValueError
         As scikit-learn's checks; a DataError for a sparse matrix whose indices lead out of it.
     """
-    return validate_data(estimator, _with_safe_indices(X), y, reset=reset, **_ROW_CHECKS)
+    return validate_data(estimator, _with_safe_indices(X), y, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
 
 
 def checked_block(X: Features) -> Any:

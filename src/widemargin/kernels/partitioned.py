@@ -59,6 +59,10 @@ class PartitionedRows(KernelRows):
         part._map = None
         return part
 
+    def are_narrow(self, n_rows: int) -> bool:
+        """See `KernelRows`; its rows are computed on the workers."""
+        return False
+
     def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """See `KernelRows`; side by side for all rows."""
         if columns is not None:

@@ -5,7 +5,6 @@ instrumented kernel function would have counted.
 """
 
 import copy
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed, squared_norms
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
+from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
 
@@ -84,6 +84,9 @@ class KernelRows:
     worth = 1 << 21
     """Values that are worth a thread: they take about a millisecond."""
 
+    by_loops = 1 << 18
+    """Numbers up to which rows are `narrow`: 2 MB stay in the second cache of most processors."""
+
     def __init__(
         self, kernel: Kernel, X: Matrix, *, cache_size: float = 200.0, dtype: npt.DTypeLike | None = None,
         backend: str = "numpy",
@@ -107,7 +110,10 @@ class KernelRows:
                 f"({row_bytes / MEGABYTE:.3g} MB); raise it."
             )
         self.capacity = min(self.n_rows, int(cache_size * MEGABYTE // max(row_bytes, 1)))
-        self._slots: OrderedDict[int, int] = OrderedDict()
+        self._place: Ints  # of each row in the cache, or -1
+        self._owner: Ints  # of each place there
+        self._used: Ints  # when each place was used, by a clock that counts uses
+        self._held: int  # places that are taken
         self._memory = _Memory(self.capacity * self.n_rows, self.dtype)
 
     def check_function(self) -> None:
@@ -165,7 +171,6 @@ class KernelRows:
             part._rows = self._rows[rows]
         # Shorter rows: more of them fit into the same memory.
         part.capacity = min(part.n_rows, self._memory.size // max(part.n_rows, 1))
-        part._slots = OrderedDict()
         part.hits = part.misses = 0
         return part
 
@@ -199,6 +204,18 @@ class KernelRows:
         bound: Floats = 1.1 * (exponent * size.sum() + exponent @ size) + 5e-7 * size.sum()
         return bound
 
+    def narrow(self) -> NarrowRows | None:
+        """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""
+        if not self.are_narrow(self.n_rows):
+            return None
+        columns = np.array(self._rows.X.T, np.float64, order="C")
+        return NarrowRows(columns, self.kernel.gamma if self.kernel.name == "rbf" else 0.0)
+
+    def are_narrow(self, n_rows: int) -> bool:
+        """Whether so many of the rows are `narrow`."""
+        X, known = self._rows.X, self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend
+        return known and isinstance(X, np.ndarray) and n_rows * X.shape[1] <= self.by_loops
+
     def tiles(self, rows: Ints) -> "Tiles":
         """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.
 
@@ -212,7 +229,10 @@ class KernelRows:
     def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""
         if self._given is not None:
-            given = self._given[rows] if columns is None else self._given[rows][:, columns]
+            if isinstance(rows, np.ndarray) and isinstance(columns, np.ndarray):
+                given: Reals = self._given[np.ix_(rows, columns)]
+            else:
+                given = self._given[rows] if columns is None else self._given[rows, columns]
             self._count.evaluations += given.size
             return given.astype(self.dtype)
         left, right = self._rows[rows], self._rows if columns is None else self._rows[columns]
@@ -239,33 +259,61 @@ class KernelRows:
         KernelError
             If more rows are asked for than fit.
         """
-        wanted = rows.tolist()
-        if len(wanted) > self.capacity:
-            raise KernelError(f"{len(wanted)} kernel rows were asked for and {self.capacity} fit; raise cache_size.")
+        if rows.shape[0] > self.capacity:
+            raise KernelError(f"{rows.shape[0]} kernel rows were asked for and {self.capacity} fit; raise cache_size.")
+        self.cache()
+        known = self._place[rows] >= 0
+        missing = np.asarray(rows[~known], dtype=np.int64)
+        self.hits += rows.shape[0] - missing.shape[0]
+        self.misses += missing.shape[0]
+        self._use(self._place[rows[known]])
+        if missing.shape[0]:
+            self._place[missing] = places = self._free_places(missing.shape[0])
+            self._owner[places] = missing
+            self._use(places)
+            # Blocks of bounded height, so that their temporary memory stays small.
+            height = min(512, missing.shape[0])
+            for low in range(0, missing.shape[0], height):
+                self._fill(missing[low : low + height], places[low : low + height])
+        return self._buffer, self._place[rows]
+
+    def _use(self, places: Ints) -> None:
+        """Write down that these rows of the cache are the last that were used."""
+        self._used[places] = self._clock + np.arange(places.shape[0])
+        self._clock += places.shape[0]
+
+    def _free_places(self, count: int) -> Ints:
+        """Places for new rows: free ones, then those of the rows that were used least recently, which are forgotten."""
+        first = self._held
+        self._held = min(self.capacity, first + count)
+        free, more = np.arange(first, self._held), count - (self._held - first)
+        if not more:
+            return free
+        # Rows that are wanted now are the newest, so none of them is among the oldest.
+        oldest = np.argpartition(self._used[:first], more - 1)[:more]
+        self._place[self._owner[oldest]] = -1
+        return np.concatenate((free, oldest))
+
+    def cache(self) -> tuple[Reals, Ints, int]:
+        """The buffer, of shape (capacity, n), the place of each row in it, or -1, and how many places are taken.
+
+        A loop may write rows to the next places, and their places into the second array, and then calls `take_over`.
+        """
         # A subset has used the memory meanwhile: nothing of this matrix is in it.
         if self._memory.owner is not self:
             self._buffer = self._memory.take(self, (self.capacity, self.n_rows))
-            self._slots.clear()
-        missing = []
-        for row in wanted:
-            if row in self._slots:
-                # The order of the dictionary is the order of use.
-                self._slots.move_to_end(row)
-            else:
-                missing.append(row)
-        self.hits += len(wanted) - len(missing)
-        self.misses += len(missing)
-        places = []
-        for row in missing:  # those found are now the newest, so none of them is evicted
-            free = len(self._slots) < self.capacity
-            self._slots[row] = len(self._slots) if free else self._slots.popitem(last=False)[1]
-            places.append(self._slots[row])
-        # Blocks of bounded height, so that their temporary memory stays small.
-        height = max(1, min(512, len(missing)))
-        for low in range(0, len(missing), height):
-            part = np.asarray(missing[low : low + height], dtype=np.int64)
-            self._fill(part, np.asarray(places[low : low + height], dtype=np.int64))
-        return self._buffer, np.array([self._slots[row] for row in wanted], dtype=np.int64)
+            self._place = np.full(self.n_rows, -1)
+            self._owner, self._used = np.full(self.capacity, -1), np.zeros(self.capacity, np.int64)
+            self._held = self._clock = 0
+        return self._buffer, self._place, self._held
+
+    def take_over(self) -> None:
+        """Count the rows that a loop has written into the cache."""
+        rows = np.flatnonzero(self._place >= self._held)
+        self._owner[self._place[rows]] = rows
+        self._held += rows.shape[0]
+        self.misses += rows.shape[0]
+        self._count.evaluations += rows.shape[0] * self.n_rows
 
     def _fill(self, rows: Ints, places: Ints) -> None:
         """Write rows into the cache: at once where they are packed, else from small blocks (fresh memory is slow)."""

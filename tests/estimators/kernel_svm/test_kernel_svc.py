@@ -155,13 +155,13 @@ def test_single_precision_is_used_where_it_is_enough():
 def test_precision_follows_the_task_and_the_parameter():
     X, _ = stripes(5000, 0)
     rbf = resolve_kernel("rbf", X, gamma=1.0)
-    options = {"cache_size": 1.0, "backend": "numpy"}
+    options = {"cache_size": 1.0, "backend": "numpy", "n_rows": 2000}
 
     def dtype(rows=X, kernel=rbf, **more):
         return kernel_rows(kernel, rows, **options | more).dtype
 
     assert dtype(tol=1e-3) == dtype(tol=None) == dtype(tol=1e-9, rows=X.astype(np.float32)) == np.float32
-    assert dtype(tol=1e-4) == dtype(tol=1e-3, rows=X[:100]) == dtype(tol=1e-3, rows=X + 100.0) == np.float64
+    assert dtype(tol=1e-4) == dtype(tol=1e-3, n_rows=1999) == dtype(tol=1e-3, rows=X + 100.0) == np.float64
     assert dtype(tol=1e-3, kernel=resolve_kernel("linear", X)) == np.float64
     assert dtype(tol=1e-9, precision="single") == np.float32
     assert dtype(rows=X.astype(np.float32), precision="double") == np.float64
@@ -236,7 +236,7 @@ def test_the_certificate_is_one():
     assert 0.0 <= model.gap_ < 1e-3
     assert model.history_[-1]["dual"] == pytest.approx(dual)
     assert {"problem", "seconds", "evaluations", "primal", "violation"} <= set(model.history_[0])
-    assert model.status_ == "converged" and model.solver_ == "dual" and "in memory" in model.solver_reason_
+    assert (model.status_, model.solver_) == ("converged", "dual")
 
 
 def test_evaluations_are_those_of_the_kernel():

@@ -117,14 +117,15 @@ def splits(n_classes: int, multi_class: str) -> tuple[Split, ...]:
 
 def kernel_rows(
     kernel: Kernel, X: Matrix, *, cache_size: float, backend: str, precision: str = "auto", tol: float | None = 0.0,
-    largest: float = 0.0,
+    largest: float = 0.0, n_rows: int = 0,
 ) -> KernelRows:  # fmt: skip
     """Rows of the kernel matrix, in a precision that suits.
 
-    "auto" is that of X, but single precision for a Gaussian kernel of many rows that are solved to a `tol` of 1e-3 or
-    more (LIBSVM keeps all values so; a smaller one would see the rounding), and double precision for rows far from the
-    origin, where what the norms lose by rounding would be seen: with gamma |x|^2 up to 100 values are right to about
-    1e-5. Fewer than 5000 rows are solved at once in either precision.
+    "auto" is that of X, but single precision for a Gaussian kernel where the largest problem has many rows (`n_rows`)
+    and is solved to a `tol` of 1e-3 or more (LIBSVM keeps all values so; a smaller one would see the rounding), and
+    double precision for rows far from the origin, where what the norms lose by rounding would be seen: with gamma |x|^2
+    up to 100 values are right to about 1e-5. Fewer than 2000 rows are solved about as soon as a certificate of values
+    in single precision is computed.
 
     `largest` is a bound of the norm of the coefficients. Where the rounding of their scores, which adds up as a random
     walk does, could be as large as `tol`, precision is double, too; the certificate is of values in double precision in
@@ -135,7 +136,7 @@ def kernel_rows(
     else:
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         if kernel.name == "rbf" and X.shape[0]:
-            enough = dtype == np.float32 or (X.shape[0] >= 5000 and (tol is None or tol >= 1e-3))
+            enough = dtype == np.float32 or (n_rows >= 2000 and (tol is None or tol >= 1e-3))
             near = enough and kernel.gamma * float(squared_norms(X).max()) <= 100.0
             dtype = np.float32 if near else np.float64
         # Half a unit in the last place of a kernel value of size 1.
@@ -145,6 +146,11 @@ def kernel_rows(
         return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
     made = KernelRows if backend == "numpy" else DeviceRows
     return made(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
+
+
+def largest_problem(counts: Ints, pairs: bool) -> int:
+    """Rows of the largest binary problem, by the number of rows of every class."""
+    return int(np.sort(counts)[-2:].sum() if pairs else counts.sum())
 
 
 def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[Solved]:
@@ -159,12 +165,14 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     n, device = training.rows.n_rows, isinstance(training.rows, DeviceRows)
     pairs = len(parts) > 1 and parts[0].negative is not None
     counts = np.bincount(training.codes)
-    largest = int(np.sort(counts)[-2:].sum())
+    size = largest_problem(counts, pairs)
     if training.solver in ("auto", "dual"):
-        stored = largest <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
+        stored = size <= WorkingSetOptions.size or (len(parts) > 1 and not pairs)
     else:
         stored = len(parts) > 1 and training.solver != "spatial-dual"
-    size = largest if pairs else n
+    # Steps along pairs of all rows ask for few of narrow ones, and compute them where they are wanted.
+    by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
+    stored &= not by_need or (len(parts) > 1 and not pairs)
     stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
     matrix: KernelMatrix = training.rows
     if (given := training.rows.given) is not None:
@@ -173,13 +181,13 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         matrix = WholeMatrix(training.rows.full(), training.rows.evaluations)
     # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
     order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
-    codes = training.codes[order]
+    members = np.split(order, np.cumsum(counts)[:-1]) if pairs else [order]
     of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
     solved = []
     for number, part in enumerate(parts):
         index = order
         if part.negative is not None:
-            index = order[(codes == part.positive) | (codes == part.negative)]
+            index = np.concatenate((members[part.positive], members[part.negative])) if pairs else order
         y = np.where(training.codes[index] == part.positive, 1.0, -1.0)
         if of_pair is not None and part.negative is not None:
             rows: KernelMatrix = of_pair.matrix(part.positive, part.negative)

@@ -53,21 +53,28 @@ class KernelModel:
         return tags
 
     def _checked_rows(
-        self, X: Features, y: Column, sample_weight: Column | None, *, negative_weights: bool = False
-    ) -> tuple[Matrix, Any, Floats]:
-        """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator."""
-        X, y = checked_rows(self, on_host(X), on_host(y))
+        self, X: Features, y: Column, sample_weight: Column | None, *, negative_weights: bool = False,
+        finite: bool = True,
+    ) -> tuple[Matrix, Any, Floats]:  # fmt: skip
+        """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator.
+
+        Not `finite`: the values of a precomputed kernel are left to `KernelRows`, to be looked at once.
+        """
+        X, y = checked_rows(self, on_host(X), on_host(y), finite=finite)
         sample_weight = on_host(sample_weight)
         # `KernelRows` looks at the values, of the rows that are trained on: once, as that takes as long as many a fit.
         rows = check_precomputed(X, values=False) if self.kernel == "precomputed" else canonical_rows(X)
         if negative_weights and sample_weight is not None and not (np.asarray(sample_weight, np.float64) > 0.0).any():
             raise DataError("Invalid input - all samples have zero or negative weights. Give rows weights > 0.")
+        if sample_weight is None:
+            return rows, y, np.ones(rows.shape[0])
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=not negative_weights)
         return rows, y, weight
 
     def _classified(self, labels: npt.NDArray[Any]) -> Ints:
         """The class of each row by number; sets `classes_`."""
-        check_classification_targets(labels)
+        if labels.dtype.kind not in "biuU":  # whole numbers and words are classes; asking takes as long as fifty rows
+            check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
         return codes
@@ -86,7 +93,7 @@ class KernelModel:
         """Checked rows to predict; with a precomputed kernel its values with all training rows."""
         check_is_fitted(self)
         X = checked_rows(self, on_host(X), reset=False)
-        return check_precomputed(X, square=False) if self.kernel == "precomputed" else X
+        return check_precomputed(X, square=False, values=False) if self.kernel == "precomputed" else X
 
 
 def on_host(values: Any) -> Any:
@@ -182,7 +189,7 @@ def refuse_missing(classes: npt.NDArray[Any], codes: npt.NDArray[Any]) -> None:
 def warn_of_indefiniteness(model: Any, spectrum: Spectrum | None) -> None:
     """Warn of a kernel that is not positive semi-definite, by its eigenvalues or by what a solver met."""
     proof = "a solver met a negative squared norm"
-    if spectrum is not None and spectrum.indefinite:
+    if spectrum is not None:
         proof = str(spectrum)
     warn(
         f"the kernel {_shown(model.kernel)} is not positive semi-definite on these rows ({proof}): the model is "

@@ -26,7 +26,15 @@ from widemargin.estimators._calibration import hold_out
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import warn_of_steepness, warn_of_tiny_features
 from widemargin.estimators.kernel_svm import multiclass
-from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, Training, kernel_rows, splits, train
+from widemargin.estimators.kernel_svm.binary_problems import (
+    Solved,
+    Split,
+    Training,
+    kernel_rows,
+    largest_problem,
+    splits,
+    train,
+)
 from widemargin.estimators.kernel_svm.kernel_model import (
     KernelModel,
     beside,
@@ -283,7 +291,9 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 f"solver='spatial-dual' computes kernel values in loops of its own, without "
                 f"backend={options.backend!r}; use backend='numpy', or solver='auto'."
             )
-        rows, labels, weight = self._checked_rows(X, y, sample_weight, negative_weights=True)
+        # A pass over a precomputed kernel takes as long as many a fit; rows held out are no part of the later one.
+        later = self.kernel == "precomputed" and self.calibration is None and self.probability is not True
+        rows, labels, weight = self._checked_rows(X, y, sample_weight, negative_weights=True, finite=not later)
         codes = self._classified(labels)
         self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
         rng = check_random_state(self.random_state)
@@ -353,13 +363,14 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         matrix = kernel_rows(
             kernel, plain, cache_size=self.cache_size, backend=options.backend, precision=options.precision, tol=tol,
             largest=float(np.linalg.norm(upper)),
+            n_rows=largest_problem(np.bincount(codes), options.multi_class == "ovo"),
         )  # fmt: skip
         with name_the_kernel(self.kernel, "Or solver='dual', which goes on as LIBSVM does."):
             matrix.check_function()
-            spectrum = sampled_spectrum(matrix)  # what the eigenvalues on some of the rows say; None where it is known
+            spectrum = sampled_spectrum(matrix)
             if self.solver in NEED_NORMS:
                 refuse_indefinite(spectrum)
-            indefinite = spectrum is not None and spectrum.indefinite
+            indefinite = spectrum is not None
             training = Training(
                 matrix, codes, upper, rows.shape[1],
                 spatial=kernel.name == "rbf" and not sp.issparse(plain) and options.backend == "numpy",

@@ -8,29 +8,67 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Floats
 
-__all__ = ["first_above", "loss_and_sides"]
+__all__ = ["best_bias", "first_above", "loss_and_sides"]
 
 
 @kernel
 def loss_and_sides(
     y: Floats, upper: Floats, coef: Floats, scores: Floats, intercept: float
-) -> tuple[float, float, float]:
-    """`sum_i C_i max(0, 1 - y_i (s_i + b))`, and the two sides whose distance is the violation.
+) -> tuple[float, float, float, float]:
+    """`sum_i C_i max(0, 1 - y_i (s_i + b))`, that b, and the two sides whose distance is the violation.
 
     These are the largest gradient of a coefficient that may grow, and the smallest one of a coefficient that may
-    shrink; infinities where there is none.
+    shrink; infinities where there is none. b is `intercept`, or the middle of the two where that is NaN.
     """
-    loss, highest, lowest = 0.0, -np.inf, np.inf
+    highest, lowest = -np.inf, np.inf
     for i in range(y.shape[0]):
         a, gradient = y[i] * coef[i], y[i] - scores[i]
-        loss += upper[i] * max(0.0, 1.0 - y[i] * (scores[i] + intercept))
         # The coefficient y a of a negative row grows where a shrinks.
         below, above = a < upper[i], a > 0.0
         if below if y[i] > 0.0 else above:
             highest = max(highest, gradient)
         if above if y[i] > 0.0 else below:
             lowest = min(lowest, gradient)
-    return loss, highest, lowest
+    b = intercept
+    if np.isnan(b):
+        b = 0.5 * (highest + lowest) if np.isfinite(highest - lowest) else 0.0
+    # Every row that is on the wrong side of its margin has a loss, whatever its coefficient is.
+    loss = 0.0
+    for i in range(y.shape[0]):
+        loss += upper[i] * max(0.0, 1.0 - y[i] * (scores[i] + b))
+    return loss, b, highest, lowest
+
+
+@kernel
+def best_bias(y: Floats, upper: Floats, scores: Floats) -> float:
+    """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a loss.
+
+    `sum_i C_i max(0, 1 - y_i (s_i + b))` is convex and piecewise linear in b with kinks at `y_i - s_i`: its slope
+    there is the weight of the negative rows below minus that of the positive ones above. It is flat between two
+    kinks where no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle,
+    too.
+    """
+    n = y.shape[0]
+    place, weight = np.empty(n), np.empty(n)
+    m, positive = 0, 0.0
+    for i in range(n):
+        # Rows held out have no loss, and so no kink.
+        if upper[i] > 0.0:
+            place[m], weight[m] = y[i] - scores[i], upper[i]
+            m += 1
+            # Left of its kink a positive row has a loss, right of it a negative row has one.
+            if y[i] > 0.0:
+                positive += upper[i]
+    if m == 0:
+        return 0.0
+    # Sums of weights are rounded: a slope this small, relative to the weight of the class, is 0.
+    rounding = max(1e-12, m * 2.0**-52) * positive
+    # The slope right of a kink is the weight of the kinks up to it, less that of the positive rows.
+    first, total = first_above(place[:m], weight[:m], positive - rounding)
+    if total > positive + rounding:
+        return first
+    last, _ = first_above(place[:m], weight[:m], positive + rounding)  # the slope between the two is 0
+    return 0.5 * (first + last)
 
 
 @kernel

@@ -17,7 +17,7 @@ from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import take
 from widemargin.solvers.base import Status
-from widemargin.solvers.kernel_svm.optimality import first_above, loss_and_sides
+from widemargin.solvers.kernel_svm.optimality import best_bias, loss_and_sides
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
 __all__ = [
@@ -147,36 +147,24 @@ class KernelProblem:
         -------
         Values
         """
+        return self._at(coef, scores, intercept)[1]
+
+    def look(self, coef: Floats, scores: Floats) -> tuple[float, Values]:
+        """The intercept in the middle of the two sides of the optimality conditions, and `values` there."""
+        return self._at(coef, scores, np.nan if self.fit_intercept else 0.0)
+
+    def _at(self, coef: Floats, scores: Floats, intercept: float) -> tuple[float, Values]:
         # The coefficients hold y_i a_i, so that |w|^2 = coef' K coef needs no labels.
         square = float(coef @ scores)
-        loss, highest, lowest = loss_and_sides(self.y, self.upper, coef, scores, intercept)
+        loss, intercept, highest, lowest = loss_and_sides(self.y, self.upper, coef, scores, intercept)
         # LIBSVM's measure: with a bias two variables move together, so it is a difference of two gradients.
         violation = highest - lowest if self.fit_intercept else max(highest, -lowest)
         # Both values as in the head of this file.
-        return Values(0.5 * square + loss, float(self.y @ coef) - 0.5 * square, max(0.0, violation))
+        return intercept, Values(0.5 * square + loss, float(self.y @ coef) - 0.5 * square, max(0.0, violation))
 
     def optimal_bias(self, scores: Floats) -> float:
-        """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a bias.
-
-        `sum_i C_i max(0, 1 - y_i (s_i + b))` is convex and piecewise linear in b with kinks at `y_i - s_i`: its slope
-        there is the weight of the negative rows below minus that of the positive ones above. It is flat between two
-        kinks where no support vector is free, as with classes of equal weight and a small C. LIBSVM takes the middle,
-        too.
-        """
-        counts = self.upper > 0.0  # rows held out have no kink
-        if not (self.fit_intercept and counts.any()):
-            return 0.0
-        # Left of its kink a positive row has a loss, right of it a negative row has one.
-        kinks, upper = (self.y - scores)[counts], self.upper[counts]
-        positive = float(upper[self.y[counts] > 0].sum())
-        # Sums of weights are rounded: a slope this small, relative to the weight of the class, is 0.
-        rounding = max(1e-12, kinks.shape[0] * float(np.finfo(np.float64).eps)) * positive
-        # The slope right of a kink is the weight of the kinks up to it, less that of the positive rows.
-        first, weight = first_above(kinks, upper, positive - rounding)
-        if weight > positive + rounding:
-            return first
-        last, _ = first_above(kinks, upper, positive + rounding)  # the slope between the two is 0
-        return 0.5 * (first + last)
+        """The intercept that minimises the primal at given scores (`optimality.best_bias`); 0 without a bias."""
+        return best_bias(self.y, self.upper, scores) if self.fit_intercept else 0.0
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Least and largest value of every coefficient, shapes (n,)."""

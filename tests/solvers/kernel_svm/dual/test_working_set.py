@@ -213,7 +213,8 @@ def test_compiled_loops_are_their_python(kind):
             g, b = y.copy(), np.zeros(40)
             pairs = name == "solve_pairs"
             work = [np.empty((5, 40), kind), np.empty(pair_steps.LANES, kind)] if pairs else [np.empty(40)]
-            steps = run(K, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
+            rows = [np.empty((0, 0)), 0.0, K, np.arange(40), 40] if pairs else [K]
+            steps = run(*rows, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
             ends.append((steps[0], steps[1], g, b))
         assert ends[0][0] == ends[1][0] > 5
         for one, other in zip(ends[0][1:], ends[1][1:], strict=True):
@@ -252,7 +253,7 @@ def test_rows_held_out_stay_out_and_end_the_run():
     errors = [entry["held_out_error"] for entry in result.history]
     assert min(errors) < 0.32 < errors[0]
     kept = np.flatnonzero(upper)
-    exact = working_set.solve(problem(X[kept], y[kept], 10.0), tol=1e-3)
+    exact = working_set.solve(problem(X[kept], y[kept], 10.0), tol=1e-3, options=WorkingSetOptions(size=100))
     assert result.evaluations < 1.25 * 1500 / 1200 * exact.evaluations
     held = working_set.solve(problem(X, y, upper), tol=1e-4)
     np.testing.assert_allclose(held.dual, exact.dual, rtol=1e-4)
@@ -296,7 +297,11 @@ def test_few_support_vectors_are_found_on_few_kernel_rows():
     X, y = rng.normal(size=(4000, 3)), np.where(np.arange(4000) % 2 == 0, 1.0, -1.0)
     radius = np.where(y > 0.0, rng.uniform(2.0, 3.0, 4000), rng.uniform(0.0, 1.0, 4000))
     X *= (radius / np.linalg.norm(X, axis=1))[:, None]
-    growing = working_set.solve(problem(X, y), tol=1e-4)
-    at_once = working_set.solve(problem(X, y), tol=1e-4, options=WorkingSetOptions(first=1024))
+    pairs = working_set.solve(problem(X, y), tol=1e-4)
+    growing, at_once = (
+        working_set.solve(problem(X, y), tol=1e-4, options=WorkingSetOptions(first=first, whole=0))
+        for first in (64, 1024)
+    )
     assert growing.dual == pytest.approx(at_once.dual, rel=1e-5)
-    assert growing.evaluations < 0.5 * at_once.evaluations < 0.3 * 4000**2
+    assert pairs.dual == pytest.approx(at_once.dual, rel=1e-5)
+    assert pairs.evaluations < 0.5 * growing.evaluations < 0.25 * at_once.evaluations < 0.1 * 4000**2

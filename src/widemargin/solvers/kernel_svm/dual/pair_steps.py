@@ -8,6 +8,7 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints, Reals
+from widemargin.linalg.narrow_rows import fill_row
 
 __all__ = [
     "LANES", "companion", "gather", "joint_step", "last_peak", "most_gaining", "move_both", "move_pair", "move_single",
@@ -153,16 +154,19 @@ def move_pair(
 
 @kernel
 def solve_pairs(
-    K: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals, lanes: Reals,
-    share: float, floor: float, most: int,
-) -> tuple[int, float, float]:  # fmt: skip
-    """SMO on a block with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
+    columns: Floats, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
+    lower: Floats, upper: Floats, room: Reals, lanes: Reals, share: float, floor: float, most: int,
+) -> tuple[int, float, float, int]:  # fmt: skip
+    """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
-    Stops where the violation is at most `max(share * the initial one, floor)`, or after `most` steps. Returns the
-    number of steps, the smallest curvature met, and this bound of the violation.
+    `buffer[slot[i]]` is row i of K; where `slot[i] < 0` it is computed (`linalg.narrow_rows`) into the next free place
+    of the buffer, whose first `filled` ones are taken. Stops where the violation is at most
+    `max(share * the initial one, floor)`, after `most` steps, or where the buffer is full and a row is missing. Returns
+    the number of steps, the smallest curvature met, this bound of the violation, and the places that are taken.
     """
     sides(g, b, lower, upper, room)
     up, down = room[0], room[1]
+    sums = np.empty(min(512, slot.shape[0]))
     flattest = np.inf
     target = -1.0
     steps = 0
@@ -174,13 +178,26 @@ def solve_pairs(
             target = max(share * left, floor)
         if not left > target or steps >= most:
             break
-        j = partner(K[i], diagonal, i, room, lanes, False)
+        if slot[i] < 0:
+            if filled == buffer.shape[0]:
+                break
+            fill_row(columns, gamma, i, buffer[filled], sums)
+            slot[i] = filled
+            filled += 1
+        row = buffer[slot[i]]
+        j = partner(row, diagonal, i, room, lanes, False)
         if j < 0:
             break
-        _, curvature = move_pair(i, j, K[i], K[j], diagonal, g, b, lower, upper, room)
+        if slot[j] < 0:
+            if filled == buffer.shape[0]:
+                break
+            fill_row(columns, gamma, j, buffer[filled], sums)
+            slot[j] = filled
+            filled += 1
+        _, curvature = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
         flattest = min(flattest, curvature)
         steps += 1
-    return steps, flattest, target
+    return steps, flattest, target, filled
 
 
 @kernel

@@ -9,15 +9,22 @@ The variables are `coef = y a`. Scores and gradient are kept in double precision
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
 from widemargin._typing import Floats, Ints, Reals
+from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
+from widemargin.solvers.kernel_svm.problem import (
+    KernelProblem,
+    KernelResult,
+    WholeMatrix,
+    responses,
+    significantly_negative,
+)
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["Block", "Violation", "WorkingSetOptions", "renewed", "solve", "violation"]
@@ -56,6 +63,9 @@ class WorkingSetOptions:
     share: float = 0.1
     steps: int = 100
     fine: float = 1e-3
+    whole: int = 8
+    alone: float = 1.0
+    near: float = 0.9
     slice: int = 1 << 26
 
 
@@ -119,29 +129,56 @@ def solve(
     goal = options.fine if tol is None else tol
     work: Ints = np.empty(0, dtype=np.int64)
     size_now, rounds, ended = size, 0, False
+    # Steps along pairs of all rows need no guess of who will move, so they are how a run begins.
+    begins = problem.fit_intercept and problem.n_rows <= options.whole * options.size and not coef.any()
     if size < problem.n_rows and not coef.any():
         size_now = min(size, options.first)
     try:
         while True:
-            # A quarter of the set from either side: new rows are one half of it.
-            count = max(1, size_now // 4) if size_now < problem.n_rows else 0  # a set of all rows is not chosen
-            left = violation(problem, coef, scores, count, lower, upper)
-            facts = problem.values(coef, scores, left.middle)._asdict() | {"violation": left.size}
-            ended = recorder.watch(rounds, coef, scores, left.middle, facts) or left.size <= goal
+            if size_now < problem.n_rows:
+                # A quarter of the set from either side: new rows are one half of it.
+                left = violation(problem, coef, scores, max(1, size_now // 4), lower, upper)
+                at = problem.values(coef, scores, left.middle)
+            else:  # a set of all rows is not chosen
+                middle, at = problem.look(coef, scores)
+                left = Violation(at.violation, middle, work, work)
+            ended = recorder.watch(rounds, coef, scores, left.middle, at._asdict()) or left.size <= goal
             if ended or budget.exhausted:
                 break
-            work = renewed(work, left, size_now, problem.n_rows)
-            buffer, slot = problem.rows.cached(work)
-            # A block is solved more exactly than the run, so that rounding does not stop it short.
-            moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
             rounds += 1
-            size_now = block.next_size(size_now)
-            if not moved:  # rounding: the block cannot be told from its optimum
-                break
+            few = options.steps if size == problem.n_rows else options.alone
+            if begins and block.of_all_rows(coef, scores, lower, upper, options.near * goal, few):
+                size_now = size
+            else:
+                work = renewed(work, left, size_now, problem.n_rows)
+                buffer, slot = problem.rows.cached(work)
+                # A block is solved more exactly than the run, so that rounding does not stop it short.
+                moved = block.improve(buffer, slot, work, coef, scores, lower, upper, 0.5 * goal)
+                size_now = block.next_size(size_now)
+                if not moved:  # rounding: the block cannot be told from its optimum
+                    break
+            begins = False
     except KeyboardInterrupt:
         budget.interrupted = True
     result = recorder.conclude(coef, scores, rounds, ended=ended)
-    return replace(result, indefinite=result.indefinite or block.indefinite)
+    return replace(result, indefinite=True) if block.indefinite else result
+
+
+class NarrowMatrix(Protocol):
+    """A kernel matrix whose rows a compiled loop may compute (`kernels.rows.KernelRows`)."""
+
+    def narrow(self) -> NarrowRows | None:
+        """What that takes; None where the rows are long, or the kernel is another one."""
+
+    def cache(self) -> tuple[Reals, Ints, int]:
+        """A buffer of whole rows, the place of each row in it, or -1, and how many places are taken."""
+
+    def take_over(self) -> None:
+        """Count the rows that were written to the next places."""
+
+
+_NO_COLUMNS: Floats = np.empty((0, 0))
+"""For steps on kernel rows that are in memory already."""
 
 
 class Block:
@@ -169,11 +206,11 @@ class Block:
     def __init__(
         self, problem: KernelProblem, size: int, budget: Budget, options: WorkingSetOptions = WorkingSetOptions()
     ) -> None:
-        self._y, self._pairs, self._dtype = problem.y, problem.fit_intercept, problem.rows.dtype
-        self._size = size
+        self._rows, self._y, self._pairs = problem.rows, problem.y, problem.fit_intercept
+        self._size, self._dtype = size, problem.rows.dtype
         self._blocks = np.empty((2, size * size), dtype=self._dtype)  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
-        self._lanes = np.empty(pair_steps.LANES, dtype=self._dtype)
+        self._lanes, self._every = np.empty(pair_steps.LANES, dtype=self._dtype), np.arange(problem.n_rows)
         self._budget, self._options = budget, options
         self.steps, self.tired, self.indefinite = 0, False, False
 
@@ -228,7 +265,9 @@ class Block:
         while more:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
-                taken, curvature, floor = pair_steps.solve_pairs(*state, room, self._lanes, share, floor, most)
+                taken, curvature, floor, _ = pair_steps.solve_pairs(
+                    _NO_COLUMNS, 0.0, K, self._every[:q], q, *state[1:], room, self._lanes, share, floor, most
+                )
             else:
                 taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
             steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
@@ -237,6 +276,37 @@ class Block:
         self.tired = steps >= options.steps * q
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return b, b - before
+
+    def of_all_rows(self, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float, few: float) -> bool:
+        """At most `few` steps a row along pairs of all rows; change `coef` and `scores`.
+
+        False, and nothing done, where kernel rows are neither in memory nor `narrow`.
+        """
+        rows, n, kind = self._rows, coef.shape[0], self._dtype
+        narrow = cast(NarrowMatrix, rows).narrow() if hasattr(rows, "narrow") else None
+        if narrow is not None:
+            (columns, gamma), (buffer, slot, filled) = narrow, cast(NarrowMatrix, rows).cache()
+            diagonal = np.ones(n, kind) if gamma else np.einsum("ij,ij->j", columns, columns).astype(kind)
+        elif isinstance(rows, WholeMatrix):
+            columns, gamma, filled, (buffer, slot) = _NO_COLUMNS, 0.0, n, rows.cached(self._every)
+            diagonal = rows.diagonal().astype(kind)
+        else:
+            return False
+        gradient, steps, flattest, more = self._y - scores, 0, np.inf, True
+        state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind), self._lanes)
+        while more:
+            most = min(max(1, self._options.slice // n), int(few * n) - steps)
+            taken, curvature, _, filled = pair_steps.solve_pairs(
+                columns, gamma, buffer, slot, filled, *state, 0.0, floor, most
+            )
+            steps, flattest = steps + taken, min(flattest, curvature)
+            more = 0 < taken == most and steps < int(few * n) and not self._budget.exhausted
+        if narrow is not None:
+            cast(NarrowMatrix, rows).take_over()
+        self.steps += steps
+        scores[:] = self._y - gradient
+        self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
+        return True
 
 
 def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
