@@ -15,7 +15,7 @@ from widemargin._typing import Floats, Label, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import stacked
-from widemargin.estimators.structured.structural_search import choose
+from widemargin.estimators.structured.automatic import choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
@@ -141,13 +141,13 @@ class ChainSVC(ReadyMadeSVM):
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         model = ChainModel(self.weights)
-        C, _, spent = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
+        C, _, gamma, spent = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
             if len({x.shape[1] for x in sequences}) == 1:
                 # one map for the steps of all sequences
                 ends = np.cumsum([x.shape[0] for x in sequences])
-                steps = self._training_rows(stacked(sequences))
+                steps = self._training_rows(stacked(sequences), gamma)
                 sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
         self._train(model, sequences, y, C=C, spent=spent, sample_weight=sample_weight)
         return self

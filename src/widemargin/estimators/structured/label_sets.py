@@ -18,8 +18,8 @@ from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.automatic import choose
 from widemargin.estimators.structured.label_names import GivenSets, read_label_sets
-from widemargin.estimators.structured.structural_search import choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import as_csr
@@ -83,8 +83,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
         self.offset_ = chosen.offset
         self._train(
-            model, self._training_rows(X), Y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight,
-            missing=given.missing,
+            model, self._training_rows(X, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
+            sample_weight=sample_weight, missing=given.missing,
         )  # fmt: skip
         self.__dict__.pop("label_sets_", None)
         if self._options.decode == "seen":

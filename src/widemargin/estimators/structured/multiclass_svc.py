@@ -127,7 +127,13 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
-        self._train(MulticlassModel(self.cost), self._training_rows(X), labels, C=self.C, sample_weight=sample_weight)
+        self._train(
+            MulticlassModel(self.cost),
+            self._training_rows(X, self._options.gamma or "scale"),
+            labels,
+            C=self.C,
+            sample_weight=sample_weight,
+        )
         return self
 
     @property

@@ -17,11 +17,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import BaseCrossValidator, KFold, ShuffleSplit, check_cv
+from sklearn.model_selection import BaseCrossValidator, KFold, check_cv
 from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin._typing import Floats, Ints, Seed
@@ -33,8 +31,7 @@ from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
 from widemargin.solvers.base import Budget, Callback
 from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
-from widemargin.structured.learners.problem import check_examples, example_weights
-from widemargin.structured.model import Examples, StructuredModel
+from widemargin.structured.model import Examples
 
 Model = TypeVar("Model", bound=StructuralEstimator)
 Scoring: TypeAlias = str | Callable[..., float] | None
@@ -276,7 +273,7 @@ def structural_search(
         raise DataError(f"patience={patience!r} must be at least 1.")
     if on_interrupt not in ("raise", "return"):
         raise DataError(f"on_interrupt={on_interrupt!r}: give 'raise' or 'return'.")
-    search = _Search(model, X, y, scoring, cv, check_random_state(random_state))
+    search = PathSearch(model, X, y, scoring, cv, check_random_state(random_state))
     # by default 1 / (C n) falls from 0.1 to 1e-5, half a decade a step
     values = _values(Cs) if Cs is not None else [10.0 ** (half / 2.0) / search.n_rows for half in range(2, 11)]
     passes = [None] if max_iters is None else sorted({int(most) for most in max_iters})
@@ -310,112 +307,14 @@ def structural_search(
     return StructuralSearch(params, chosen, best.score, tuple(cells), str(status), time.perf_counter() - started)
 
 
-@dataclass(frozen=True)
-class _Automatic:
-    """How `C="auto"` chooses: quicker than `structural_search` by default, as it is a part of every `fit`.
-
-    Attributes
-    ----------
-    fewest : int
-        Rows below which nothing is chosen: their folds would have a handful each.
-    many : int
-        Rows from which a third of them, held out once, tells models apart; three folds take three times as long.
-    tol : float
-        Relative gap of the models of the path: on yeast and topics of RCV1 as good a choice as 5%, in half the passes.
-    passes : int
-        Most for each C. Where they do not reach the gap the path ends, at the C before.
-    offsets : tuple of float
-        Nearest to 0 first. Finer steps changed the scores by less than their standard errors.
-    """
-
-    fewest: int = 20
-    many: int = 2000
-    tol: float = 0.1
-    passes: int = 100
-    offsets: tuple[float, ...] = (0.0, 0.05, -0.05, 0.1, 0.2, 0.3)
-
-
-class Chosen(NamedTuple):
-    """C and offset for a training, and the seconds that their choice took."""
-
-    C: float
-    offset: float
-    seconds: float
-
-
-def choose(
-    model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
-    y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, *,
-    complete: Examples | None = None, how: _Automatic = _Automatic(),
-) -> Chosen:  # fmt: skip
-    """C and offset of a ready-made model as its parameters say: numbers as they are, "auto" by validation.
-
-    With `C="auto"` a path over C at the model's own rescaling is scored on rows held out, with every offset, if that is
-    "auto", on every model of it; the best pair is taken. A number of C leaves an offset of "auto" at 0.
-
-    Parameters
-    ----------
-    model : MultiLabelSVC, HierarchicalSVC or ChainSVC
-    C, offset : float or "auto"
-    structure : StructuredModel
-        Its model, which refuses examples that do not fit.
-    X, y, sample_weight
-        Checked examples, their labels and weights.
-    scoring : str or callable, default=None
-        Where the options name none. None: the model's own `score`.
-    complete : sequence or matrix, default=None
-        The labels without what marks those that nobody has looked at.
-    """
-    started, known = time.perf_counter(), 0.0 if offset == "auto" else float(offset)
-    if C != "auto":
-        return Chosen(float(C), known, 0.0)
-    # Before folds give the rows other numbers.
-    n, options = check_examples(structure, X, y), model._options
-    structure.prepare(X, y if complete is None else complete)
-    if n < how.fewest:
-        return Chosen(1.0, known, 0.0)
-    rng = check_random_state(model.random_state)
-    held_out = ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
-    plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
-    tried: Sequence[float | None] = [None]
-    if offset == "auto":
-        tried = how.offsets
-        plain.set_params(offset=0.0)
-    search = _Search(plain, X, y, options.scoring or scoring, held_out, rng, tol=how.tol, within=0.0)
-    if sample_weight is not None:
-        search.weight = example_weights(sample_weight, n)
-    # The regulariser falls from a tenth of the mean square of the rows, so that their unit does not matter.
-    size = 1.0 if getattr(model, "feature_map", None) else _mean_square(X)
-    values = [10.0 ** (half / 2.0) / (search.n_rows * size) for half in range(2, 11)]
-    limit = None if model.time_budget is None else 0.5 * model.time_budget
-    budget, cells = budget_of(limit, model.callbacks, options.verbose), list[StructuralCell]()
-    for cell in search.path(model.rescaling, values, [None], tried, 1, budget, None):
-        # A C that the passes of the path do not solve would not be solved by the final training either.
-        if cells and cell.gap > max(how.tol, model.tol):
-            break
-        cells.append(cell)
-        budget.tell(f"choice of C={cell.C:.4g}", len(cells), cell.score, cell.gap, cell.standard_error)
-    best = _best(cells) if cells else None
-    chosen = values[2] if best is None else best.C
-    offset_chosen = known if best is None or best.offset is None else best.offset
-    return Chosen(chosen, offset_chosen, time.perf_counter() - started)
-
-
-def _mean_square(X: Examples) -> float:
-    """Mean square of the rows of a matrix, or of the rows of all matrices of a list; 1 where all are 0."""
-    parts: Sequence[Any] = [X] if hasattr(X, "shape") else X
-    total = sum(float((part.multiply(part) if sparse.issparse(part) else part**2).sum()) for part in parts)
-    return total / sum(part.shape[0] for part in parts) or 1.0
-
-
-class _Search:
+class PathSearch:
     """The folds, and what is measured on them."""
 
     def __init__(
         self, model: StructuralEstimator, X: Examples, y: Examples, scoring: Scoring | Sequence[Scoring], cv: Folds,
-        rng: np.random.RandomState, tol: float = 0.05, within: float = 1.0,
+        rng: np.random.RandomState, tol: float = 0.05, within: float = 1.0, worth: float = 0.0,
     ) -> None:  # fmt: skip
-        self._model, self._X, self._y, self._tol, self._within = model, X, y, tol, within
+        self.model, self._X, self._y, self._tol, self._within, self._worth = model, X, y, tol, within, worth
         pair = scoring if isinstance(scoring, (tuple, list)) else [scoring]
         if len(pair) not in (1, 2):
             raise DataError(f"scoring has {len(pair)} entries: give one score, or a pair of which the second decides.")
@@ -451,7 +350,7 @@ class _Search:
                         return
                     top = max(top, mean)
             # A small C may predict the same for all rows: scores that are equal end a path only after they have risen.
-            since = 0 if top > best else since + int(risen or top < best)
+            since = 0 if top > best + self._worth else since + int(risen or top < best)
             risen |= -math.inf < best < top
             best = max(best, top)
             if since >= patience:
@@ -464,8 +363,8 @@ class _Search:
         """Train on a fold, from the solution of the last C, and score with every offset; here or on a worker."""
         last, (train, test) = given
         # up to a small gap: the scores of the models hardly change after it
-        limits = {"tol": max(self._tol, self._model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
-        one = _from(last if most is None else None, self._model, C, rescaling=rescaling, **limits)
+        limits = {"tol": max(self._tol, self.model.tol)} if most is None else {"tol": 0.0, "max_iter": most}
+        one = _from(last if most is None else None, self.model, C, rescaling=rescaling, **limits)
         options = one._options
         one.set_params(time_budget=deadline.left, solver_options=replace(options, on_interrupt="raise"))
         one._prove = False

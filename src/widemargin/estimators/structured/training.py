@@ -1,7 +1,7 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Annotated, ClassVar, Literal
 
@@ -72,14 +72,16 @@ class StructuralOptions(SolverOptions):
         Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
         What the `feature_map` of a ready-made model approximates; without a map it means nothing.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Its width, as in `sklearn.svm.SVC`.
+    gamma : {"scale", "auto"} or float, default=None
+        Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, "scale" where
+        C is a number.
     degree : float, default=3
         Of the kernel "poly".
     coef0 : float, default=0.0
         Of the kernels "poly" and "sigmoid".
-    n_components : int, default=256
-        Features of the map. Raising it brings the model closer to the kernel's, at a cost linear in it.
+    n_components : int, default=500
+        Features of the map. Raising it brings the model closer to the kernel's, at a cost linear in it; with as many as
+        there are rows, "nystroem" is the kernel itself.
     decode : {"best", "nonempty", "seen"}, default="best"
         Which label sets `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses from: all; all but the empty one,
         for data in which every example has a label; or those of the training examples, which are then kept in
@@ -107,10 +109,10 @@ class StructuralOptions(SolverOptions):
     max_queries: Annotated[int, Interval(Integral, 2, None, closed="left")] = 1000
     separator: str = "/"
     kernel: Literal["rbf", "linear", "poly", "laplacian", "sigmoid"] = "rbf"
-    gamma: kinds.Gamma = "scale"
+    gamma: kinds.Gamma | None = None
     degree: kinds.NotNegative = 3
     coef0: kinds.AnyNumber = 0.0
-    n_components: kinds.Count = 256
+    n_components: kinds.Count = 500
     decode: Literal["best", "nonempty", "seen"] = "best"
     scoring: str | Callable[..., float] | None = None
     on_interrupt: kinds.OnInterrupt = "raise"
@@ -291,13 +293,13 @@ class ReadyMadeSVM(StructuralEstimator):
     def _shape_of_weights(self) -> tuple[int, ...]:
         return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})
 
-    def _training_rows(self, X: Matrix) -> Matrix:
+    def _training_rows(self, X: Matrix, gamma: float | str = "scale") -> Matrix:
         """Checked rows as the solvers take them: mapped by a map that is fitted here, and with the constant column."""
         known_map = self.__dict__.pop("feature_map_", None)
         if self.feature_map is not None:
             space = make_space(
-                SpaceParameters.of(self, self._options), X, None, random_state=self.random_state, by_factor=True,
-                known_map=known_map if self.warm_start else None,
+                replace(SpaceParameters.of(self, self._options), gamma=gamma), X, None,
+                random_state=self.random_state, by_factor=True, known_map=known_map if self.warm_start else None,
             )  # fmt: skip
             assert isinstance(space, MappedSpace)
             (X,) = space.features([X])
