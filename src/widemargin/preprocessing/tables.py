@@ -1,4 +1,4 @@
-"""The first step of a model's pipeline: a table goes in, a sparse feature matrix comes out."""
+"""The first step of a model's pipeline: a table goes in, a feature matrix comes out."""
 
 import warnings
 from collections.abc import Sequence
@@ -60,6 +60,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     rare_words : int, default=1
         Words (missing ones too) of fewer training rows share one 0/1 column. Raising it keeps few rows from having a
         weight of their own; with 1 every word has its own.
+    sparse_output : bool, default=True
+        A CSR matrix, or with False an array, which histogram boosting needs.
 
     Attributes
     ----------
@@ -99,6 +101,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_bins: int = 30,
         max_words: int = 1000,
         rare_words: int = 1,
+        sparse_output: bool = True,
     ) -> None:
         self.columns = columns
         self.words = words
@@ -108,6 +111,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_bins = n_bins
         self.max_words = max_words
         self.rare_words = rare_words
+        self.sparse_output = sparse_output
 
     def fit(self, X: Features, y: object = None) -> Self:
         """Learn the schema, the scales and the words.
@@ -154,7 +158,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Features) -> Any:
-        """Feature matrix, CSR of shape (n_rows, n_features_out), or a data frame where `set_output` asks for one.
+        """Feature matrix of shape (n_rows, n_features_out), or a data frame where `set_output` asks for one.
 
         Raises
         ------
@@ -192,7 +196,8 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         for j, schema in enumerate(self.schema_.of_kind("number", "date")):
             if schema.kind == "date":
                 blocks += [_is_part(contents.numbers[:, j], part) for part in self.date_parts]
-        return dense_for_frames(self, sparse.csr_array(sparse.hstack(blocks, format="csr")))
+        features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
+        return dense_for_frames(self, features if self.sparse_output else features.toarray())
 
     def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
@@ -244,6 +249,7 @@ def make_preprocessor(
     numbers: Literal["scale", "bins"] = "scale",
     n_bins: int = 30,
     rare_words: int = 1,
+    sparse_output: bool = True,
 ) -> TablePreprocessor:
     """First step for `Pipeline([("table", make_preprocessor(...)), ("model", ...)])`; see `TablePreprocessor`.
 
@@ -263,7 +269,10 @@ def make_preprocessor(
         Quantiles for `numbers="bins"`.
     rare_words : int, default=1
         Words of fewer training rows share one 0/1 column.
+    sparse_output : bool, default=True
+        A CSR matrix, or an array.
     """
     return TablePreprocessor(
-        columns, words=words, dates=dates, date_parts=date_parts, numbers=numbers, n_bins=n_bins, rare_words=rare_words
-    )
+        columns, words=words, dates=dates, date_parts=date_parts, numbers=numbers, n_bins=n_bins,
+        rare_words=rare_words, sparse_output=sparse_output,
+    )  # fmt: skip

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from widemargin import __version__
 from widemargin.cli.candidates import Answer, Candidate
-from widemargin.cli.commands.several_classes import PLAIN_OF_SEVERAL, plain_learner
+from widemargin.cli.commands.reduced_models import plain_learner, plain_name
 from widemargin.cli.commands.tradeoff import (
     Prepared,
     ended_by_hand,
@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         stored = [read_stored(file, prepared) for file in options.tradeoff]
         clock = _Clock(options.time_budget)
         plain = _plain(prepared, progress, clock)
-        # Prices of rules come from sweeps, which there are for two classes, and for models that decide every row.
-        none = options.no_tradeoff or prepared.several or goals.abstain is not None
+        # Prices of rules come from sweeps, which there are for SVMs, and for models that decide every row.
+        none = options.no_tradeoff or prepared.reduced or goals.abstain is not None
         paths = stored + ([] if none else _short_paths(prepared, stored, progress, clock))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         # What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on.
         tables: dict[str | None, pa.Table] = {None: rows.populations}
         tables |= {source: beside.populations for source, beside in external.items()}
-        called = PLAIN_OF_SEVERAL if prepared.several else PLAIN
+        called = plain_name(goals) if prepared.reduced else PLAIN
         others = {} if plain is None else {
             called: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
         }  # fmt: skip
@@ -127,8 +127,8 @@ class _Clock:
 
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> Any:
-    """The SVM (of several classes the learner) without rules; None where the time is up, or the user stops it."""
-    if prepared.several:
+    """The SVM (or the learner of a reduction) without rules; None where the time is up, or the user stops it."""
+    if prepared.reduced:
         rows = prepared.data.rows["train"]
         return plain_learner(prepared.goals).fit(rows.X, rows.y, sample_weight=rows.sample_weight)
     progress.step("training the same SVM without rules")

@@ -50,9 +50,9 @@ class Prepared:
     digest: str
 
     @property
-    def several(self) -> bool:
-        """Whether the target has more than two classes."""
-        return len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
+    def reduced(self) -> bool:
+        """Whether the model is no SVM but trained by `GoalReduction`: trees, or more than two classes."""
+        return self.goals.model.learner == "trees" or len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
 
     def classifier(
         self, progress: Progress, goal: Goal | None, budget: float | None, *, on_interrupt: str = "return"
@@ -82,10 +82,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         require_matplotlib()
     with Progress() as progress:
         prepared = prepare(goals, progress)
-        if prepared.several:
+        if prepared.reduced:
+            trees = goals.model.learner == "trees"
+            why = "model.learner is 'trees'" if trees else f"the target {goals.data.target!r} has more"
             raise DataError(
-                f"a sweep of bounds is for two classes, and the target {goals.data.target!r} has more. Change the "
-                "bound in the goals file, and train for each"
+                f"a sweep of bounds is for SVMs of two classes, and {why}. Change the bound in the goals file, and "
+                "train for each"
             )
         stored = None
         if out is not None and out.exists():

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
-from widemargin.cli.commands.several_classes import PLAIN_OF_SEVERAL, plain_learner, reduction_options
+from widemargin.cli.commands.reduced_models import plain_learner, plain_name, reduction_options
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
@@ -110,8 +110,8 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         _report(goals, "test", data, labels)
     progress.step("training")
     started = time.perf_counter()
-    several = len(np.unique(np.asarray(train.y))) > 2
-    estimator = _estimator(goals, estimator_options(goals, progress), several=several)
+    reduced = goals.model.learner == "trees" or len(np.unique(np.asarray(train.y))) > 2
+    estimator = _estimator(goals, estimator_options(goals, progress), reduced=reduced)
 
     def reworded(warning: Warning) -> str:  # about which model, and in terms of the goals file
         text = str(warning)
@@ -143,12 +143,12 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
             interrupted = True
     try:
         plain: Any = None
-        if several and not interrupted:
+        if reduced and not interrupted:
             plain = plain_learner(goals).fit(train.X, train.y, sample_weight=train.sample_weight)
         elif not interrupted:
             plain = _plain_svm(goals, data, spent, progress)
         progress.step("measuring the goal")
-        beside = PLAIN_OF_SEVERAL if several else PLAIN
+        beside = plain_name(goals) if reduced else PLAIN
         reports = {part: _measured(goals, part, data, {MODEL: classifier, beside: plain}) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if path is None else [f"the trained model is saved as {path}"])) from None
@@ -161,10 +161,10 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     return _Result(goals, data, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
 
 
-def _estimator(goals: GoalsFile, options: dict[str, Any], *, several: bool) -> Any:
+def _estimator(goals: GoalsFile, options: dict[str, Any], *, reduced: bool) -> Any:
     """What the goals file describes, with these options: trained to the goal, or an SVM with two thresholds to it.
 
-    Of several classes it is a reduction to classifiers with weights.
+    Trees, and models of several classes, are `reduced` to classifiers with weights.
     """
     proof: dict[str, Any] = {}
     if goals.validation.confidence is not None:
@@ -175,7 +175,7 @@ def _estimator(goals: GoalsFile, options: dict[str, Any], *, several: bool) -> A
         shared = {name: options[name] for name in ("pos_label", "on_infeasible", "random_state")}
         svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
         return GoalThresholdClassifier(svm, goals.goal, abstain=goals.abstain, **shared, **proof)
-    if several:
+    if reduced:
         return GoalReduction(goal=goals.goal, **reduction_options(goals, options["callbacks"]), **proof)
     if goals.validation.folds is not None:
         return RateConstrainedClassifierCV(goals.goal, cv=goals.validation.folds, **options)

@@ -327,6 +327,9 @@ class ModelSection:
     See `RateConstrainedClassifier` and `make_preprocessor`.
     """
 
+    learner: Literal["svm", "trees"] = _key(
+        one_of("svm", "trees"), 'a linear or kernel SVM, or boosted trees ("trees"), by `GoalReduction`', default="svm"
+    )
     C: float = _key(POSITIVE, "inverse strength of the regulariser, as in scikit-learn", default=0.2)
     enforce: Literal["deterministic", "randomized"] = _key(
         one_of("deterministic", "randomized"), "whose rates meet the bounds", default="deterministic"

@@ -40,7 +40,12 @@ def contradictions(
     model, held, folds = tables.get("model", {}), goals.validation, goals.validation.folds is not None
     kernel, mapped = model.get("kernel", "linear"), "feature_map" in model
     # What is wrong, the key that is named, and why: about kernels, and about rows that training does not see.
+    trees = model.get("learner") == "trees"
     of_model: list[tuple[bool, str, str]] = [
+        *((trees and key in model, f"model.{key}", 'is for SVMs, and model.learner is "trees". Drop one of them')
+          for key in ("kernel", "C")),
+        (trees and model.get("enforce") == "randomized", "model.enforce",
+         'is for SVMs, and model.learner is "trees". Drop one of them'),
         *((kernel == "linear" and key in model, f"model.{key}",
            "is for kernels, and model.kernel is 'linear'. Name another kernel or drop it") for key in KERNEL_KEYS),
         (kernel not in ("linear", "rbf") and model.get("feature_map") == "fourier", "model.feature_map",
@@ -52,6 +57,9 @@ def contradictions(
     ]  # fmt: skip
     abstains = not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
+        (trees and abstains, "model.learner",
+         'is "trees", and only an SVM abstains. Drop it, or ask nothing about decisions'),
+        (trees and folds, "validation.folds", 'choose C, and model.learner is "trees". Drop one of them'),
         (abstains and goals.model.enforce == "randomized", "model.enforce",
          'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),
         (abstains and folds, "validation.folds",

@@ -1,20 +1,26 @@
-"""What `train` fits where the target has several classes: logistic regression under the goal, by `GoalReduction`."""
+"""What `train` fits by `GoalReduction`: boosted trees, and logistic regression where the target has several classes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Progress
 
-PLAIN_OF_SEVERAL = "plain logistic regression"
 
-
-def plain_learner(goals: GoalsFile) -> LogisticRegression:
+def plain_learner(goals: GoalsFile) -> Any:
     """The learner that the goal is trained with; without it, what to compare with."""
+    if goals.model.learner == "trees":
+        return HistGradientBoostingClassifier(random_state=0)
     return LogisticRegression(C=goals.model.C, max_iter=1000)
+
+
+def plain_name(goals: GoalsFile) -> str:
+    """What the learner is called where it is compared with."""
+    return "plain boosted trees" if goals.model.learner == "trees" else "plain logistic regression"
 
 
 def reduction_options(goals: GoalsFile, callbacks: Sequence[Callable[[Progress], object]]) -> dict[str, Any]:
@@ -23,7 +29,7 @@ def reduction_options(goals: GoalsFile, callbacks: Sequence[Callable[[Progress],
     Raises
     ------
     DataError
-        If the file asks for what there is for two classes only.
+        If the file asks for what there is for SVMs, and so for two classes only.
     """
     model = goals.model
     for key, is_asked in {
@@ -33,6 +39,7 @@ def reduction_options(goals: GoalsFile, callbacks: Sequence[Callable[[Progress],
         if is_asked:
             raise DataError(f"{key} is for two classes, and the target {goals.data.target!r} has more. Drop it")
     return {
-        "estimator": plain_learner(goals), "time_budget": model.time_budget, "on_infeasible": model.on_infeasible,
-        "callbacks": callbacks, "random_state": 0, "solver_options": {"on_interrupt": "return"},
+        "estimator": plain_learner(goals), "pos_label": goals.data.positive, "time_budget": model.time_budget,
+        "on_infeasible": model.on_infeasible, "callbacks": callbacks, "random_state": 0,
+        "solver_options": {"on_interrupt": "return"},
     }  # fmt: skip
