@@ -180,7 +180,7 @@ class BlockTraining:
             maps.append(SerialMap([HeldRows(Rows(X, y, weight, table, baselines=baselines, source=name))]))
         self._blocks = blocks if len(maps) == 1 else JoinedMap(maps)
         self._goal = goal
-        self.survey: Survey = self._blocks.sum(_survey)
+        self.survey: Survey = self._blocks.sum(block_survey)
         self.n_passes = 0
 
     def train(
@@ -224,7 +224,7 @@ def _matrix(rows: Rows, title: str = "a block") -> Any:
     return canonical_rows(checked)
 
 
-def _survey(block: Block, _: None) -> Survey:
+def block_survey(block: Block, _: None) -> Survey:
     """What is to be known of a block.
 
     Raises

@@ -1,0 +1,279 @@
+"""How time and memory grow: exponents over at least four doublings, and what a billion rows on a cluster would take."""
+
+import resource
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
+from widemargin.distributed import SerialMap, labelled_rows
+
+GOAL = "minimize error_rate()\nsubject to recall() >= 0.75\nsubject to demographic_parity(g, difference=0.05)"
+
+
+class Drawn(NamedTuple):
+    """Rows of a noisy linear rule, labels, and one of so many groups a row."""
+
+    X: np.ndarray
+    y: np.ndarray
+    table: pa.Table
+
+
+def drawn(n: int, d: int, groups: int = 2, seed: int = 0) -> Drawn:
+    """Fresh rows; every group has as many."""
+    rng = np.random.default_rng(seed)
+    X, group = rng.normal(size=(n, d)), np.arange(n) % groups
+    score = X @ rng.normal(size=d) / np.sqrt(d) + 0.3 * (group % 2) + 0.6 * rng.normal(size=n)
+    return Drawn(X, (score > 0.4).astype(int), pa.table({"g": [f"g{k}" for k in group]}))
+
+
+def _trained(n: int, d: int, m: int = 0) -> Callable[[], Any]:
+    data = drawn(n, d, max(m, 2))
+    floors = "".join(f"\nsubject to recall(population(g == 'g{k}')) >= 0.5" for k in range(m))
+    goal = "minimize error_rate()" + floors if m else GOAL
+    clf = RateConstrainedClassifier(goal, on_infeasible="warn")
+    return lambda: clf.fit(data.X, data.y, populations=data.table)
+
+
+def _kernel_fit(n: int) -> Callable[[], Any]:
+    data = drawn(n, 10)
+    return lambda: KernelSVC().fit(data.X, data.y)
+
+
+def _kernel_predictions(n: int) -> Callable[[], Any]:
+    model, new = _kernel_fit(n)(), drawn(10_000, 10, seed=1).X
+    model.predict(new[:10])  # support vectors are packed at the first call
+
+    def predict() -> int:
+        model.predict(new)
+        return int(model.support_.size)
+
+    return predict
+
+
+def _thresholds(groups: int) -> Callable[[], Any]:
+    data = drawn(32_000, 3, groups)
+    model = RateConstrainedClassifier("minimize error_rate()").fit(data.X[:4000], data.y[:4000])
+    goal = "minimize error_rate()\nsubject to demographic_parity(g, difference=0.05)"
+    rule = GoalThresholdClassifier(model, goal, cv="prefit", per_population="g", on_infeasible="warn")
+    return lambda: rule.fit(data.X, data.y, populations=data.table)
+
+
+def _label_sets(labels: int) -> Callable[[], Any]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 20))
+    Y = (X @ rng.normal(size=(20, labels)) / 4 + 0.5 * rng.normal(size=(1000, labels)) > 0.8).astype(int)
+    return lambda: MultiLabelSVC(edges="tree", C=1.0, offset=0.0).fit(X, Y)
+
+
+def _audit(n: int) -> Callable[[], Any]:
+    data = drawn(n, 1)
+    said = (data.X[:, 0] > 0).astype(int)
+    return lambda: audit(said, GOAL, None, data.y, populations=data.table)
+
+
+def _doublings(first: int, times: int = 4) -> tuple[int, ...]:
+    return tuple(first * 2**k for k in range(times + 1))
+
+
+class Axis(NamedTuple):
+    """What is measured against which sizes; of how many numbers the data are, by size."""
+
+    what: str
+    sizes: Sequence[int]
+    prepare: Callable[[int], Callable[[], Any]]
+    numbers: Callable[[int], int]
+
+
+AXES = {
+    "rows": Axis("RateConstrainedClassifier.fit, rows (30 columns)", _doublings(25_000), lambda n: _trained(n, 30),
+                 lambda n: 30 * n),
+    "columns": Axis("RateConstrainedClassifier.fit, columns (20,000 rows)", _doublings(32),
+                    lambda d: _trained(20_000, d), lambda d: 20_000 * d),
+    "constraints": Axis("RateConstrainedClassifier.fit, constraints (100,000 rows, 20 columns)", _doublings(4),
+                        lambda m: _trained(100_000, 20, m), lambda m: 100_000 * 20),
+    "groups": Axis("thresholds by group, groups (32,000 rows)", _doublings(2), _thresholds, lambda g: 32_000),
+    "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", _doublings(2000), _kernel_fit, lambda n: 10 * n),
+    "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
+                            _doublings(1000), _kernel_predictions, lambda n: 10 * n),
+    "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", _doublings(8), _label_sets,
+                   lambda k: 1000 * (20 + k)),
+    "audited rows": Axis("audit, rows", _doublings(250_000), _audit, lambda n: 2 * n),
+}  # fmt: skip
+
+
+def measured(ctx: Context, name: str, size: int) -> Row:
+    """One size in a process of its own; the smallest one compiles first."""
+    axis = AXES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        axis.prepare(axis.sizes[0] if not ctx.quick else size)()
+        run = axis.prepare(size)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        timing = ctx.clock({"run": run}, warm_up=False)["run"]
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {
+        "axis": name, "size": size, "processor_s": min(timing.processor), "grown_mb": round(grown / 1000, 1),
+        "data_mb": round(8e-6 * axis.numbers(size), 1),
+    }  # fmt: skip
+
+
+def growth(ctx: Context) -> list[Row]:
+    """Every axis at every size."""
+    small = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "support vectors": 200,
+             "labels": 4, "audited rows": 1000}  # fmt: skip
+    return [
+        ctx.fresh(measured, name, size) for name, axis in AXES.items() for size in ctx.pick(axis.sizes, [small[name]])
+    ]
+
+
+def thread(ctx: Context) -> list[Row]:
+    """What this machine can do at most on one thread: bytes of memory read a second, and multiplications of GEMM."""
+    size = ctx.pick(50_000_000, 100_000)
+    array, A = np.ones(size), np.ones((ctx.pick(1500, 50),) * 2)
+    read, product = (
+        min(timing.wall) for timing in ctx.clock({"sum": array.sum, "gemm": lambda: A @ A}, repeats=5).values()
+    )
+    return [{"gigabytes_a_second": 8e-9 * size / read, "gigaflops": 2e-9 * A.shape[0] ** 3 / product}]
+
+
+def exponents(content: Content) -> Iterable[Row]:
+    """Slopes of log time and log memory on log size, and the largest size in readings of its data from memory."""
+    bandwidth = content["thread"][0]["gigabytes_a_second"]
+    for name, axis in AXES.items():
+        rows = [row for row in content["growth"] if row["axis"] == name]
+        if len(rows) < 5:
+            continue
+        sizes = np.log([row["size"] for row in rows])
+
+        def slope(key: str, rows: Sequence[Row] = rows, sizes: np.ndarray = sizes) -> float | None:
+            values = [row[key] for row in rows]
+            return float(np.polyfit(sizes, np.log(values), 1)[0]) if min(values) > 0 else None
+
+        last = rows[-1]
+        yield {
+            "what": axis.what, "from": rows[0]["size"], "to": last["size"], "seconds": last["processor_s"],
+            "time": slope("processor_s"), "memory": slope("grown_mb"), "grown": last["grown_mb"],
+            "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
+        }  # fmt: skip
+
+
+# --- a cluster --------------------------------------------------------------------------------------------------------
+
+
+class LateMap(SerialMap):
+    """Blocks whose every call answers so many seconds late, as those of a far cluster do."""
+
+    delay: float = 0.0
+    calls: int = 0
+
+    def stream(self, function: Any, message: object = None) -> Any:
+        """As that of any blocks, but late."""
+        time.sleep(type(self).delay)
+        type(self).calls += 1
+        return super().stream(function, message)
+
+
+def late(ctx: Context, delay: float) -> Row:
+    """A fit over blocks with a delay of every call: its wall seconds and its calls."""
+    data = drawn(ctx.pick(400_000, 2000), 20)
+    rows = labelled_rows(data.X, data.y, populations=data.table, block_rows=ctx.pick(50_000, 500))
+    RateConstrainedClassifier(GOAL).fit_blocks(SerialMap(rows[:1]))
+    LateMap.delay, LateMap.calls = delay, 0
+    began, used = time.perf_counter(), time.process_time()
+    model = RateConstrainedClassifier(GOAL).fit_blocks(LateMap(rows))
+    return {
+        "delay_ms": 1000 * delay, "seconds": time.perf_counter() - began, "processor_s": time.process_time() - used,
+        "calls": LateMap.calls, "looks": model.n_passes_, "n": data.X.shape[0], "d": data.X.shape[1],
+    }  # fmt: skip
+
+
+def delays(ctx: Context) -> list[Row]:
+    """What a delay costs, beside the delay times the calls."""
+    return [ctx.fresh(late, delay) for delay in ctx.pick((0.0, 0.01, 0.02, 0.05), (0.0, 0.001))]
+
+
+def _delayed(content: Content) -> Iterable[Row]:
+    rows = content["delays"]
+    for row in rows:
+        added = row["calls"] * row["delay_ms"] / 1000
+        yield row | {"foretold": rows[0]["seconds"] - rows[0]["processor_s"] + row["processor_s"] + added}
+
+
+CALL_MS, BLOCK_MS, NETWORK = 12.0, 4.0, 1e9
+"""Of a Dask scheduler, measured with two local workers, and bytes a second between machines."""
+
+
+def _billion(content: Content) -> Iterable[Row]:
+    """A billion rows of 20 columns, by workers of one thread that hold their rows in memory."""
+    row = content["delays"][0]
+    nanoseconds = 1e9 * row["processor_s"] / (row["n"] * row["calls"])
+    numbers = row["d"] ** 2 + 10 * row["d"]
+    for workers in (16, 64, 256):
+        compute = row["calls"] * nanoseconds * 1e-9 * 1e9 / workers
+        talk = row["calls"] * (CALL_MS + BLOCK_MS * workers) / 1000
+        sent = row["calls"] * workers * 8 * numbers / NETWORK
+        yield {
+            "workers": workers, "memory_gb": 8e-9 * 1e9 * (row["d"] + 7) / workers, "compute": compute / 60,
+            "talk": (talk + sent) / 60, "whole": (compute + talk + sent) / 60,
+        }  # fmt: skip
+
+
+def _picture(content: Mapping[str, Any], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for name in AXES:
+        rows = [row for row in content["growth"] if row["axis"] == name]
+        if rows:
+            sizes = np.array([row["size"] for row in rows])
+            axes.loglog(sizes / sizes[0], [row["processor_s"] for row in rows], marker="o", label=name)
+    axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
+    axes.set_xticks(_doublings(1), [str(k) for k in _doublings(1)], minor=False)
+    axes.legend(fontsize=8, ncols=2)
+    figure.savefig(path, dpi=110)
+
+
+def _limits(content: Content) -> Iterable[Limit]:
+    rows = list(_delayed(content))
+    if len(rows) > 1:
+        apart = max(abs(row["seconds"] / row["foretold"] - 1.0) for row in rows[1:])
+        yield Limit("delayed fits, largest distance from what is foretold", apart, 0.2)
+
+
+TASKS = {
+    "growth": Task(
+        "How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on "
+        "rows drawn here;\nwhat late answers of a cluster cost a fit over blocks, and what follows for a billion rows.",
+        {"thread": thread, "growth": growth, "delays": delays},
+        {
+            "exponents": Table(
+                "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
+                "readings of its data from memory",
+                exponents,
+                "what | from: {from:,} | to: {to:,} | seconds there: {seconds:.2f} | time: {time:.2f} | MB there: "
+                "{grown:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
+            ),
+            "thread": Table("One thread of this machine", "thread",
+                             "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}"),
+            "delays": Table(
+                "A fit over 8 blocks whose calls answer late", _delayed,
+                "delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | looks | seconds: {seconds:.1f} | foretold: "
+                "{foretold:.1f}",
+            ),
+            "billion": Table(
+                "A billion rows of 20 columns on a Dask cluster, foretold", _billion,
+                "workers | memory each, GB: {memory_gb:.0f} | minutes computing: {compute:.1f} | talking: {talk:.1f} "
+                "| in all: {whole:.0f}",
+            ),
+        },
+        _limits, half="neutral", repeats=2, picture=_picture,
+    ),
+}  # fmt: skip
