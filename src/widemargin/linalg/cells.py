@@ -117,15 +117,15 @@ class CellCoefficients(NamedTuple):
         """
         # Summed by entry: a cell has few entries, whatever the number of constraints.
         constraints = np.zeros(n_constraints)
-        add_totals(*self.entries, *map(np.ascontiguousarray, (positive, negative)), constraints)
+        add_totals(*self.entries, np.ascontiguousarray(positive), np.ascontiguousarray(negative), constraints)
         return float(self.alpha0 @ positive + self.beta0 @ negative), constraints
 
     def products(self, above: Floats, below: Floats, constraints: Ints, n_constraints: int) -> Floats:
         """`alpha' above - beta' below` for some of the constraints, from arrays of shape (k, d); shape (a, d)."""
         out = np.zeros((constraints.shape[0], above.shape[1]))
         # Views with steps would have the loop compiled a second time at the first fit.
-        both = map(np.ascontiguousarray, (above, below))
-        add_products(*self.entries, self.places(constraints, n_constraints), *both, out)
+        above, below = np.ascontiguousarray(above), np.ascontiguousarray(below)
+        add_products(*self.entries, self.places(constraints, n_constraints), above, below, out)
         return out
 
     def squares(self, positive: Floats, negative: Floats, n_constraints: int) -> Floats:
