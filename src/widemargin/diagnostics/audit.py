@@ -164,8 +164,9 @@ def audit(
         )
     positive = own_setting(model, "pos_label") if pos_label is None else pos_label
     abstain = own_setting(model, "abstain") if abstain is None else abstain
-    settings: dict[str, Any] = {"decide": decide, "random_state": random_state, "data_name": data_name}
-    settings["confidence"] = confidence
+    settings: dict[str, Any] = {
+        "confidence": confidence, "decide": decide, "random_state": random_state, "data_name": data_name,
+    }  # fmt: skip
     if any(rows.in_blocks for rows in sets):
         counts = _count_blocks(goal, sets, positive, abstain, workers)
         report = counts.report(**settings, missing_groups=missing_groups)
