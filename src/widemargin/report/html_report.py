@@ -8,7 +8,6 @@ from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError
 from widemargin.goals import External, Goal, decision_rate
-from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import sections
@@ -114,7 +113,10 @@ def html_report(
     >>> report.text.startswith("<!DOCTYPE html>")
     True
     """
-    goal, trained_goal = checked_goal(goal), None if trained_goal is None else checked_goal(trained_goal)
+    goal = Goal.parse(goal) if isinstance(goal, str) else goal
+    trained_goal = Goal.parse(trained_goal) if isinstance(trained_goal, str) else trained_goal
+    if not isinstance(goal, Goal) or not isinstance(trained_goal, Goal | None):
+        raise DataError("goal and trained_goal must be a Goal or its text.")
     for path in paths:
         if not isinstance(path, TradeoffPath):
             raise DataError(f"paths holds a {type(path).__name__}; give what tradeoff_path returns.")
