@@ -164,37 +164,29 @@ def audit(
         )
     positive = own_setting(model, "pos_label") if pos_label is None else pos_label
     abstain = own_setting(model, "abstain") if abstain is None else abstain
+    settings: dict[str, Any] = {
+        "confidence": confidence, "decide": decide, "random_state": random_state, "data_name": data_name,
+    }  # fmt: skip
     if any(rows.in_blocks for rows in sets):
         counts = _count_blocks(goal, sets, positive, abstain, workers)
-        report = counts.report(
-            confidence=confidence, decide=decide, random_state=random_state, data_name=data_name,
-            missing_groups=missing_groups,
-        )  # fmt: skip
-        return _cautioned(report, sets)
-    # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
-    for rows in sets:
-        rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
-    classes = _own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label)
-    ordered = ordered_classes(classes, positive, goal)
-    positive = ordered[1] if len(ordered) == 2 else None
-    if missing_groups:  # rows that the goal cannot tell apart are filled in together, so they are counted
-        counts = AuditCounts(goal, classes=ordered, pos_label=positive, abstain=abstain)
+        report = counts.report(**settings, missing_groups=missing_groups)
+    else:
+        # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
         for rows in sets:
-            counts.add(rows.block(rows.parts, positive))
-        report = counts.report(
-            confidence=confidence, decide=decide, random_state=random_state, data_name=data_name, missing_groups=True
-        )
-        return _cautioned(report, sets)
-    blocks = [encode_block(rows.block(rows.parts, positive), used[rows.source], ordered, abstain) for rows in sets]
-    report = report_of(
-        goal, blocks, positive, confidence=confidence, decide=decide, random_state=random_state,
-        data_name=data_name,
-    )  # fmt: skip
-    return _cautioned(report, sets)
-
-
-def _cautioned(report: GoalReport, sets: Sequence["_RowSet"]) -> GoalReport:
-    """With what is to be said of rates that are lower bounds, where the model itself was asked for them."""
+            rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
+        classes = _own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label)
+        ordered = ordered_classes(classes, positive, goal)
+        positive = ordered[1] if len(ordered) == 2 else None
+        blocks = [rows.block(rows.parts, positive) for rows in sets]
+        if missing_groups:  # rows that the goal cannot tell apart are filled in together, so they are counted
+            counts = AuditCounts(goal, classes=ordered, pos_label=positive, abstain=abstain)
+            for block in blocks:
+                counts.add(block)
+            report = counts.report(**settings, missing_groups=True)
+        else:
+            encoded = [encode_block(block, used[block.source], ordered, abstain) for block in blocks]
+            report = report_of(goal, encoded, positive, **settings)
+    # Where the model itself was asked for rates that are lower bounds, the report says so, once.
     for rows in sets:
         asked = [fact for fact in rows.facts if f"{_BASELINE}{fact.name}" not in rows.parts]
         caution = None if rows.model is None else caution_of_bounds(asked, rows.model)

@@ -124,8 +124,8 @@ class CellCoefficients(NamedTuple):
         """`alpha' above - beta' below` for some of the constraints, from arrays of shape (k, d); shape (a, d)."""
         out = np.zeros((constraints.shape[0], above.shape[1]))
         # Views with steps would have the loop compiled a second time at the first fit.
-        places, above, below = self.places(constraints, n_constraints), *map(np.ascontiguousarray, (above, below))
-        add_products(*self.entries, places, above, below, out)
+        above, below = np.ascontiguousarray(above), np.ascontiguousarray(below)
+        add_products(*self.entries, self.places(constraints, n_constraints), above, below, out)
         return out
 
     def squares(self, positive: Floats, negative: Floats, n_constraints: int) -> Floats:

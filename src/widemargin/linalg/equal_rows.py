@@ -19,6 +19,7 @@ def canonical_rows(X: M) -> M:
     if isinstance(X, np.ndarray) or X.has_canonical_format:
         return X
     copy = X.copy()
+    # In a copy, because this changes the arrays that the user has given.
     copy.sum_duplicates()
     merged: M = copy
     return merged

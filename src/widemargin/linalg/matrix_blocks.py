@@ -124,6 +124,7 @@ class RowBlocks:
         self.n_features: int = blocks[0][0].shape[1]
         # The last weights and their product with all rows.
         self._last: tuple[Floats, Floats] | None = None
+        # The rows of a block are centred at the mean of all blocks, so that their sums can be added up.
         self._given_centre = centre
 
     def forget(self) -> None:
@@ -193,6 +194,8 @@ class RowBlocks:
         """Mean of the rows, shape (d,): where `moments` are best taken."""
         if self._given_centre is not None:
             return self._given_centre
+        # Any point near the rows would do as well, for what is subtracted is added back; the mean leaves the sums of
+        # the centred rows at zero.
         return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
 
     @property
@@ -288,6 +291,7 @@ class RowBlocks:
                 dense = _DenseRows(block, mine, None, None, np.dtype(np.float64))
                 for sign, band in _signs(mine):
                     for rows, _ in dense.chunks(band):
+                        # The chunks come times the roots of their weights, so their squares are the weighted sums.
                         squares += sign * np.einsum("ij,ij->j", rows, rows)
         return squares, sums
 
@@ -382,6 +386,7 @@ class _DenseRows:
 
 def _add_stripe(rows: Reals, sign: float, upper: Reals, first: int, last: int) -> None:
     """Add the products of some columns with themselves and the later ones to the upper triangle of a matrix."""
+    # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
     part = rows[:, first:last].T @ rows[:, first:]
     upper[first:last, first:] += part if sign > 0.0 else -part
 

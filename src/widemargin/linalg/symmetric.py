@@ -16,6 +16,7 @@ TILE = 64
 def take(K: Reals, rows: Ints, out: Reals) -> None:
     """Set `out` to `K[rows][:, rows]`."""
     for i in range(rows.shape[0]):
+        # One row of K at a time stays in the cache while its entries are picked out.
         row = K[rows[i]]
         for j in range(rows.shape[0]):
             out[i, j] = row[rows[j]]
@@ -25,6 +26,8 @@ def take(K: Reals, rows: Ints, out: Reals) -> None:
 def mirror(K: Reals) -> None:
     """Copy what is right of the diagonal to the left of it."""
     n = K.shape[0]
+    # Tile by tile, because the columns of one half are the rows of the other: one of the two is read across memory, and
+    # within a tile both stay in the cache.
     for top in range(0, n, TILE):
         for left in range(0, top + 1, TILE):
             for i in range(top, min(top + TILE, n)):
@@ -57,6 +60,8 @@ def asymmetry(K: Reals) -> tuple[float, float]:
         for left in range(0, top + 1, TILE):
             for i in range(top, min(top + TILE, n)):
                 for j in range(left, min(left + TILE, i + 1)):
+                    # In double precision, so that a kernel in float32 is not called unsymmetric for the rounding of the
+                    # difference.
                     apart = max(apart, abs(float(K[i, j]) - float(K[j, i])))
                     largest = max(largest, abs(float(K[i, j])))
     return apart, largest

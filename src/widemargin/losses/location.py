@@ -44,6 +44,8 @@ def location_root(m: Floats, weight: Floats, scale: float, kind: int, start: flo
 
     Where the sum is 0 on an interval (no point is near it), its middle.
     """
+    # psi has the sign of its argument, so the sum is at most zero at the smallest number and at least zero at the
+    # largest: the root lies between.
     low, high = np.inf, -np.inf
     for i in range(m.shape[0]):
         if weight[i] > 0.0:
@@ -67,11 +69,15 @@ def location_root(m: Floats, weight: Floats, scale: float, kind: int, start: flo
             high = theta
         else:
             low = theta
+        # Newton's step where psi has a slope; where all rows are beyond the knee there is none, and the other end of
+        # the bracket makes the next line halve it.
         new = theta - total / slope if slope > 0.0 else high
         if not low < new < high:
             new = 0.5 * low + 0.5 * high
         step = abs(new - theta)
         theta = new
+        # Relative to the root itself, but not finer than the numbers or the scale are: a root of 0 has no size of its
+        # own.
         if min(step, high - low) <= 1e-15 * max(abs(theta), min(scale, largest)):
             break
     return float(theta)
@@ -100,6 +106,7 @@ def catoni_radius(variance: float | Floats, scale: float | Floats, n: float | Fl
     delta : float, default=0.05
         One minus the confidence.
     """
+    # Lemma 6 asks that the quadratic bound of the deviation has a real root; where it has none nothing is promised.
     tail = 2.0 * np.log(2.0 / delta) / np.asarray(n)
     holds = np.asarray(variance) / np.asarray(scale) ** 2 + tail <= 1.0
     return np.where(holds, np.asarray(variance) / np.asarray(scale) + np.asarray(scale) * tail, np.inf)

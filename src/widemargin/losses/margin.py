@@ -47,6 +47,8 @@ def rho(kind: int, u: float) -> float:
         # Beyond the knee the loss goes on as a line, whose slope is TOP.
         c = min(a, KNEE)
         return c * c * (0.5 - c * c / 24.0) + (a - c) * TOP
+    # log cosh u is `log1p(sinh^2 u) / 2`, which is small where u is, while the logarithm of a number near 1 is all
+    # rounding; far out the form with exp(-2a) cannot overflow.
     if a < 0.5:
         return float(0.5 * np.log1p(np.sinh(a) ** 2))  # keeps its digits where cosh is close to 1
     return float(a + np.log1p(np.exp(-2.0 * a)) - np.log(2.0))
@@ -89,6 +91,8 @@ def fill(kind: int, order: int, level: float, scale: float, m: Floats, out: Floa
     """Set `out` to phi (order 0), its slope (1) or its curvature (2) at the margins m, both flat."""
     for i in range(m.shape[0]):
         u = (level - m[i]) / scale
+        # The scale s^2 in front of rho makes phi a square near its minimum whatever s is, so the curvature needs no
+        # factor.
         if order == 0:
             out[i] = scale * scale * rho(kind, u)
         elif order == 1:

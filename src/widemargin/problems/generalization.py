@@ -56,6 +56,7 @@ def capacity(data: Datasets, *, radius: float, lam: float, box: float, delta: fl
     delta : float
         Probability with which the bound may fail.
     """
+    # S bounds how steep the Lagrangian can be in the rates, whatever multipliers in the box the solver ends with.
     S = float(data.objective.sum() + box * data.constraints.sum())
     return 1.0 + 4.0 * radius**2 / lam * S + math.sqrt(8.0 * math.log(4.0 * len(data.size) / delta))
 

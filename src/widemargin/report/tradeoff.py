@@ -262,7 +262,9 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
     by_rule: dict[str, list[RuleAlongPath]] = {}
     for line in _rates_of_rules(content, path):
         asked = _asked_for(content, line.label)
-        promised = None if asked is None or path.held_out is None else _promise_of(content, asked)
+        promised = None  # what is promised where training asked for something else
+        if asked is not None and path.held_out is not None and content.trained_goal not in (None, content.goal):
+            promised = next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
         entry = asked if promised is None else promised
         compared = factor_of(entry)
         if compared is not None:
@@ -294,13 +296,6 @@ def _worst_of(name: str, lines: Sequence[RuleAlongPath], n_points: int) -> RuleA
         [all(line.kept[point] for line in lines) for point in range(n_points)],
         [line.sign[point] for point, line in enumerate(worst)],
     )
-
-
-def _promise_of(content: Content, asked: Constraint | Bundle) -> Constraint | Bundle | None:
-    """What is promised where training asked for something else."""
-    if content.trained_goal is None or content.trained_goal == content.goal:
-        return None
-    return next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
 
 
 def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bound: Floats) -> tuple[Floats, Floats]:

@@ -117,6 +117,7 @@ def relative_gap(primal: float, dual: float, *, floor: float = 1e-300) -> float:
 
     `floor` is the least size of an objective that is worth a relative accuracy.
     """
+    # 1 and not infinity, so that histories can be drawn and written as JSON from the first look on.
     return 1.0 if math.isinf(primal) else (primal - dual) / max(abs(primal), floor)
 
 
@@ -194,6 +195,7 @@ class Recorder(Generic[Point]):
         # A solver inside of a longer search leaves the telling to the search, which knows what its objective means.
         if self.stage is not None:
             self.budget.tell(self.stage, iteration, self.primal, self.gap, violation)
+        # A gap that is not a number closes nothing, since every comparison with it is false.
         return self.gap <= self.tol
 
 

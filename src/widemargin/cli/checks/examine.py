@@ -56,7 +56,8 @@ def examine(
     # All rows are for training where the parts cannot be told.
     parts, counts = {"train": Block.whole(table, where)}, dict[str, int]()
     split = goals.data.split
-    if path is not None and split is not None and split.column in names and _is_all(table[split.column], split.test):
+    marked = path is not None and split is not None and split.column in names and table.num_rows > 0
+    if split is not None and marked and bool(rows_equal(table[split.column], split.test).all()):
         counts = {"test": table.num_rows}  # a table of held-out rows, to be audited
     elif split is None or split.column in names:
         try:
@@ -94,11 +95,6 @@ def examine(
             looks.append(check_goals(findings.copy_for(1), made_up[0], made_up[1], ()))
     findings.add_shared(looks)
     return findings, counts
-
-
-def _is_all(column: pa.ChunkedArray, value: Label) -> bool:
-    """Whether a column holds one value in all rows."""
-    return bool(len(column)) and bool(rows_equal(column, value).all())
 
 
 def _rows(findings: Findings, block: Block, part: str) -> TableRows:

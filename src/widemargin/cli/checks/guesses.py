@@ -296,8 +296,10 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():
         return "holds infinite numbers"
-    if is_text and (days := _days(column)) is not None:
-        return f"holds days such as {days}: write them as 2024-01-31 and name it in data.dates to learn from it"
+    # Days or times in another order than ISO's would be taken for words, one for each day.
+    first = [text for text in column.slice(0, 100).to_pylist() if text is not None] if is_text else []
+    if first and all(re.fullmatch(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?", text) for text in first):
+        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
     n_rows, n_values = len(column), len(column) - column.null_count
     is_named = is_text or ID_NAME.search(name) is not None
@@ -315,13 +317,6 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         f"{told}: is it known only after the fact?": told,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
-
-
-def _days(column: pa.ChunkedArray) -> str | None:
-    """The first value of a column of texts that are all days or times, in another order than ISO's; else None."""
-    first = [text for text in column.slice(0, 100).to_pylist() if text is not None]
-    day = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?")
-    return first[0] if first and all(day.fullmatch(text) for text in first) else None
 
 
 def is_code(name: str, column: pa.ChunkedArray) -> bool:

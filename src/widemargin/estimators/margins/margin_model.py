@@ -1,17 +1,17 @@
 """`MarginModel`: the fit that classifiers share which make something of their rows' margins small."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, worst
+from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import refuse_overflow, warn_of_tiny_features
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
@@ -24,19 +24,26 @@ from widemargin.solvers.base import Budget
 __all__ = ["MarginModel"]
 
 
+@parameters
 class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear, feature-mapped or kernel classifier that is trained on one problem a class.
 
     A subclass says what its problem is (`_problem`) and how it is solved (`_solve`), and may add to `_report`.
     """
 
-    C: float
-    tol: float
-    fit_intercept: bool
-    random_state: kinds.Random
-    time_budget: float | None
-    callbacks: kinds.Callbacks
-    warm_start: bool
+    C: kinds.Positive = 1.0
+    fit_intercept: bool = True
+    kernel: kinds.KernelName | None = None
+    gamma: kinds.Gamma = "scale"
+    feature_map: kinds.FeatureMapName = None
+    n_components: kinds.Count = 256
+    tol: kinds.Positive = 1e-6
+    warm_start: bool = False
+    random_state: kinds.Random = None
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    n_jobs: int | None = None
+    solver_options: PursuitOptions | Mapping[str, object] | None = None
 
     _options = Checked(PursuitOptions)
 
@@ -46,7 +53,7 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
     }  # fmt: skip
 
     def _problem(self, rows: RowBlocks, share: Floats, total: float) -> Any:
-        """The problem of rows with these shares, whose weights have this sum."""
+        """The problem of rows with these shares, whose weights have this sum; asked for once in a fit."""
         raise NotImplementedError
 
     def _solve(self, problem: Any, start: Start | None, seed: int, budget: Budget) -> Pursuit:
@@ -80,8 +87,31 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             MarginConvergenceWarning,
         )
 
-    def _train(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Train, and set the fitted attributes."""
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n, d)
+            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            Factors of C, >= 0; weight 2 is a row that is there twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If a class has no row of positive weight, the margins set no scale, or a level is not one of the risk.
+        CapabilityError
+            If the parameters do not go together, or a kernel matrix does not fit `cache_size`.
+        KernelError
+            If the kernel cannot be used.
+        """
         options = self._options
         budget = budget_of(self.time_budget, self.callbacks)
         fitted, before = vars(self), None  # what the last fit has left, where it is no combination of other rows
@@ -124,6 +154,7 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget)
+        return self
 
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).

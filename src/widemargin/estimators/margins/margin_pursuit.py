@@ -6,14 +6,12 @@ from numbers import Real
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin._typing import Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.margins.margin_model import MarginModel
-from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import MAX_ITER, Pursuit, Recipe, Start, pursue
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -144,51 +142,11 @@ class MarginPursuitClassifier(MarginModel):
     solver: Annotated[str | SmoothSolver, StrOptions(set(MAX_ITER)), callable] = "lbfgs"
     loss: Annotated[str, StrOptions(set(LOSSES))] = "catoni"
     C: Annotated[float, Interval(Real, 0.0, None, closed="right")] = 1.0
-    fit_intercept: bool = True
-    kernel: kinds.KernelName | None = None
-    gamma: kinds.Gamma = "scale"
-    feature_map: kinds.FeatureMapName = None
-    n_components: kinds.Count = 256
-    tol: kinds.Positive = 1e-6
     max_iter: kinds.Count | None = None
-    warm_start: bool = False
-    random_state: kinds.Random = None
-    time_budget: kinds.Positive | None = None
-    callbacks: kinds.Callbacks = None
-    n_jobs: int | None = None
-    solver_options: PursuitOptions | Mapping[str, object] | None = None
-
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MarginPursuitClassifier":
-        """Train on labelled rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), default=None
-            Factors of C, >= 0; weight 2 is a row that is there twice.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError
-            If a class has no row of positive weight, or the margins set no scale.
-        CapabilityError
-            If the parameters do not go together, or a kernel matrix does not fit `cache_size`.
-        KernelError
-            If the kernel cannot be used.
-        """
-        if self.solver == "sgd" and np.isinf(self.C):
-            raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
-        self._train(X, y, sample_weight)
-        return self
 
     def _problem(self, rows: RowBlocks, share: Floats, total: float) -> MarginPursuitProblem:
+        if self.solver == "sgd" and np.isinf(self.C):
+            raise CapabilityError("solver='sgd' needs a regulariser: give a finite C, or use solver='lbfgs'.")
         loss = LOSSES[self.loss](float(self.margin_level), float(self.margin_level))
         return MarginPursuitProblem(
             rows, np.ones(rows.n_rows), share, total, 1.0 / (total * self.C), loss, self.fit_intercept

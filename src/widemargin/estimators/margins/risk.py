@@ -1,11 +1,10 @@
 """A classifier that makes a risk of its margin losses small: `RiskClassifier`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from widemargin._typing import Floats
@@ -13,7 +12,6 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.margins import automatic
 from widemargin.estimators.margins.margin_model import MarginModel
-from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import Pursuit, Recipe, Start, pursue
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import CatoniLoss
@@ -149,51 +147,10 @@ class RiskClassifier(MarginModel):
     risk: Annotated[str, StrOptions({*RISKS, "pursuit", "auto"})] = field(default="mean", kw_only=False)
     level: Any = None
     loss: Annotated[str, StrOptions(set(SURROGATES))] = "logistic"
-    C: kinds.Positive = 1.0
-    fit_intercept: bool = True
-    kernel: kinds.KernelName | None = None
-    gamma: kinds.Gamma = "scale"
-    feature_map: kinds.FeatureMapName = None
-    n_components: kinds.Count = 256
-    tol: kinds.Positive = 1e-6
     max_iter: kinds.Count = 1000
-    warm_start: bool = False
-    random_state: kinds.Random = None
-    time_budget: kinds.Positive | None = None
-    callbacks: kinds.Callbacks = None
-    n_jobs: int | None = None
-    solver_options: PursuitOptions | Mapping[str, object] | None = None
-
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RiskClassifier":
-        """Train on labelled rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n, d)
-            float32 and float64 are used as they are. With a precomputed kernel the values of all pairs, shape (n, n).
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), default=None
-            >= 0; weight 2 is a row that is there twice.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        DataError
-            If the level is not one of the risk, or a class has no row of positive weight.
-        CapabilityError
-            If the parameters do not go together, or a kernel matrix does not fit `cache_size`.
-        KernelError
-            If the kernel cannot be used.
-        """
-        self.__dict__.pop("chosen_", None)
-        self._train(X, y, sample_weight)
-        return self
 
     def _problem(self, rows: RowBlocks, share: Floats, total: float) -> RiskProblem | MarginPursuitProblem:
+        self.__dict__.pop("chosen_", None)  # of an earlier fit
         if self.risk == "pursuit":
             level = level_between(self.risk, 1.0 if self.level is None else self.level, 0.0, np.inf, "the margin level")
             loss = CatoniLoss(level, level)

@@ -84,6 +84,7 @@ class Remembered:
                 )
             self._done.append(entry)
             return _result(entry["result"])
+        # Beyond the recorded steps the run goes on by itself, from the point that the last of them has ended at.
         result = self.solver(sub, tol=tol, start=start, rho=rho, budget=budget)
         if result.status in (Status.CONVERGED, Status.MAX_ITER):  # Others ended early, and not by their own rule.
             self._done.append({"problem": name, "result": asdict(result)})

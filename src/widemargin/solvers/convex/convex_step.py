@@ -244,6 +244,7 @@ class BlockStep(ConvexStep):
     def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:
         # Where Newton would iterate its systems each product is a look at all blocks.
         by_cuts = newton.is_wide(rows) and n_constraints <= options.most_cut
+        # The level method is for looks that are dear; a sample that lies in this process has a quicker solver.
         in_memory = "auto" if name == "bundle" else name
         super().__init__(in_memory, rows.n_features, options)
         self._of_samples = ConvexStep(in_memory, rows.n_features, options)

@@ -142,6 +142,8 @@ class _Centred:
         """The same derivative in centred coordinates."""
         if self.centre is None:
             return gradient
+        # With b' = b - <centre, w> a change of w at fixed b' moves b by <centre, dw>, and the derivative by b comes
+        # along.
         return np.append(gradient[:-1] + gradient[-1] * self.centre, gradient[-1])
 
     def leave(self, step: Floats) -> Floats:
@@ -243,6 +245,7 @@ class BandRows:
 
     def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
         """See `BandProducts`."""
+        # Two products with the rows of the band stand in for the matrix, which is never formed.
         t = self._rows.dot(x)
         t -= shift
         t *= self._scale

@@ -171,6 +171,7 @@ class LinearRun(ProximalRun):
         """See `ProximalRun`."""
         sub, d, options = self.sub, self.w.shape[0], self.options.system
         centre = self.hinges.centre if sub.fit_intercept else None
+        # Where no row is in the band nothing bends along the bias, and the system would be singular.
         floor = 1e-12 / self.delta  # a curvature in b that counts as rounding
         # The gradient of the active constraints adds tau times their outer products to the Hessian.
         curvature = Curvature(sub.lam, self.slopes[2:, :d], self.slopes[2:, d], self.tau, floor, centre)

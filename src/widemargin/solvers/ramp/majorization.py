@@ -201,6 +201,9 @@ class _Walk:
 
     def step(self, rho: float, tol: float) -> bool:
         """One majorisation step; False, and no move, where the merit did not fall even at a tenth of the tolerance."""
+        # The ramp is the difference of two hinges. The convex one is kept, the concave one is replaced by its tangent
+        # at the present score, which lies above it: so the majoriser is convex, is nowhere below the ramp, and touches
+        # it here.
         sub: ConstrainedHinge = self.problem.majorise(self.z)
         # The majoriser is tight here, so whatever lowers it lowers the merit.
         before, here = self.merit(rho), (self.objective, self.excess)

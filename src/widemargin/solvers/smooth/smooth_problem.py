@@ -155,6 +155,7 @@ class SmoothRecorder(Recorder[Floats]):
 
     def _certify(self, point: Floats) -> tuple[Certified, float]:
         self.n_gradients += self.problem.n_rows
+        # A certificate costs as much as a gradient, and is counted as one.
         certified = self.problem.certify(point)
         return certified, certified.gap / _size(certified.value)
 

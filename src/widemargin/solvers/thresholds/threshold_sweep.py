@@ -227,6 +227,8 @@ def best_threshold_of_blocks(
     start = np.concatenate([[objective], values - gamma])
     reach = rows.blocks.map(_reach, at)
     low, high = min(part[0] for part in reach), max(part[1] for part in reach)
+    # 0, the threshold that the scores have by themselves, is always among the edges: it must be found exactly where
+    # nothing else is better.
     edges = np.unique(np.concatenate([np.linspace(low - 0.5, high + 0.5, options.bins + 1), [0.0]]))[::-1]
     bins: _Bins = rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges))
     tie = options.tie * max(abs(low), abs(high), 1.0)
@@ -265,6 +267,8 @@ def _wanted(start: Floats, bins: _Bins, edges: Floats, tie: float) -> Bools:
     """Intervals in which a threshold might be better than the best edge, and those beside that edge."""
     values = _at_edges(start, bins)
     best = _best_edge(values, edges)
+    # Inside of an interval some of its rows have turned positive. Those that lower a value, and none of those that
+    # raise it, give the least that any threshold there can reach.
     bound = values[:-1] + bins.least
     violation, least = _violation(bound), float(_violation(values[best]))
     slack = 1e-12 * max(1.0, abs(values[best, 0]))
