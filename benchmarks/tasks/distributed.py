@@ -18,7 +18,7 @@ from benchmarks.task import Content, Context, Limit, Row, Table, Task
 from benchmarks.tasks._blocks import GOAL, KilledMap, Kills, adult_columns, cluster, limited, watched, write_synthetic
 from widemargin import RateConstrainedClassifier
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
-from widemargin.estimators.rate_constrained.blocks import Labels, blocked_problem, counted_goal, survey
+from widemargin.estimators.rate_constrained.blocks import Labels, _survey, blocked_problem, counted_goal
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.goals.binding.bind import bind
@@ -90,7 +90,7 @@ def _problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> An
 def _problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
     """The ramp problem over blocks of rows with the labels 1 and -1, with the default regulariser."""
     labels = Labels((-1.0, 1.0), goal if isinstance(goal, Goal) else Goal.parse(goal), {})
-    found, (counts, tied) = survey(blocks), counted_goal(blocks, labels)
+    found, (counts, tied) = blocks.sum(_survey), counted_goal(blocks, labels)
     lam = 10.0 / found.weight
     return blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
 

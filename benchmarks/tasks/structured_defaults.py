@@ -87,6 +87,7 @@ def tuned(make: Callable[..., Scorer], grid: Sequence[Any], task: LabelSets) -> 
 
 def methods(task: LabelSets, small: bool) -> dict[str, Callable[[LabelSets], Any]]:
     """What is compared: each trains and predicts."""
+
     def ours(make: Callable[..., Any], **more: Any) -> Callable[[LabelSets], Any]:
         return lambda task: (made := make(random_state=0, **more).fit(task.X, task.Y), made.predict(task.X_test))
 
