@@ -55,7 +55,8 @@ def contradictions(
         (kernel != "linear" and not mapped and "n_components" in model, "model.n_components",
          'is for a feature_map. Add feature_map = "nystroem" or drop it'),
     ]  # fmt: skip
-    abstains = not {"goal", "model"} & {*spoilt} and goals.abstain is not None
+    # A section that is missing as a whole is no spoilt one, and leaves no goal to ask.
+    abstains = goals.goal is not None and not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
         (trees and abstains, "model.learner",
          'is "trees", and only an SVM abstains. Drop it, or ask nothing about decisions'),
