@@ -43,6 +43,9 @@ class _Automatic:
         Most for each C. Where they do not reach the gap the path ends, at the C before.
     offsets : tuple of float
         Nearest to 0 first. Finer steps changed the scores by less than their standard errors.
+    slack_from, margin_from : int
+        Where the nine Cs begin, in half decades: where the regulariser is a tenth of the mean square of the rows, or
+        less than that for margin rescaling, whose weights are too small to predict any label at such a C.
     worth : float
         What the next C, half a decade larger, must score more: it takes two to three times the passes.
     doublings : int
@@ -54,6 +57,8 @@ class _Automatic:
     tol: float = 0.1
     passes: int = 100
     offsets: tuple[float, ...] = (0.0, 0.05, -0.05, 0.1, 0.2, 0.3)
+    slack_from: int = 2
+    margin_from: int = 5
     worth: float = 0.002
     doublings: int = 3
 
@@ -112,9 +117,11 @@ def choose(
     )
     if sample_weight is not None:
         search.weight = example_weights(sample_weight, n)
-    # The regulariser falls from a tenth of the mean square of the rows, so that their unit does not matter.
+    # In units of the mean square of the rows, so that their unit does not matter.
     size = 1.0 if mapped else _mean_square(X)
-    Cs = [10.0 ** (half / 2.0) / (search.n_rows * size) for half in range(2, 11)]
+    rescaling = model._rescaling_of(y)
+    first = how.slack_from if rescaling == "slack" else how.margin_from
+    Cs = [10.0 ** (half / 2.0) / (search.n_rows * size) for half in range(first, first + 9)]
     limit = None if model.time_budget is None else 0.5 * model.time_budget
     budget, told = budget_of(limit, model.callbacks, options.verbose), list[float]()
 
@@ -122,7 +129,7 @@ def choose(
         """The cell of the smallest C whose next one is not worth its time."""
         search.model = plain.set_params(solver_options=replace(options, gamma=gamma))
         best: StructuralCell | None = None
-        for cell in search.path(model.rescaling, Cs[start:], [None], tried, 1, budget, None):
+        for cell in search.path(rescaling, Cs[start:], [None], tried, 1, budget, None):
             # A C that the passes of the path do not solve would not be solved by the final training either.
             if best is not None and cell.gap > max(how.tol, model.tol):
                 break

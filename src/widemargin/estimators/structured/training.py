@@ -185,7 +185,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         left = None if self.time_budget is None else max(self.time_budget - spent, 1e-3)
         budget = budget_of(left, self.callbacks, options.verbose)
         problem = StructuredProblem(
-            model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self.rescaling,
+            model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self._rescaling_of(Y),
             search=self.search, eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries,
             check=debug, prove=self._prove,
         )  # fmt: skip
@@ -226,6 +226,10 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         if self.warm_start:
             self.blocks_, self._origin = result.blocks, (self.C_, result.steps, problem.fingerprint())
         self._conclude(result, budget, options)
+
+    def _rescaling_of(self, Y: Examples) -> str:
+        """The rescaling of a training on these labels."""
+        return self.rescaling
 
     def _set_weights(self, weights: Weights) -> None:
         """Set `coef_`, `theta_` and what else the weights are called."""
