@@ -235,3 +235,17 @@ def test_loops_call_loops_also_where_they_cannot_be_taken_in_as_written(known, m
     assert outer(np.arange(4.0), 2.0) == 12.0
     assert bool(inner._parts) == known
     assert inner(3.0, 2.0) == 6.0
+
+
+def test_none_is_a_type_so_one_loop_has_two_forms():
+    """A branch that the type of an argument rules out is not compiled: here it would not even be possible."""
+
+    @_numba.kernel
+    def weighed(x, factor):
+        return x if factor is None else x * factor
+
+    @_numba.kernel
+    def both(x):
+        return weighed(x, None) + weighed(x, 0.5)
+
+    assert both(2.0) == both.py_func(2.0) == 3.0

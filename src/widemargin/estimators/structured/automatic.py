@@ -47,7 +47,8 @@ class _Automatic:
         Where the nine Cs begin, in half decades: where the regulariser is a tenth of the mean square of the rows, or
         less than that for margin rescaling, whose weights are too small to predict any label at such a C.
     worth : float
-        What the next C, half a decade larger, must score more: it takes two to three times the passes.
+        What the next C, half a decade larger, must score more, of scores up to 1: it takes two to three times the
+        passes.
     doublings : int
         Most steps from the usual width of a kernel, up or down.
     """
@@ -140,7 +141,7 @@ def choose(
         return best
 
     best, gamma = best_of_path(usual, 0), usual
-    if best is not None and mapped and options.gamma is None:
+    if best is not None and mapped and options.gamma is None and options.kernel != "linear":
         rows = X if hasattr(X, "shape") else stacked(X)
         scale = resolve_kernel(options.kernel, rows, gamma="scale", degree=options.degree, coef0=options.coef0).gamma
         for factor in (2.0, 0.5):
