@@ -175,4 +175,4 @@ def choose(
     # With a tolerance all rows have to be solved in the end; subsamples only save the way there.
     if n_rows >= options.nested_rows:
         return Chosen("nested-dual", f"{n_rows} rows: subsamples find the support vectors on short kernel rows")
-    return Chosen("dual", f"{n_rows} rows: few enough to work on all of them from the start")
+    return Chosen("dual", "rows are few enough to work on all of them from the start")
