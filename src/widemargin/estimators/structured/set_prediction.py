@@ -1,0 +1,236 @@
+"""What classifiers that predict label sets share: `fit`, the sets that may be predicted, scores and margins."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from widemargin._typing import Bools, Features, Floats, Ints
+from widemargin.estimators import _kinds as kinds
+from widemargin.estimators._binary import checked_rows
+from widemargin.estimators.structured.automatic import choose
+from widemargin.estimators.structured.label_names import GivenSets, read_label_sets
+from widemargin.estimators.structured.training import ReadyMadeSVM
+from widemargin.exceptions import CapabilityError, DataError
+from widemargin.rows import as_csr
+from widemargin.structured.models.base import LabelSetModel
+
+
+class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
+    """A ready-made structural SVM that predicts 0/1 matrices.
+
+    Of scikit-learn's `check_estimator` it fails, on purpose, the checks that give a vector or a column of values other
+    than 0 and 1 as y (`tests/estimators/structured/test_multilabel_svc.py` lists them).
+    """
+
+    C: kinds.PositiveOrAuto
+    offset: kinds.AnyNumberOrAuto
+    model_: LabelSetModel
+    offset_: float
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S", "label_sets_": "count * S"}
+
+    @abstractmethod
+    def _model(self, y: Features) -> LabelSetModel:
+        """The model that the parameters describe; refuses labels that do not fit them."""
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Train on labelled examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k), or sequence of n collections of str
+            0 or 1; column names are kept, where it has some. -1 or NaN: nobody has looked; such labels are left out of
+            the loss of their row, and count as off in its pairs (of a hierarchy: as on above what is on). Or the names
+            of each row's labels; `predict_names` returns such ones.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
+            them, but scores all rows alike.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        DataError
+            If y is no 0/1 matrix, or does not fit the parameters.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
+        X = checked_rows(self, X)
+        given = read_label_sets(y, self._known_names())
+        model = self._model(y if hasattr(y, "columns") else given.sets)
+        Y = self._complete(given, model)
+        missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
+        marked = Y if given.missing is None else np.where(missing, -1, Y)
+        self.classes_ = given.classes
+        chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
+        self.offset_ = chosen.offset
+        self._train(
+            model, self._training_rows(X, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
+            sample_weight=sample_weight, missing=given.missing,
+        )  # fmt: skip
+        self.__dict__.pop("label_sets_", None)
+        if self._options.decode == "seen":
+            self.label_sets_ = np.unique(Y[~missing.any(axis=1)], axis=0)
+        return self
+
+    def _known_names(self) -> Sequence[Any] | None:
+        """The names that labels may have, in their order; None where the training rows say it."""
+        return None
+
+    def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
+        """The label sets with labels that nobody has looked at as off."""
+        return given.sets
+
+    def predict(self, X: Features) -> Ints:
+        """The label set of largest score of every example, of those that the option `decode` allows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            0 or 1.
+        """
+        return self._decode(X)[0]
+
+    def predict_names(self, X: Features) -> list[tuple[Any, ...]]:
+        """The same by names: for every example those of its labels, out of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        """
+        return [tuple(self.classes_[own == 1].tolist()) for own in self._decode(X)[0]]
+
+    def score(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> float:
+        """Share of the examples whose label set is right in all labels, of those that somebody has looked at.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k), or sequence of n collections of str
+        sample_weight : array-like of shape (n,), default=None
+        """
+        found = self._decode(X)[0]
+        given = read_label_sets(y, self.classes_.tolist())
+        if given.sets.shape != found.shape:
+            raise DataError(f"y has the shape {given.sets.shape}; give one of {found.shape}.")
+        wrong = given.sets != found
+        if given.missing is not None:
+            wrong &= ~given.missing
+        right = np.logical_not(wrong.any(axis=1)).astype(np.float64)
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
+        """The predictions, and which of them are proved to have the largest score of all label sets that are allowed.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        labels : ndarray of shape (n, k)
+        proved : ndarray of bool of shape (n,)
+            All True where the argmax is exact.
+
+        Raises
+        ------
+        CapabilityError
+            If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to.
+        """
+        sets, u = self._decode(X)
+        if self.model_.exact or self._options.decode == "seen":
+            return sets, np.ones(u.shape[0], dtype=bool)
+        proved = [self.model_.decode_certified(own[None, :], self.theta_)[1] for own in u]
+        return sets, np.array(proved, dtype=bool)
+
+    def _decode(self, X: Features) -> tuple[Ints, Floats]:
+        """The predictions, and the potentials by which they are the best of all label sets."""
+        u, decode = self._potentials(X), self._options.decode
+        if decode == "seen":
+            if "label_sets_" not in vars(self):
+                raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
+            scores = self.model_.scores_of(self.label_sets_, u, self.theta_)
+            return self.label_sets_[scores.argmax(axis=1)].astype(np.int64), u
+        sets = self.model_.decode_all(u, self.theta_)
+        empty = np.flatnonzero(~sets.any(axis=1))
+        if decode == "nonempty" and len(empty):
+            # Where the empty set is the best one, the best other set has the label of largest max-marginal: a gain
+            # beyond all others together forces it in.
+            wanted = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
+            u[empty, wanted] += 1.0 + 2.0 * (np.abs(u[empty]).sum(axis=1) + np.abs(self.theta_).sum())
+            sets[empty] = self.model_.decode_all(u[empty], self.theta_)
+        return sets, u
+
+    def decision_function(self, X: Features) -> Floats:
+        """How much every label is wanted: the best score with it on, minus the best score with it off.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+            Positive where `predict` has the label, up to ties. Where the argmax is local search, the other labels are
+            kept as predicted.
+        """
+        u = self._potentials(X)
+        return self.model_.max_marginals(u, self.theta_)
+
+    def _potentials(self, X: Features) -> Floats:
+        check_is_fitted(self)
+        X = checked_rows(self, X, reset=False)
+        return self._scores(X) + (self.offset_ if self.offset == "auto" else self.offset)
+
+    def margins(self, X: Features, y: Features) -> Floats:
+        """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like or sparse matrix of shape (n, k)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the prediction is right.
+
+        Raises
+        ------
+        CapabilityError
+            If the oracle does not answer "levels".
+        DataError
+            If the labels do not fit.
+        """
+        check_is_fitted(self)
+        X = checked_rows(self, X, reset=False)
+        Y = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y)
+        if Y.shape != (X.shape[0], len(self.classes_)):
+            raise DataError(f"y has the shape {Y.shape}; give one of {(X.shape[0], len(self.classes_))}.")
+        u = self._scores(X)
+        return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(Y))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.target_tags.two_d_labels = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
