@@ -225,6 +225,7 @@ def _model_lines(plain: PlainModel | None, cautions: list[str], stem: str) -> li
     return [
         "[model]",
         *(f"# {text}." for text in cautions),
+        '# learner = "trees"  # boosted trees in place of an SVM; then without C',
         *chosen,
         f'numbers = "{numbers}"{bins if numbers == "bins" else scale}',
         f"rare_words = {OPTIONS.rare_words}  # words of fewer rows share one feature",
