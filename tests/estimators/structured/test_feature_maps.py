@@ -109,9 +109,9 @@ def test_the_width_is_chosen_with_c():
     X = rng.uniform(-1.0, 1.0, size=(200, 2))
     Y = np.stack([np.sin(10.0 * X[:, 0]) > 0, np.sin(10.0 * X[:, 1]) > 0], axis=1).astype(int)
     options = {"n_components": 50}
-    model = MultiLabelSVC(
-        edges=None, tol=0.3, feature_map="nystroem", random_state=0, solver_options=options
-    ).fit(X[:160], Y[:160])
+    model = MultiLabelSVC(edges=None, tol=0.3, feature_map="nystroem", random_state=0, solver_options=options).fit(
+        X[:160], Y[:160]
+    )
     usual = clone(model).set_params(solver_options=options | {"gamma": "scale"}).fit(X[:160], Y[:160])
     scale = usual.feature_map_.gamma
     assert scale == pytest.approx(1.0 / (2.0 * X[:160].var()))
