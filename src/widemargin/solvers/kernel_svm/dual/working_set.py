@@ -302,8 +302,7 @@ class Block:
 
         False, and nothing done, where kernel rows are neither in memory nor `narrow`.
         """
-        rows, n, kind = self._rows, coef.shape[0], self._dtype
-        options = self._options
+        rows, n, kind, options = self._rows, coef.shape[0], self._dtype, self._options
         limit = (options.of_all if n <= options.size else options.of_more) * n
         narrow = cast(NarrowMatrix, rows).narrow() if hasattr(rows, "narrow") else None
         if narrow is not None:
@@ -316,17 +315,19 @@ class Block:
             return False
         gradient, steps, flattest, more = self._y - scores, 0, np.inf, True
         state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind), self._lanes)
-        while more:
-            most = min(max(1, self._options.slice // n), limit - steps)
-            taken, curvature, _, filled = pair_steps.solve_pairs(
-                columns, gamma, buffer, slot, filled, *state, 0.0, floor, most
-            )
-            steps, flattest = steps + taken, min(flattest, curvature)
-            more = 0 < taken == most and steps < limit and not self._budget.exhausted
-        if narrow is not None:
-            cast(NarrowMatrix, rows).take_over()
+        try:
+            while more:
+                most = min(max(1, options.slice // n), limit - steps)
+                taken, curvature, _, filled = pair_steps.solve_pairs(
+                    columns, gamma, buffer, slot, filled, *state, 0.0, floor, most
+                )
+                steps, flattest = steps + taken, min(flattest, curvature)
+                more = 0 < taken == most and steps < limit and not self._budget.exhausted
+        finally:  # after an interrupt, too, which comes when the loop returns: the scores are those of the coefficients
+            scores[:] = self._y - gradient
+            if narrow is not None:
+                cast(NarrowMatrix, rows).take_over()
         self.steps += steps
-        scores[:] = self._y - gradient
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return True
 
