@@ -17,14 +17,14 @@ def chosen(name="auto", n_rows=1000, n_columns=10, **options):
 @pytest.mark.parametrize(
     ("options", "name", "reason"),
     [
-        ({}, "dual", "1000 rows: few enough"),
+        ({}, "dual", "rows are few enough"),
         ({"n_rows": 10_000}, "spatial-dual", "10000 rows of 10 columns, and the kernel reaches 25% of the pairs"),
         ({"n_rows": 10_000, "hold_out": True}, "spatial-dual", "25%"),
-        ({"n_rows": 9000, "reach": lambda: 0.9}, "dual", "9000 rows: few enough"),
+        ({"n_rows": 9000, "reach": lambda: 0.9}, "dual", "rows are few enough"),
         ({"n_rows": 100_000, "n_columns": 100}, "nested-dual", "100000 rows: subsamples"),
         ({"n_rows": 100_000, "reach": None}, "nested-dual", "100000 rows"),
         ({"n_rows": 8000, "reach": None, "hold_out": True}, "nested-dual", "8000 rows: those held out tell"),
-        ({"n_rows": 7999, "reach": None, "hold_out": True}, "dual", "7999 rows: few enough"),
+        ({"n_rows": 7999, "reach": None, "hold_out": True}, "dual", "rows are few enough"),
         ({"n_rows": 100_000, "stored": True, "hold_out": True}, "dual", "in memory"),
         ({"n_rows": 100_000, "stored": True}, "dual", "in memory"),
         ({"n_rows": 100_000, "device": True}, "dual", "on a device"),

@@ -265,18 +265,19 @@ def _solve(
     training: Training, chosen: Chosen, problem: KernelProblem, index: Ints, budget: Budget, remaining: int
 ) -> KernelResult:
     """Solve one of the remaining problems with an equal share of the time, and the limit of steps."""
-    most, counts = training.max_iter, "max_iter" not in chosen.options  # solvers without a limit are stopped from here
+    most = training.max_iter
+    counts = most >= 0 and "max_iter" not in chosen.options  # solvers without a limit are stopped from here
     steps, limited = -1, False
 
     def count(progress: Progress) -> bool:
         nonlocal steps, limited
         steps += 1
-        done = counts and 0 <= most <= max(steps, progress.iteration)
+        done = most <= max(steps, progress.iteration)
         limited |= done and not share.stopped
         return done
 
     seconds = None if budget.left is None else budget.elapsed + budget.left / remaining
-    share = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, count))
+    share = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, count) if counts else budget.callbacks)
     tol = HoldOutOptions.without_rows if training.tol is None and problem.upper.all() else training.tol
     run = _Run(share, tol, training.seed, training.shrinking, max(1, most) if most >= 0 else None, training.positive)
     try:

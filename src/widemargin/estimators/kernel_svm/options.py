@@ -20,9 +20,10 @@ class KernelOptions(SolverOptions):
     fit_intercept : bool, default=True
         Whether there is an unregularised bias, as in SVC. The solvers "sdca" and "pegasos" need False.
     precision : {"auto", "single", "double"}, default="auto"
-        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel of 5,000 rows or more and a tol
-        of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about twice as fast, and
-        what LIBSVM keeps; double where C is so large that rounding could miss tol. The duals certify in double.
+        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel, a binary problem of 2,000 rows
+        or more and a tol of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about
+        twice as fast, and what LIBSVM keeps; double where C is so large that rounding could miss tol. The duals certify
+        in double.
     backend : str, default="numpy"
         Where kernel values are computed: "numpy"; "torch" or "torch:DEVICE": rows, kernel rows, scores and the choice
         of the working set stay on the device, with a kernel of inner products ("array-api" runs the same code on

@@ -305,3 +305,20 @@ def test_few_support_vectors_are_found_on_few_kernel_rows():
     assert growing.dual == pytest.approx(at_once.dual, rel=1e-5)
     assert pairs.dual == pytest.approx(at_once.dual, rel=1e-5)
     assert pairs.evaluations < 0.5 * growing.evaluations < 0.25 * at_once.evaluations < 0.1 * 4000**2
+
+
+def test_an_interrupt_between_pairs_of_all_rows_leaves_a_certificate(monkeypatch):
+    X, y = data(10, 300)
+    solve_pairs = pair_steps.solve_pairs
+
+    def interrupted(*arguments):
+        solve_pairs(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pair_steps, "solve_pairs", interrupted)
+    made = problem(X, y, 1.0)
+    result = working_set.solve(made, options=WorkingSetOptions(slice=300 * 150))
+    assert result.status is Status.INTERRUPTED
+    assert result.coef.any()
+    np.testing.assert_allclose(result.scores, made.rows.full() @ result.coef, atol=1e-9)
+    assert 0.0 < result.dual < result.primal
