@@ -1,6 +1,5 @@
 """How time and memory grow: exponents over at least four doublings, and what a billion rows on a cluster would take."""
 
-import resource
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.tasks.scaling import resident_growth
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin.distributed import SerialMap, labelled_rows
 
@@ -115,12 +115,11 @@ def measured(ctx: Context, name: str, size: int) -> Row:
         warnings.simplefilter("ignore")
         axis.prepare(axis.sizes[0] if not ctx.quick else size)()
         run = axis.prepare(size)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        grown = resident_growth(run)
         timing = ctx.clock({"run": run}, warm_up=False)["run"]
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return {
-        "axis": name, "size": size, "processor_s": min(timing.processor), "grown_mb": round(grown / 1000, 1),
-        "data_mb": round(8e-6 * axis.numbers(size), 1),
+        "axis": name, "size": size, "processor_s": min(timing.processor),
+        "grown_mb": None if grown is None else round(grown / 1e6, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
     }  # fmt: skip
 
 
@@ -153,8 +152,10 @@ def exponents(content: Content) -> Iterable[Row]:
         sizes = np.log([row["size"] for row in rows])
 
         def slope(key: str, rows: Sequence[Row] = rows, sizes: np.ndarray = sizes) -> float | None:
-            values = [row[key] for row in rows]
-            return float(np.polyfit(sizes, np.log(values), 1)[0]) if min(values) > 0 else None
+            values = [row[key] or 0.0 for row in rows]
+            # Below a megabyte the allocator's pages are counted, not the method's.
+            least = 1.0 if key == "grown_mb" else 1e-9
+            return float(np.polyfit(sizes, np.log(values), 1)[0]) if min(values) >= least else None
 
         last = rows[-1]
         yield {

@@ -220,7 +220,7 @@ def memory_of(ctx: Context, kind: str, goal_name: str, n: int, solver: str) -> R
 
     train(2000)  # compiles
     gc.collect()
-    resident = _resident_growth(lambda: train(n))
+    resident = resident_growth(lambda: train(n))
     arrow = pa.default_memory_pool()
     arrow_before = arrow.bytes_allocated()
     tracemalloc.start()
@@ -238,7 +238,7 @@ def memory_of(ctx: Context, kind: str, goal_name: str, n: int, solver: str) -> R
     }  # fmt: skip
 
 
-def _resident_growth(run: Callable[[], Any]) -> int | None:
+def resident_growth(run: Callable[[], Any]) -> int | None:
     """Bytes by which the peak of the resident set exceeds its size before; None where the system does not tell."""
     reset = Path("/proc/self/clear_refs")
     if not os.access(reset, os.W_OK):
