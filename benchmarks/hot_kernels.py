@@ -59,7 +59,10 @@ def smo_pairs() -> Action:
     def run() -> None:
         room, lanes = np.empty((5, 512), np.float32), np.empty(pair_steps.LANES, np.float32)
         g, b = y.astype(float), np.zeros(512)
-        pair_steps.solve_pairs(K, K.diagonal().copy(), g, b, lower, upper, room, lanes, 1e-3, 1e-4, 2000)
+        pair_steps.solve_pairs(
+            np.empty((0, 0)), 0.0, K, np.arange(512), 512, K.diagonal().copy(), g, b, lower, upper, room, lanes,
+            1e-3, 1e-4, 2000,
+        )  # fmt: skip
 
     return run
 
