@@ -54,7 +54,7 @@ def nearest_rows(problem: RateConstrainedProblem, w: Floats, b: float, most_numb
     # The same share of the rows of every block, because no block knows how near the rows of the others are, and asking
     # would be a pass.
     share = min(most_numbers / max(rows.n_stored, 1), 1.0)
-    handed = [_Handed(*part) for part in rows.blocks.map(_nearest, (BlockedPoint(w, b, rows.n_rows), share))]
+    handed: list[_Handed] = rows.blocks.map(_nearest, (BlockedPoint(w, b, rows.n_rows), share))
     rows.n_passes += 1
     weight = np.sum([part.far_weight for part in handed], axis=0)
     far = np.flatnonzero(weight > 0.0)

@@ -3,12 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
 from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Progress
+
+
+def is_reduced(goals: GoalsFile, y: Any) -> bool:
+    """Whether a goals file asks for such a model of rows with these labels."""
+    return goals.model.learner == "trees" or len(np.unique(np.asarray(y))) > 2
 
 
 def plain_learner(goals: GoalsFile) -> Any:

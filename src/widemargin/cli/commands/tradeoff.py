@@ -20,6 +20,7 @@ import numpy as np
 
 from widemargin import __version__
 from widemargin._files import replace_file
+from widemargin.cli.commands.reduced_models import is_reduced
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
 from widemargin.cli.goals_file.reader import goals_of
@@ -52,7 +53,7 @@ class Prepared:
     @property
     def reduced(self) -> bool:
         """Whether the model is no SVM but trained by `GoalReduction`: trees, or more than two classes."""
-        return self.goals.model.learner == "trees" or len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
+        return is_reduced(self.goals, self.data.rows["train"].y)
 
     def classifier(
         self, progress: Progress, goal: Goal | None, budget: float | None, *, on_interrupt: str = "return"

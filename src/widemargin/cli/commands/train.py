@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
-from widemargin.cli.commands.reduced_models import plain_learner, plain_name, reduction_options
+from widemargin.cli.commands.reduced_models import is_reduced, plain_learner, plain_name, reduction_options
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
@@ -110,7 +110,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         _report(goals, "test", data, labels)
     progress.step("training")
     started = time.perf_counter()
-    reduced = goals.model.learner == "trees" or len(np.unique(np.asarray(train.y))) > 2
+    reduced = is_reduced(goals, train.y)
     estimator = _estimator(goals, estimator_options(goals, progress), reduced=reduced)
 
     def reworded(warning: Warning) -> str:  # about which model, and in terms of the goals file

@@ -42,10 +42,9 @@ def contradictions(
     # What is wrong, the key that is named, and why: about kernels, and about rows that training does not see.
     trees = model.get("learner") == "trees"
     of_model: list[tuple[bool, str, str]] = [
-        *((trees and key in model, f"model.{key}", 'is for SVMs, and model.learner is "trees". Drop one of them')
-          for key in ("kernel", "C")),
-        (trees and model.get("enforce") == "randomized", "model.enforce",
-         'is for SVMs, and model.learner is "trees". Drop one of them'),
+        *((trees and is_set, f"model.{key}", 'is for SVMs, and model.learner is "trees". Drop one of them')
+          for key, is_set in (("kernel", "kernel" in model), ("C", "C" in model),
+                              ("enforce", model.get("enforce") == "randomized"))),
         *((kernel == "linear" and key in model, f"model.{key}",
            "is for kernels, and model.kernel is 'linear'. Name another kernel or drop it") for key in KERNEL_KEYS),
         (kernel not in ("linear", "rbf") and model.get("feature_map") == "fourier", "model.feature_map",

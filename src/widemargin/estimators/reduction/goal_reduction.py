@@ -19,7 +19,6 @@ from widemargin.estimators._options import Checked, budget_of, cause_of, interru
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
 from widemargin.estimators.reduction.one_run import BoostingLearner, ContinuedFitter, number_of_rounds
 from widemargin.estimators.reduction.visits import ClassVisits, Placed, ReductionOptions, Visits
-from widemargin.estimators.thresholds.class_offsets import OffsetRule
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
     Found,
@@ -289,24 +288,18 @@ class GoalReduction(ThresholdedModel):
     def _adopt_average(self, visits: Visits, best: Placed) -> None:
         """The best model, or average of two, with its threshold."""
         met = best.rule.met
-        self._set_average(visits, best)
+        self._set_average(visits, best, met=met)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
         decisions = [best.rule.shares(z, g) for z, g in zip(best.average.scores, visits.group, strict=True)]
         positive = decisions if self._several() else [share > 0.5 for share in decisions]
         self._conclude(visits, positive, decisions, met=met)
 
-    def _set_average(self, visits: Visits, chosen: Placed) -> None:
+    def _set_average(self, visits: Visits, chosen: Placed, *, met: bool) -> None:
         """The attributes of one model, or average of two, with its threshold."""
         self._set_chosen(visits, chosen.average.shares[None])
-        self.threshold_, self.offsets_ = None, None
-        if isinstance(chosen.rule, OffsetRule):
-            self.offsets_ = chosen.rule.offsets if self.groups_ else chosen.rule.offsets[0]
-        else:
-            medians = chosen.rule.medians
-            self.threshold_ = self._direction() * (medians if self.groups_ else float(medians[0]))
+        self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         self.mixture_models_: Floats | None = None
-        self.mixture_thresholds_: Floats | None = None
-        self.mixture_weights_: Floats | None = None
+        self._adopt_rule(chosen.rule, met=met)
 
     def _keep_aside(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
         """Rows to learn from, those that prove, and the labels of the first.
@@ -354,9 +347,8 @@ class GoalReduction(ThresholdedModel):
             replace(path[0], rule=constant_rule(value, visits.n_groups)) for value in (-np.inf, np.inf)
         ]  # fmt: skip
         proof = fixed_sequence(path, constants, test, confidence)
-        self._set_average(visits, proof.chosen.candidate)
+        self._set_average(visits, proof.chosen.candidate, met=proof.met)
         self.lagrangian_gap_ = np.nan
-        self.status_ = "converged" if proof.met else "infeasible"
         if proof.met and proving.n_constraints:
             self.guarantee_ = guarantee_text(proving, proof, confidence)
         shares = said(proof.chosen.candidate)
@@ -383,6 +375,7 @@ class GoalReduction(ThresholdedModel):
             ]
         )
         met = lottery.violation == 0.0
+        self.status_ = "converged" if met else "infeasible"
         self.lagrangian_gap_ = 0.0 if met else np.nan
         positive = [
             self._share_drawn(np.array([average.scores[source] for average in averages]), group)
@@ -404,9 +397,8 @@ class GoalReduction(ThresholdedModel):
         return used
 
     def _conclude(self, visits: Visits, positive: Predictions, shares: Predictions, *, met: bool) -> None:
-        """Status and report; refuse where the goal is not met."""
+        """Report; refuse where the goal is not met."""
         tied, name = visits.tied, type(self.estimator).__name__
-        self.status_ = "converged" if met else "infeasible"
         certificate = f"heuristic inner solver ({name}), so nothing is proved of other models"
         if met:
             certificate += (
