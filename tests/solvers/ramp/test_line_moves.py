@@ -13,7 +13,8 @@ from testing.ramp_problems import random_ramp_problem
 from widemargin.problems.rate_constrained import RateConstrainedProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp import line_loops, line_moves
-from widemargin.solvers.ramp.line_moves import Columns, Moved, best_step, improve
+from widemargin.solvers.ramp.line_loops import Lines, State, try_lines
+from widemargin.solvers.ramp.line_moves import Columns, Moved, best_share, improve
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
 
 
@@ -21,6 +22,16 @@ def standing(problem: RateConstrainedProblem, z: np.ndarray) -> tuple[float, flo
     """Violation and objective of a classifier by its scores."""
     objective, excess = problem.values(problem.hard_mass(z))
     return float(excess[excess > FEASIBLE].sum()), objective
+
+
+def best_step(problem: RateConstrainedProblem, z: np.ndarray, row: np.ndarray, x: np.ndarray) -> State:
+    """The best classifier of the line z + t x: its t is the only weight of `best_w`."""
+    objective, excess = problem.values(problem.hard_mass(z))
+    best = np.array([excess[excess > FEASIBLE].sum(), objective])
+    at = State(np.zeros(1), z.copy(), excess, np.array([objective]), np.zeros(1), best, np.zeros(2, np.int64))
+    line = Lines(np.ones((1, 1)), np.array([0, row.shape[0]]), row, x)
+    try_lines(line, line_moves._counted(problem), 0.0, row.shape[0], 1, 0.0, at)
+    return at
 
 
 def tight(seed: int, by: float = 0.01, **options: Any) -> tuple[RateConstrainedProblem, np.ndarray, float]:
@@ -51,26 +62,44 @@ def test_no_classifier_on_the_line_is_better(seed: int, n: int, m: int, ties: bo
     whole = np.zeros(n)
     whole[row] = x[row]
     step = best_step(problem, z, row, x[row])
-    assert (step.violation, step.objective) == pytest.approx(standing(problem, z + step.length * whole), abs=1e-12)
-    tried = [standing(problem, z + t * whole) for t in all_on_the_line(z, whole)]
+    assert tuple(step.best) == pytest.approx(standing(problem, z + step.best_w[0] * whole), abs=1e-12)
+    is_best_of(tuple(step.best), [standing(problem, z + t * whole) for t in all_on_the_line(z, whole)])
+
+
+def is_best_of(found: tuple[float, float], tried: list[tuple[float, float]]) -> None:
     least = min(violation for violation, _ in tried)
-    assert step.violation <= least + 1e-12
+    assert found[0] <= least + 1e-12
     if least == 0.0:
-        assert step.objective <= min(objective for violation, objective in tried if violation == 0.0) + 1e-12
+        assert found[1] <= min(objective for violation, objective in tried if violation == 0.0) + 1e-12
 
 
-def test_limits_are_kept_and_nothing_better_means_no_move() -> None:
+def test_nothing_better_on_the_line_means_no_move() -> None:
     problem, w, b = tight(3, n=80, m=2)
     z = problem.scores(w, b)
     x = np.random.default_rng(0).standard_normal(z.shape[0])
-    free = best_step(problem, z, np.arange(80), x)
-    assert free.length != 0.0
-    inside = best_step(problem, z, np.arange(80), x, limits=(-0.5 * abs(free.length), 0.5 * abs(free.length)))
-    assert abs(inside.length) <= 0.5 * abs(free.length)
-    assert (inside.violation, inside.objective) >= (free.violation, free.objective)
-    there = best_step(problem, z + free.length * x, np.arange(80), x)
-    assert there.length == 0.0
-    assert best_step(problem, z, np.arange(80), np.zeros(80)).length == 0.0
+    length = best_step(problem, z, np.arange(80), x).best_w[0]
+    assert length != 0.0
+    assert best_step(problem, z + length * x, np.arange(80), x).best_w[0] == 0.0
+    assert best_step(problem, z, np.arange(80), np.zeros(80)).best_w[0] == 0.0
+
+
+@settings(max_examples=80)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 25), m=st.integers(1, 3), ties=st.booleans())
+def test_no_classifier_between_two_is_better(seed: int, n: int, m: int, ties: bool) -> None:
+    rng = np.random.default_rng(seed)
+    problem, w, b = tight(seed, float(rng.uniform(-0.1, 0.2)), n=n, d=2, m=m)
+    z = rng.integers(-3, 4, n) / 2.0 if ties else problem.scores(w, b)
+    there = rng.integers(-3, 4, n) / 2.0 if ties else z + 2.0 * rng.standard_normal(n)
+    share = best_share(problem, z, there)
+    assert 0.0 <= share <= 1.0
+    found = standing(problem, z + share * (there - z))
+    moves = z != there
+    turns = z[moves] / (z[moves] - there[moves])
+    ends = np.unique([0.0, *turns[(turns > 0.0) & (turns < 1.0)], 1.0])
+    on_the_way = [standing(problem, z + t * (there - z)) for t in 0.5 * (ends[1:] + ends[:-1])]
+    is_best_of(found, [standing(problem, z), *on_the_way])
+    assert share == 0.0 or found < standing(problem, z)
+    assert best_share(problem, z, z) == 0.0
 
 
 def test_the_bias_alone_is_the_threshold_sweep() -> None:
@@ -79,9 +108,9 @@ def test_the_bias_alone_is_the_threshold_sweep() -> None:
         z = problem.scores(w, b)
         step = best_step(problem, z, np.arange(z.shape[0]), np.full(z.shape[0], -1.0))
         sweep = best_threshold(z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight)
-        assert step.violation == pytest.approx(sweep.violation, abs=1e-12)
+        assert step.best[0] == pytest.approx(sweep.violation, abs=1e-12)
         if sweep.violation == 0.0:  # else rounding of the violation decides between equals
-            assert step.objective == pytest.approx(sweep.objective, abs=1e-12)
+            assert step.best[1] == pytest.approx(sweep.objective, abs=1e-12)
 
 
 def moved(
@@ -137,8 +166,8 @@ def test_a_walk_ends_where_no_feature_by_itself_helps() -> None:
         X = np.column_stack([problem.rows.dot(column) for column in np.eye(4)] + [np.full(n, -1.0)])
         steps = [best_step(problem, z, np.arange(n), X[:, j]) for j in range(5)]
         here = standing(problem, z)
-        assert min(step.violation for step in steps) >= here[0] - 1e-9
-        assert min(step.objective for step in steps if step.violation <= here[0]) >= here[1] - 1e-9
+        assert min(step.best[0] for step in steps) >= here[0] - 1e-9
+        assert min(step.best[1] for step in steps if step.best[0] <= here[0]) >= here[1] - 1e-9
 
 
 def test_a_walk_finds_what_moves_from_one_place_do_not() -> None:

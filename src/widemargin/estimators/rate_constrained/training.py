@@ -29,7 +29,7 @@ from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
-from widemargin.solvers.ramp.line_moves import Columns, best_step, improve
+from widemargin.solvers.ramp.line_moves import Columns, best_share, improve
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.pool import Candidate, Measures, Moves, Pool
 from widemargin.solvers.ramp.search import search
@@ -291,10 +291,7 @@ class Deterministic(_Rates):
         problem = self._at_hand[0] if self._at_hand else self._problem
         if isinstance(problem.rows, BlockedRows):
             return one
-        z, there = problem.scores(one.w, one.b), problem.scores(other.w, other.b)
-        there -= z
-        turning = np.flatnonzero((z > 0.0) != (z + there > 0.0))  # no other row changes sides on the way
-        share = best_step(problem, z, turning, there[turning], limits=(0.0, 1.0)).length
+        share = best_share(problem, problem.scores(one.w, one.b), problem.scores(other.w, other.b))
         if share == 0.0:
             return one
         w, b = one.w + share * (other.w - one.w), one.b + share * (other.b - one.b)

@@ -12,7 +12,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Cells, Floats, Integers, Ints
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["Counted", "Lines", "State", "best_on_line", "total", "try_lines", "turns"]
+__all__ = ["TIE", "TINY", "Counted", "Lines", "State", "try_lines"]
 
 TIE = 1e-9
 """Turns closer than this, relative to their distance, count as one: rounding does not tell them apart."""
@@ -147,10 +147,10 @@ def nearest(distance: Floats, n: int, most: int, order: Ints) -> int:
 
 @kernel
 def best_on_line(
-    turn: Floats, distance: Floats, order: Ints, n: int, low: float, high: float, row: Ints, z: Floats,
-    counted: Counted, here: Floats, objective: float, ahead: Ints, excess: Floats, found: Floats,
+    turn: Floats, distance: Floats, order: Ints, n: int, end: float, row: Ints, z: Floats, counted: Counted, here:
+    Floats, objective: float, ahead: Ints, excess: Floats, found: Floats,
 ) -> float:  # fmt: skip
-    """The length t in [low, high] of the best classifier on a line; 0 where none is better than `found`.
+    """The length t in [-end, end] of the best classifier on a line; 0 where none is better than `found`.
 
     The first n places of `order` are the rows that turn, the nearest first. `here` and `objective` are the excesses and
     the objective at z. `found` holds violation, objective and distance of the best so far, and is replaced by what is
@@ -161,7 +161,6 @@ def best_on_line(
     # the rows turn in the order of their distances, and each changes the measures by its own coefficients alone. So all
     # classifiers of the line cost one pass over the rows that turn.
     for sign in (1.0, -1.0):
-        last = high if sign > 0.0 else -low
         count = 0
         for p in range(n):
             if sign * turn[order[p]] > 0.0:
@@ -175,9 +174,9 @@ def best_on_line(
             e = ahead[p]
             reached += turn_over(row[e], z[row[e]] <= 0.0, counted, excess)
             near = distance[e]
-            if near >= last:
+            if near >= end:
                 break
-            far = min(distance[ahead[p + 1]] if p + 1 < count else np.inf, last)
+            far = min(distance[ahead[p + 1]] if p + 1 < count else np.inf, end)
             # Two turns that rounding does not tell apart leave no room for a classifier between them.
             if far - near <= TIE * (1.0 + near):
                 continue
@@ -252,7 +251,7 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
             end = distance[order[count]]
         found[0], found[1], found[2] = total(at.excess), at.objective[0], 0.0
         length = best_on_line(
-            turn, distance, order, count, -end, end, row, at.z, counted, at.excess, at.objective[0], ahead, excess,
+            turn, distance, order, count, end, row, at.z, counted, at.excess, at.objective[0], ahead, excess,
             found,
         )  # fmt: skip
         if length == 0.0:

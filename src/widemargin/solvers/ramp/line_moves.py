@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
-from widemargin.solvers.ramp.line_loops import TINY, Counted, Lines, State, best_on_line, total, try_lines, turns
+from widemargin.solvers.ramp.line_loops import TIE, TINY, Counted, Lines, State, try_lines
 from widemargin.solvers.ramp.majorization import RampProblem
-from widemargin.solvers.thresholds.threshold_sweep import best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold, swept
 
-__all__ = ["Columns", "MoveOptions", "Moved", "Step", "best_step", "improve"]
+__all__ = ["Columns", "MoveOptions", "Moved", "best_share", "improve"]
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,6 @@ OPTIONS = MoveOptions()
 """Those of every fit."""
 
 
-class Step(NamedTuple):
-    """The best point of a line.
-
-    Attributes
-    ----------
-    length : float
-        t; 0 where no point beats the present one.
-    violation, objective : float
-        There, in the problem's scale.
-    """
-
-    length: float
-    violation: float
-    objective: float
-
-
 class Moved(NamedTuple):
     """A classifier after moves along lines.
 
@@ -107,39 +91,25 @@ class Moved(NamedTuple):
     excess: Floats
 
 
-def best_step(
-    problem: RampProblem, z: Floats, row: Ints, x: Floats, *, limits: tuple[float, float] = (-np.inf, np.inf)
-) -> Step:
-    """The best classifier of the line `z + t x`: least violation, then lowest 0/1 objective, then smallest `|t|`.
+def best_share(problem: RampProblem, z: Floats, there: Floats) -> float:
+    """How far to go from a classifier of scores z towards one of scores `there`: least violation, then lowest objective.
 
-    Parameters
-    ----------
-    problem : RampProblem
-    z : ndarray of shape (n,)
-        Present scores.
-    row : ndarray of int, shape (e,)
-        Rows that the direction moves, each once.
-    x : ndarray of shape (e,)
-        Their entries; zeros are allowed and move nothing.
-    limits : (low, high)
-        Range of t, around 0.
-
-    Returns
-    -------
-    Step
-        Violation is the sum of the excesses above rounding; t lies in the middle between two turns.
+    Both are 0/1 values of `problem`; the share lies in (0, 1], in the middle between two rows that change sides, and is
+    0 where nothing on the way is better than z.
     """
-    objective, excess = problem.values(problem.hard_mass(z))
-    n = row.shape[0]
-    turn, distance, ahead = np.empty(n), np.empty(n), np.empty(n, np.int64)
-    turns(z, row, x, turn, distance)
-    # The present classifier is the one to beat, so a line of nothing better gives the length 0.
-    found = np.array([total(excess), objective, 0.0])
-    length = best_on_line(
-        turn, distance, np.argsort(distance), n, limits[0], limits[1], row, z, _counted(problem), excess, objective,
-        ahead, np.empty_like(excess), found,
-    )  # fmt: skip
-    return Step(length, float(found[0]), float(found[1]))
+    turning = np.flatnonzero((z > 0.0) != (there > 0.0))  # no other row changes sides on the way
+    if turning.shape[0] == 0:
+        return 0.0
+    turn = z[turning] / (z[turning] - there[turning])
+    order = np.argsort(turn)
+    # Rows that leave the positive side take their weight off, so the way is swept as thresholds are.
+    weight = np.where(z[turning] > 0.0, -problem.weight[turning], problem.weight[turning])
+    _, excess = problem.values(problem.hard_mass(z))
+    count, _, _ = swept(order, -turn, weight, problem.cell[turning], problem.coef, excess, TIE)
+    if count == 0:
+        return 0.0
+    end = float(turn[order[count]]) if count < order.shape[0] else 1.0
+    return 0.5 * (float(turn[order[count - 1]]) + end)
 
 
 def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, walk: bool, budget: Budget) -> Moved:
@@ -191,7 +161,7 @@ def _state(problem: RampProblem, w: Floats) -> State:
     """A walk at (w, b), its best so far."""
     z = problem.scores(w[:-1], float(w[-1]))
     objective, excess = problem.values(problem.hard_mass(z))
-    best = np.array([total(excess), objective])
+    best = np.array([excess[excess > FEASIBLE].sum(), objective])
     return State(w.copy(), z, excess, np.array([objective]), w.copy(), best, np.zeros(2, np.int64))
 
 

@@ -103,11 +103,11 @@ def best_threshold(
     objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
     order = np.argsort(-z)  # between equal scores there is no threshold, so their order means nothing
     tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
-    count, change, violation = _swept(order, z, weight, cell, coef, values - gamma, tie)
+    count, change, violation = swept(order, z, weight, cell, coef, values - gamma, tie)
     return SweptThreshold(between(z, order, count), objective + change, violation, count)
 
 
-def _swept(
+def swept(
     order: Ints, z: Floats, weight: Floats, cell: Cells, coef: CellCoefficients, excess: Floats, tie: float
 ) -> tuple[int, float, float]:
     """How many of the rows in `order` (falling scores) to call positive; what it adds to the objective; the violation.
@@ -307,7 +307,7 @@ def _best_of(
             continue
         order = mine[np.argsort(-z[mine])]
         # the interval's upper edge is exact, so the sweep goes on from its excesses as from those of all-negative
-        count, change, violation = _swept(order, z, weight, cell, coef, values[first, 1:], tie)
+        count, change, violation = swept(order, z, weight, cell, coef, values[first, 1:], tie)
         inside = 0 < count < order.shape[0]
         threshold = between(z, order, count) if inside else float(edges[first if count == 0 else last])
         candidates.append(
