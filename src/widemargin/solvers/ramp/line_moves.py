@@ -92,7 +92,7 @@ class Moved(NamedTuple):
 
 
 def best_share(problem: RampProblem, z: Floats, there: Floats) -> float:
-    """How far to go from a classifier of scores z towards one of scores `there`: least violation, then lowest objective.
+    """How far to go from a classifier of scores z towards one of scores `there` to violate least, then to err least.
 
     Both are 0/1 values of `problem`; the share lies in (0, 1], in the middle between two rows that change sides, and is
     0 where nothing on the way is better than z.
