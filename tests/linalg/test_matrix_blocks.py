@@ -297,7 +297,8 @@ def test_compiled_loops_equal_their_python_source() -> None:
         equal_rows.csr_equal_rows: ((*csr[:3], np.array([0, 6]), np.array([0, 1])), [(2,)]),
         equal_rows.dense_equal_rows: ((X, np.array([0, 6]), np.array([0, 1])), [(2,)]),
     }
-    assert {kernel.__name__ for kernel in shapes} == {*products.__all__, "csr_equal_rows", "dense_equal_rows"}
+    loops = {name for name in products.__all__ if hasattr(getattr(products, name), "py_func")}
+    assert {kernel.__name__ for kernel in shapes} == {*loops, "csr_equal_rows", "dense_equal_rows"}
     for kernel, (arguments, outs) in shapes.items():
         compiled, plain = [[np.zeros(shape) for shape in outs] for _ in range(2)]
         kernel(*arguments, *compiled)

@@ -57,7 +57,7 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     if isinstance(X, np.ndarray):
         products.dense_dot(X, rows, direction, mark)
     else:
-        products.csr_dot(X.data, X.indices, X.indptr, rows, direction, mark)
+        products.csr_dot(*products.csr_parts(X), rows, direction, mark)
     # By cell first: equal rows of different cells are not merged.
     order = np.lexsort((mark, cell[rows]))
     first, second = rows[order[:-1]], rows[order[1:]]
@@ -69,7 +69,7 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     if isinstance(X, np.ndarray):
         dense_equal_rows(X, first[candidate], second[candidate], equal)
     else:
-        csr_equal_rows(X.data, X.indices, X.indptr, first[candidate], second[candidate], equal)
+        csr_equal_rows(*products.csr_parts(X), first[candidate], second[candidate], equal)
     # A group of equal rows begins wherever a row differs from the one before it in that order.
     begins = np.ones(rows.shape[0], dtype=np.bool_)
     begins[candidate[equal] + 1] = False

@@ -72,14 +72,9 @@ class _Block:
 
     @cached_property
     def csr(self) -> tuple[Reals, Integers, Integers]:
-        """What the compiled loops take for a CSR block, before the numbers of the rows.
-
-        The indices are seen as unsigned numbers: that spares the loops a test for negative ones, and the product with a
-        vector half of its time.
-        """
+        """What the compiled loops take for a CSR block, before the numbers of the rows."""
         assert not isinstance(self.X, np.ndarray)
-        indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in (self.X.indices, self.X.indptr))
-        return self.X.data, indices, indptr
+        return products.csr_parts(self.X)
 
     def loop(self, csr_loop: Loop, dense_loop: Loop) -> Loop:
         """The loop of this kind of rows, which is still to be told which rows."""
@@ -254,6 +249,9 @@ class RowBlocks:
         for k, block in enumerate(self.blocks):
             mine = scale[block.place]
             if block.sparse:
+                mine = mine.astype(
+                    np.float64, copy=False
+                )  # a loop for float32, too, would be compiled at the first fit
                 # Sparse rows are summed as they are, and centred afterwards.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
                 block.add(partial(products.csr_gram, *block.csr), (mine,), pairs, squares, own)

@@ -114,12 +114,12 @@ def insert(distance: Floats, e: int, most: int, order: Ints, count: int) -> int:
     # Most of the distances end here, at one comparison with the farthest of those that are kept.
     if count == most and distance[e] >= distance[order[most - 1]]:
         return count
-    j = min(count, most - 1)
+    j = count if count < most else most - 1
     while j > 0 and distance[order[j - 1]] > distance[e]:
         order[j] = order[j - 1]
         j -= 1
     order[j] = e
-    return min(count + 1, most)
+    return count + 1 if count < most else most
 
 
 @kernel
@@ -176,7 +176,9 @@ def best_on_line(
             near = distance[e]
             if near >= end:
                 break
-            far = min(distance[ahead[p + 1]] if p + 1 < count else np.inf, end)
+            far = distance[ahead[p + 1]] if p + 1 < count else end
+            if far > end:
+                far = end
             # Two turns that rounding does not tell apart leave no room for a classifier between them.
             if far - near <= TIE * (1.0 + near):
                 continue
@@ -230,7 +232,8 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
     """
     d, longest = at.w.shape[0] - 1, 0
     for k in range(lines.indptr.shape[0] - 1):
-        longest = max(longest, lines.indptr[k + 1] - lines.indptr[k])
+        if lines.indptr[k + 1] - lines.indptr[k] > longest:
+            longest = lines.indptr[k + 1] - lines.indptr[k]
     # The work space of the longest line serves them all, since nothing may be allocated inside of the loop.
     turn, distance, found, excess = np.empty(longest), np.empty(longest), np.empty(3), np.empty(at.excess.shape[0])
     order, ahead = np.empty(longest, np.int64), np.empty(longest, np.int64)
@@ -244,7 +247,7 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         turns(at.z, row, entry, turn, distance)
         # Beyond the nearest turns lie other models altogether, and looking at all of them would cost a sort of the
         # rows.
-        count, end = nearest(distance, row.shape[0], min(reach, row.shape[0]), order), np.inf
+        count, end = nearest(distance, row.shape[0], reach if reach < row.shape[0] else row.shape[0], order), np.inf
         if count < row.shape[0]:
             # The last turn that is known closes the search: what lies beyond it has turns that nobody has looked at.
             count -= 1
@@ -269,7 +272,7 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
             grown += at.w[i] * at.w[i]
         # A larger w counts for nothing in 0/1 rates and is paid for in the problem that is solved; without this price
         # moves from a strongly regularised model lost points of recall on new rows.
-        worth, violation = at.objective[0] + 0.5 * lam * max(grown - start, 0.0), total(at.excess)
+        worth, violation = at.objective[0] + 0.5 * lam * (grown - start if grown > start else 0.0), total(at.excess)
         if violation < at.best[0] - EQUAL or (violation <= at.best[0] + EQUAL and worth < at.best[1] - EQUAL):
             # A copy, made by the loop that is compiled already.
             add(at.best_w, -1.0, at.best_w)
