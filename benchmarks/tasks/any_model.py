@@ -18,13 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import train_test_split
+from sklearn.metrics import accuracy_score, make_scorer, recall_score
+from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
 from benchmarks.data.sources import OUTCOMES
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
-from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate
+from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -33,6 +34,9 @@ ROWS, SPLITS = 12_000, 5
 """Most rows of a table, half of them to train on; splits of each."""
 
 LEVELS = (0.02, 0.05, 0.1)
+FLOORS = (0.05, 0.1, 0.2, 0.4)
+"""Allowed differences of rates, and of a recall floor the share of positive rows that may be missed."""
+
 SHARES = (0.25, 0.5, 0.75)
 """Where frontiers are compared: these shares of the violation of the model without a goal."""
 
@@ -44,21 +48,41 @@ OLDER = {"german": 25, "bank": 60}
 
 
 class Goals(NamedTuple):
-    """A goal of fairness: ours, and what others call it."""
+    """A goal: ours at a level, the levels to ask for, and what other libraries call it."""
 
-    bundle: Callable[..., Any]
-    fairlearn: str
-    postprocessing: str
-    oxonfair: str
+    constraint: Callable[[float], Any]
+    levels: Sequence[float]
+    names: Mapping[str, str]
 
+
+RECALL_FLOOR = "recall floor"
 
 GOALS = {
-    "demographic parity": Goals(demographic_parity, "DemographicParity", "demographic_parity", "demographic_parity"),
-    "equal opportunity": Goals(
-        equal_opportunity, "TruePositiveRateParity", "true_positive_rate_parity", "equal_opportunity"
+    "demographic parity": Goals(
+        lambda level: demographic_parity("group", difference=level),
+        LEVELS,
+        {"fairlearn": "DemographicParity"} | dict.fromkeys(("error_parity", "oxonfair"), "demographic_parity"),
     ),
-    "equalised odds": Goals(equalized_odds, "EqualizedOdds", "equalized_odds", "equalized_odds_max"),
-}
+    "equal opportunity": Goals(
+        lambda level: equal_opportunity("group", difference=level),
+        LEVELS,
+        {
+            "fairlearn": "TruePositiveRateParity", "error_parity": "true_positive_rate_parity",
+            "oxonfair": "equal_opportunity", "fairgbm": "FNR",
+        },
+    ),
+    "equalised odds": Goals(
+        lambda level: equalized_odds("group", difference=level),
+        LEVELS,
+        {
+            "fairlearn": "EqualizedOdds", "error_parity": "equalized_odds", "oxonfair": "equalized_odds_max",
+            "fairgbm": "FPR,FNR",
+        },
+    ),
+    RECALL_FLOOR: Goals(
+        lambda level: recall() >= 1.0 - level, FLOORS, dict.fromkeys(("oxonfair", "sklearn"), "recall")
+    ),
+}  # fmt: skip
 
 
 class People(NamedTuple):
@@ -117,7 +141,7 @@ Method = Callable[[People, People, Goals, float], Floats]
 
 
 def _goal(goals: Goals, level: float) -> Goal:
-    return Goal(minimize=error_rate(), subject_to=[goals.bundle("group", difference=level)])
+    return Goal(minimize=error_rate(), subject_to=[goals.constraint(level)])
 
 
 def _ours(make: Callable[[Goal], Any], *, aware: bool = False) -> Method:
@@ -148,7 +172,7 @@ def _held_out(train: People) -> tuple[Any, People]:
 def _exponentiated_gradient(train: People, test: People, goals: Goals, level: float) -> Floats:
     from fairlearn import reductions
 
-    moment = getattr(reductions, goals.fairlearn)(difference_bound=level)
+    moment = getattr(reductions, goals.names["fairlearn"])(difference_bound=level)
     reduction = reductions.ExponentiatedGradient(booster(), moment, eps=level)
     reduction.fit(train.X, train.y, sensitive_features=train.code)
     return np.asarray(reduction._pmf_predict(test.X)[:, 1])
@@ -159,7 +183,7 @@ def _threshold_optimizer(train: People, test: People, goals: Goals, level: float
 
     scorer, held = _held_out(train)
     chosen = ThresholdOptimizer(
-        estimator=scorer, constraints=goals.postprocessing, prefit=True, predict_method="predict_proba"
+        estimator=scorer, constraints=goals.names["error_parity"], prefit=True, predict_method="predict_proba"
     ).fit(held.X, held.y, sensitive_features=held.code)
     return np.asarray(chosen._pmf_predict(test.X, sensitive_features=test.code)[:, 1])
 
@@ -169,7 +193,7 @@ def _error_parity(train: People, test: People, goals: Goals, level: float) -> Fl
 
     scorer, held = _held_out(train)
     chosen = RelaxedThresholdOptimizer(
-        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=goals.postprocessing, tolerance=level
+        predictor=lambda X: scorer.predict_proba(X)[:, 1], constraint=goals.names["error_parity"], tolerance=level
     )
     chosen.fit(X=held.X, y=held.y, group=held.code)
     return np.asarray(np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0))
@@ -183,10 +207,42 @@ def _oxonfair(*, guessed: bool) -> Method:
         groups = {"inferred_groups": booster().fit(train.X, train.code)} if guessed else {}
         given = [{"data": rows.X, "target": rows.y, "groups": rows.code} for rows in (held, test)]
         chosen = FairPredictor(scorer, given[0], **groups)
-        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.oxonfair), level)
+        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), level)
         return np.asarray(chosen.predict(given[1]), dtype=np.float64).ravel()
 
     return method
+
+
+def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Floats:
+    import fairgbm
+
+    rows = fairgbm.Dataset(train.X, train.y, constraint_group=train.code)
+    settings = {
+        "objective": "constrained_cross_entropy", "constraint_type": goals.names["fairgbm"], "num_leaves": 15,
+        "constraint_fnr_tolerance": level, "constraint_fpr_tolerance": level, "num_threads": 1, "verbose": -1,
+        "seed": 0,
+    }  # fmt: skip
+    return np.asarray(fairgbm.train(settings, rows, 100).predict(test.X) > 0.5, dtype=np.float64)
+
+
+def _oxonfair_floor(train: People, test: People, goals: Goals, level: float) -> Floats:
+    from oxonfair import FairPredictor, group_metrics
+
+    scorer, held = _held_out(train)
+    given = [{"data": rows.X, "target": rows.y} for rows in (held, test)]
+    chosen = FairPredictor(scorer, given[0], groups=None)
+    chosen.fit(group_metrics.accuracy, group_metrics.recall, 1.0 - level)
+    return np.asarray(chosen.predict(given[1]), dtype=np.float64).ravel()
+
+
+def _tuned_threshold(train: People, test: People, goals: Goals, level: float) -> Floats:
+    def score(y: Any, called: Any) -> float:
+        """Accuracy, and below it by the shortfall where the floor is missed."""
+        found = recall_score(y, called)
+        return float(accuracy_score(y, called) if found >= 1.0 - level else found - 1.0)
+
+    chosen = TunedThresholdClassifierCV(booster(), scoring=make_scorer(score), random_state=0)
+    return np.asarray(chosen.fit(train.X, train.y).predict(test.X), dtype=np.float64)
 
 
 BLIND: dict[str, Method] = {
@@ -210,11 +266,19 @@ AWARE: dict[str, Method] = {
 BLIND_PEERS: dict[str, tuple[str, Method]] = {
     "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
     "OxonFair, inferred groups": ("oxonfair", _oxonfair(guessed=True)),
+    "FairGBM": ("fairgbm", _fairgbm),
 }
 AWARE_PEERS: dict[str, tuple[str, Method]] = {
     "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
     "error-parity": ("error_parity", _error_parity),
     "OxonFair": ("oxonfair", _oxonfair(guessed=False)),
+}
+FLOOR: dict[str, Method] = {name: BLIND[name] for name in ("linear", "reduction", "one run")} | {
+    "threshold": _ours(lambda goal: GoalThresholdClassifier(booster(), goal, cv=5, random_state=0))
+}
+FLOOR_PEERS: dict[str, tuple[str, Method]] = {
+    "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
+    "OxonFair": ("oxonfair", _oxonfair_floor),
 }
 NO_GOAL = "no goal"
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
@@ -223,6 +287,9 @@ WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 
 def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
     """Error, and by how much the rates of the two groups differ."""
+
+    if kind == RECALL_FLOOR:
+        return float(np.where(test.y == 1, 1.0 - called, called).mean()), float(1.0 - called[test.y == 1].mean())
 
     def differ(rows: Bools) -> float:
         return abs(float(called[rows & test.second].mean() - called[rows & ~test.second].mean()))
@@ -234,36 +301,41 @@ def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
     return error, positives if kind == "equal opportunity" else max(positives, differ(test.y == 0))
 
 
+def _methods(kind: str, context: Context) -> dict[str, Method]:
+    """Ours for a goal, and those of installed peers that know it."""
+    ours, peers = (FLOOR, FLOOR_PEERS) if kind == RECALL_FLOOR else (BLIND | AWARE, BLIND_PEERS | AWARE_PEERS)
+    known = {name: method for name, (module, method) in peers.items() if module in GOALS[kind].names}
+    return {NO_GOAL: _plain, **ours} | {name: known[name] for name in known if context.peer(peers[name][0]) is not None}
+
+
 def points(name: str, context: Context) -> list[Row]:
     """Error and violation on new rows of every method at every level of every goal, on a table."""
-    methods: dict[str, Method] = {NO_GOAL: _plain, **BLIND, **AWARE}
-    methods |= {
-        name: method
-        for name, (module, method) in {**BLIND_PEERS, **AWARE_PEERS}.items()
-        if context.peer(module) is not None
-    }
     whole, rows = people(name, context.load(name), context.quick), []
     for split in range(context.pick(SPLITS, 1)):
         order = np.random.default_rng(2000 + split).permutation(len(whole.y))[:ROWS]
         train, test = whole.take(order[: len(order) // 2]), whole.take(order[len(order) // 2 :])
-        about = {"table": name, "split": split, "trivial": float(min(test.y.mean(), 1.0 - test.y.mean()))}
-        asked = product(methods, context.pick(list(GOALS), list(GOALS)[:1]), context.pick(LEVELS, LEVELS[1:2]))
-        for method, kind, level in asked:
-            if method in WITHOUT_LEVEL and level != context.pick(LEVELS, LEVELS[1:2])[0]:
-                continue
-            case = partial(methods[method], train, test, GOALS[kind], level)
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    timing = context.clock({method: case}, 1, warm_up=False)[method]
-            except Exception as error:
-                if method not in BLIND_PEERS | AWARE_PEERS:
-                    raise
-                print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
-                continue
-            error, violation = measured(timing.result, test, kind)
-            reached = {"error": error, "violation": violation, "seconds": timing.processor_median}
-            rows.append(about | {"goal": kind, "method": method, "level": level} | reached)
+        for kind in context.pick(list(GOALS), ["demographic parity", RECALL_FLOOR]):
+            goals, share = GOALS[kind], float(test.y.mean())
+            # The constant model of no violation: of a recall floor it calls everybody positive.
+            trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
+            about = {"table": name, "split": split, "trivial": trivial, "goal": kind}
+            levels = context.pick(goals.levels, goals.levels[1:2])
+            for method, level in product(methods := _methods(kind, context), levels):
+                if method in WITHOUT_LEVEL and level != levels[0]:
+                    continue
+                case = partial(methods[method], train, test, goals, level)
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        timing = context.clock({method: case}, 1, warm_up=False)[method]
+                except Exception as error:
+                    if method in BLIND | AWARE | FLOOR:
+                        raise
+                    print(f"{name}, {kind}, {method}: {error}", file=sys.stderr)  # a peer's own failure
+                    continue
+                reached = measured(timing.result, test, kind)
+                found = {"error": reached[0], "violation": reached[1], "seconds": timing.processor_median}
+                rows.append(about | {"method": method, "level": level} | found)
     return rows
 
 
@@ -309,6 +381,8 @@ def _compared(ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> 
 
     def rows(content: Content) -> Iterable[Row]:
         for (table, goal), methods in frontiers(content).items():
+            if not methods.keys() >= ours.keys():
+                continue
             row: Row = {"table": table, "goal": goal}
             row |= {name: mean_and_error(errors) for name, errors in methods.items()}
             there = {name: statistics.fmean(methods[name]) for name in peers if name in methods}
@@ -331,6 +405,7 @@ def _table(title: str, ours: Mapping[str, Any], peers: Mapping[str, Any], first:
 
 BLIND_TABLE = _table("Group unseen at prediction", BLIND, BLIND_PEERS, "one run")
 AWARE_TABLE = _table("Group seen at prediction", AWARE, AWARE_PEERS, "thresholds by group")
+FLOOR_TABLE = _table("Recall floor", FLOOR, FLOOR_PEERS, "threshold")
 
 
 def _seconds(content: Content) -> Iterable[Row]:
@@ -344,7 +419,8 @@ def _seconds(content: Content) -> Iterable[Row]:
 
 def _targets(content: Content) -> Iterable[Limit]:
     """What the guide names first is not behind the best peer by more than two standard errors."""
-    for first, table in (("one run", BLIND_TABLE), ("thresholds by group", AWARE_TABLE)):
+    tables = (("one run", BLIND_TABLE), ("thresholds by group", AWARE_TABLE), ("threshold", FLOOR_TABLE))
+    for first, table in tables:
         assert callable(table.rows)
         for row in table.rows(content):
             if "best" in row:
@@ -367,7 +443,7 @@ def _picture(content: Content, path: Path) -> None:
             levels = sorted({row["level"] for row in mine})
             mean = [[statistics.fmean(row[what] for row in mine if row["level"] == level) for level in levels]
                     for what in ("violation", "error")]  # fmt: skip
-            ours = method in BLIND | AWARE
+            ours = method in BLIND | AWARE | FLOOR
             axis.plot(
                 *mean,
                 "o-" if ours else "s--",
@@ -389,17 +465,19 @@ def _task(half: Any, names: Sequence[str]) -> Task:
     seconds = " | ".join(["method", *(f"{name}: {{{name}:.2f}}" for name in names)])
     return Task(
         f"Boosted trees under fairness goals on {', '.join(names)}: the error at equal violation on new rows, beside "
-        "fairlearn, error-parity and OxonFair, who does not see the group at prediction and who does",
+        "fairlearn, error-parity, OxonFair and FairGBM, who does not see the group at prediction and who does; and "
+        "under a recall floor",
         {name: partial(points, name) for name in names},
         {
             "blind": BLIND_TABLE,
             "aware": AWARE_TABLE,
+            "floor": FLOOR_TABLE,
             "seconds": Table("Mean processor seconds of a fit", _seconds, seconds),
         },
         _targets,
         subject="any model",
         half=half,
-        peers=("fairlearn", "oxonfair", "error-parity", "lightgbm"),
+        peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
         picture=_picture,
     )
 
