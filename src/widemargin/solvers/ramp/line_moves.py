@@ -6,6 +6,7 @@ the segment between two classifiers.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -195,8 +196,7 @@ class Columns:
         Whether many lines may be tried, and in any direction.
     n_stored : int
         Entries.
-    spread : ndarray of shape (d + 1,)
-        Standard deviations of the features; 1 for constant ones and for the bias.
+    n_features : int
     bias : float
         What the bias adds to each score: -1, or 0 where it may not move.
     """
@@ -205,7 +205,7 @@ class Columns:
         n, d = rows.n_rows, rows.n_features
         self.small = n * (d + 1) <= OPTIONS.small
         self.any_direction = self.small and d <= OPTIONS.any_direction
-        self.n_stored, self.bias = rows.n_stored, -1.0 if fit_intercept else 0.0
+        self.n_stored, self.n_features, self.bias = rows.n_stored, d, -1.0 if fit_intercept else 0.0
         parts = [block.X if block.whole else block.X[block.row_of] for block in rows.blocks]
         # Lines in any direction are products with all features at once, and need them dense, by column; so do lines
         # along the columns of dense rows. Of sparse rows on larger tables only single columns are looked at.
@@ -215,15 +215,23 @@ class Columns:
             self._dense = np.full((d + 1, n), self.bias)
             for block, part in zip(rows.blocks, parts, strict=True):
                 self._dense[:d, block.place] = part.T if isinstance(part, np.ndarray) else part.toarray().T
-            spread = self._dense[:d].std(axis=1)
         else:
-            self._sparse = sp.csc_matrix(sp.vstack([sp.csr_matrix(part) for part in parts]), dtype=np.float64)
-            spread = np.sqrt(np.asarray(self._sparse.multiply(self._sparse).mean(axis=0)).ravel())
-        self.spread = np.append(np.where(spread > 0.0, spread, 1.0), 1.0)
+            several = [sp.csr_matrix(part) for part in parts]
+            self._sparse = sp.csc_matrix(several[0] if len(several) == 1 else sp.vstack(several), dtype=np.float64)
+
+    @cached_property
+    def spread(self) -> Floats:
+        """Standard deviations of the features, of sparse ones about 0; 1 for constant ones and for the bias."""
+        if self._dense is not None:
+            spread = self._dense[:-1].std(axis=1)
+        else:
+            assert self._sparse is not None
+            spread = np.sqrt(np.asarray(self._sparse.power(2).mean(axis=0)).ravel())
+        return np.append(np.where(spread > 0.0, spread, 1.0), 1.0)
 
     def lines(self, features: Ints, z: Floats, rng: np.random.Generator) -> Lines:
         """Lines along these features, on small tables half of them as rotations, or half in any direction instead."""
-        size, d = features.shape[0], self.spread.shape[0] - 1
+        size, d = features.shape[0], self.n_features
         direction = np.zeros((size, d + 1))
         direction[np.arange(size), features] = 1.0
         if self.small:
@@ -262,7 +270,7 @@ class Columns:
     def _along(self, features: Ints, turn: Floats) -> Floats:
         """Entries of all rows along features and `turn` times the bias, shape (k, n)."""
         assert self._dense is not None
-        return self._dense[features] + (self.bias * turn * (features < self.spread.shape[0] - 1))[:, None]
+        return self._dense[features] + (self.bias * turn * (features < self.n_features))[:, None]
 
     def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:
         assert self._sparse is not None
