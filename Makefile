@@ -102,9 +102,9 @@ test-svc: $(DEV_STAMP) ## Run scikit-learn's own tests of SVC on KernelSVC (half
 test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (half an hour)
 	@PYTHONPATH=testing $(BIN)/python -m machines --jobs $(JOBS) $(ARGS)
 
-test-torch: $(BENCH_STAMP) ## Run the tests of networks and of devices in .venv-bench, which has PyTorch
+test-torch: $(BENCH_STAMP) ## Run the tests of networks, devices and other boosters in .venv-bench, which has their libraries
 	@$(BENCH) -m pip install --quiet --disable-pip-version-check --group test
-	@$(BENCH) -m pytest -q tests/estimators/networks src/widemargin/torch.py src/widemargin/estimators/networks tests/kernels/test_backend.py tests/kernels/test_device.py tests/solvers/kernel_svm/dual/test_on_device.py tests/estimators/kernel_svm/test_kernel_svc.py -m "not slow" $(ARGS)
+	@$(BENCH) -m pytest -q tests/estimators/networks tests/estimators/reduction/test_one_run.py src/widemargin/torch.py src/widemargin/estimators/networks tests/kernels/test_backend.py tests/kernels/test_device.py tests/solvers/kernel_svm/dual/test_on_device.py tests/estimators/kernel_svm/test_kernel_svc.py -m "not slow" $(ARGS)
 	@$(BENCH) -m pytest -q tests/test_docs.py tests/test_examples.py -k "network"
 
 test-oldest: $(DEV_STAMP) ## Run the suite with the oldest versions that pyproject.toml allows, in .venv-oldest

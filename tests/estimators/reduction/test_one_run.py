@@ -1,14 +1,16 @@
 """Boosted trees whose prices change while they grow."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from widemargin import GoalReduction, audit
-from widemargin.estimators.reduction.one_run import BoostingLearner
+from widemargin.estimators.reduction.one_run import BoostingLearner, continued_fitter
 from widemargin.exceptions import CapabilityError
 
 PARITY = "minimize error_rate()\nsubject to demographic_parity(group, difference=0.05)"
@@ -88,18 +90,57 @@ def test_without_constraints_it_is_boosting():
     assert np.mean(clf.predict(X) == y) > 0.85
 
 
-@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
-def test_other_libraries_go_on_too(name):
+def grown_by(name, **options):
     library = pytest.importorskip(name)
-    booster = (
-        library.LGBMClassifier(n_estimators=20, verbose=-1)
-        if name == "lightgbm"
-        else library.XGBClassifier(n_estimators=20)
-    )
+    options = {"n_estimators": 20, "n_jobs": 1, "random_state": 0} | options
+    return library.LGBMClassifier(verbose=-1, **options) if name == "lightgbm" else library.XGBClassifier(**options)
+
+
+OTHERS = pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+
+
+@OTHERS
+def test_other_libraries_go_on_too(name):
     X, y, table = draw(600)
-    clf = GoalReduction(booster, PARITY, one_run=True, random_state=0).fit(X, y, populations=table)
-    assert clf.goal_report_.passed
-    assert np.mean(clf.predict(X) == y) > 0.75
+    for booster in (grown_by(name), make_pipeline(make_pipeline(StandardScaler(), MinMaxScaler()), grown_by(name))):
+        clf = GoalReduction(booster, PARITY, one_run=True, random_state=0).fit(X, y, populations=table)
+        assert clf.goal_report_.passed
+        assert np.mean(clf.predict(X) == y) > 0.75
+        assert clf.estimator_.n_features_in_ == 4
+        again = pickle.loads(pickle.dumps(clf))
+        np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+
+
+@OTHERS
+def test_what_a_booster_was_stays_when_it_grows(name):
+    X, y, _ = draw(500)
+    cost, mass = [np.where(y == 1, -1.0, 1.0)], [np.ones(500)]
+    fold = [np.arange(500) % 2]
+    learner = BoostingLearner(grown_by(name, n_estimators=40), np.array([0, 1]), 1.0, rounds=10)
+    fitter = continued_fitter(learner, [X], mass, fold, 2, None)
+    scores = [fitter.scores([sign * part for part in cost])[0] for sign in (1.0, 1.0, 1.0, -1.0)]
+    for stage, held in enumerate(scores):
+        for number, booster in enumerate(fitter.boosters[stage]):
+            mine = fold[0] == number
+            np.testing.assert_allclose(booster.decision_function(X[mine]), held[mine], atol=1e-5)
+    whole = grown_by(name, n_estimators=30).fit(X[fold[0] == 1], y[fold[0] == 1])
+    likely = 1.0 / (1.0 + np.exp(-scores[2][fold[0] == 0]))
+    # The libraries' own logistic loss begins at the same share, and rounds its derivatives.
+    assert np.abs(likely - whole.predict_proba(X[fold[0] == 0])[:, 1]).mean() < 0.02
+    assert np.corrcoef(scores[3], scores[2])[0, 1] < 0.99  # costs of the other sign were learned
+
+
+@OTHERS
+def test_what_would_change_costs_or_earlier_trees_is_refused(name):
+    X, y, table = draw(300)
+    kind, weighing = {
+        "lightgbm": ({"boosting_type": "dart"}, {"class_weight": "balanced"}),
+        "xgboost": ({"booster": "dart"}, {"scale_pos_weight": 2.0}),
+    }[name]
+    with pytest.raises(CapabilityError, match="changes these"):
+        GoalReduction(grown_by(name, **kind), PARITY, one_run=True).fit(X, y, populations=table)
+    with pytest.raises(CapabilityError, match="the goal says what each error costs"):
+        GoalReduction(grown_by(name, **weighing), PARITY, one_run=True).fit(X, y, populations=table)
 
 
 def test_what_cannot_go_on_is_refused():

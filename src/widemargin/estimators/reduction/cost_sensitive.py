@@ -157,15 +157,26 @@ class CostLearner:
         """
         if cost.ndim == 2:
             return self._fit_classes(X, cost, mass)
+        task = self.task(cost, mass)
+        if task is None:
+            return None
+        counts, second, weight = task
+        if not counts.all():
+            X, second, weight = take(X, np.flatnonzero(counts)), second[counts], weight[counts]
+        return self._fit(X, self.classes[second.astype(np.intp)], weight)
+
+    def task(self, cost: Floats, mass: Floats) -> tuple[Bools, Bools, Floats] | None:
+        """Which rows count, which are to be called `classes[1]`, and their weights; None if one answer suits them all.
+
+        Weights are 0 where a row does not count.
+        """
         weight = np.abs(cost)
         counts = weight > NEGLIGIBLE * weight.mean() if len(weight) else np.zeros(0, bool)
         second = (cost < 0.0) == (self.direction > 0.0)
         if not 0 < np.count_nonzero(second[counts]) < np.count_nonzero(counts):
             return None
-        if not counts.all():
-            X, weight, second, mass = take(X, np.flatnonzero(counts)), weight[counts], second[counts], mass[counts]
         # In all they weigh as much as the rows: that keeps the meaning of C, of leaf sizes and the like.
-        return self._fit(X, self.classes[second.astype(np.intp)], weight * (mass.sum() / weight.sum()))
+        return counts, second, np.where(counts, weight, 0.0) * (mass[counts].sum() / weight[counts].sum())
 
     def _fit_classes(self, X: Features, cost: Floats, mass: Floats) -> Any:
         saved = cost.max(axis=1, keepdims=True) - cost

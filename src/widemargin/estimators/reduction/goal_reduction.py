@@ -17,7 +17,7 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
-from widemargin.estimators.reduction.one_run import BoostingLearner, ContinuedFitter, number_of_rounds
+from widemargin.estimators.reduction.one_run import BoostingLearner, continued_fitter, number_of_rounds
 from widemargin.estimators.reduction.visits import ClassVisits, Placed, ReductionOptions, Visits
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
@@ -243,7 +243,7 @@ class GoalReduction(ThresholdedModel):
             rounds = self._rounds()
             most = min(self._options.stages, rounds)
             learner = BoostingLearner(*about, rounds=-(-rounds // most))
-            fitter: CrossFitter = ContinuedFitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
+            fitter = continued_fitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         else:
             fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs)
         group = self._group_numbers(rows, tied)

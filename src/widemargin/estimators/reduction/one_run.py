@@ -6,6 +6,9 @@
 A reduction fits a model for each choice of prices. Boosted trees need not begin again: what they have learned at other
 prices is corrected by the next trees. Prices come from rows that a booster did not see, because on those that it
 learned from its rates say nothing; the final model is the mean of the boosters of all folds.
+
+Boosters of LightGBM and XGBoost stay as they are between the stages (`growing_trees.py`). Those of scikit-learn are
+fitted further, which puts the rows into bins anew and asks all earlier trees for their scores at every stage.
 """
 
 import copy
@@ -18,22 +21,21 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
-from sklearn.utils.validation import has_fit_parameter
 
-from widemargin._typing import Features, Floats
+from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
     CostLearner,
     CrossFitter,
     last_step,
+    stacked,
     with_few_values,
     with_last_fitted,
 )
+from widemargin.estimators.reduction.growing_trees import GrowingTrees, growing_form
 from widemargin.exceptions import CapabilityError
-
-BEFORE = ("init_model", "xgb_model")
-"""Parameters of `fit` that take the model to go on from, of LightGBM and XGBoost."""
+from widemargin.rows import take
 
 
 def number_of_rounds(estimator: Any) -> int:
@@ -47,7 +49,7 @@ def number_of_rounds(estimator: Any) -> int:
     booster = last_step(estimator)
     if isinstance(booster, HistGradientBoostingClassifier):
         return int(booster.max_iter)
-    if isinstance(booster, GradientBoostingClassifier) or any(has_fit_parameter(booster, name) for name in BEFORE):
+    if isinstance(booster, GradientBoostingClassifier) or growing_form(booster):
         return int(booster.get_params().get("n_estimators") or 100)
     raise CapabilityError(
         "one_run=True needs boosted trees that can go on from a model: scikit-learn's HistGradientBoostingClassifier "
@@ -73,10 +75,6 @@ class BoostingLearner(CostLearner):
         return with_last_fitted(clone(self.estimator) if fresh else self.before, X, labels, grow, fresh=fresh)
 
     def _grown(self, booster: Any, before: Any, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
-        parameter = next((name for name in BEFORE if has_fit_parameter(booster, name)), None)
-        if parameter is not None:
-            grown = clone(booster).set_params(n_estimators=self.rounds)
-            return grown.fit(X, labels, sample_weight=weight, **{parameter: before})
         # The model before stays as it is: it may turn out to be the best one.
         grown = clone(booster).set_params(warm_start=True) if before is None else copy.deepcopy(before)
         if isinstance(grown, HistGradientBoostingClassifier):
@@ -89,7 +87,7 @@ class BoostingLearner(CostLearner):
 
 
 @dataclass(frozen=True)
-class ContinuedFitter(CrossFitter):
+class _MeanOfFolds(CrossFitter):
     """A booster for each fold, which every visit makes larger.
 
     Attributes
@@ -104,16 +102,21 @@ class ContinuedFitter(CrossFitter):
 
     ends_early: ClassVar[bool] = False
 
+    def model(self, visit: int, cost: Sequence[Floats]) -> Any:
+        """The mean of the boosters of all folds after a visit."""
+        learner, boosters = self.learner, self.boosters[visit]
+        return AveragedScorer(learner.classes, boosters, np.full(len(boosters), 1.0 / len(boosters)), learner.direction)
+
+
+@dataclass(frozen=True)
+class ContinuedFitter(_MeanOfFolds):
+    """Of scikit-learn, each fitted further."""
+
     def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         before = self.boosters[-1] if self.boosters else [None] * self.n_folds
         done = list(side_by_side(partial(self._go_on, cost), list(enumerate(before)), self.n_jobs))
         self.boosters.append([booster for booster, _ in done])
         return self._joined(cost, [scores for _, scores in done])
-
-    def model(self, visit: int, cost: Sequence[Floats]) -> Any:
-        """The mean of the boosters of all folds after a visit."""
-        learner, boosters = self.learner, self.boosters[visit]
-        return AveragedScorer(learner.classes, boosters, np.full(len(boosters), 1.0 / len(boosters)), learner.direction)
 
     def _go_on(self, cost: Sequence[Floats], fold: tuple[int, Any]) -> tuple[Any, list[Floats]]:
         number, before = fold
@@ -121,3 +124,53 @@ class ContinuedFitter(CrossFitter):
         fitted = going_on.fitted(cost, self._others(number))
         booster = before if fitted is None else fitted
         return booster, self._scores_by(booster, cost, number)
+
+
+@dataclass(frozen=True)
+class GrowingFitter(_MeanOfFolds):
+    """Of LightGBM or XGBoost, which stay as they are between the visits.
+
+    Attributes
+    ----------
+    growing : list
+        The booster of each fold, None before its first visit.
+    """
+
+    growing: list[GrowingTrees | None] = field(default_factory=list)
+
+    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
+        self.growing.extend([None] * (self.n_folds - len(self.growing)))
+        parts = [self._grow(number, cost) for number in range(self.n_folds)]
+        self.boosters.append([growing and growing.grown() for growing in self.growing])
+        return self._joined(cost, parts)
+
+    def _grow(self, number: int, cost: Sequence[Floats]) -> list[Floats]:
+        """Scores of the rows of a part, after further rounds on the others."""
+        others, held = self._others(number), [np.flatnonzero(fold == number) for fold in self.fold]
+        costs, mass = (
+            np.concatenate([part[rows] for part, rows in zip(parts, others, strict=True)])
+            for parts in (cost, self.mass)
+        )
+        task = self.learner.task(costs, mass)
+        if task is not None:
+            _, second, weight = task
+            growing = self.growing[number] or self._begun(others, held, second, weight)
+            growing.grow(self.learner.rounds, second, weight)
+            self.growing[number] = growing
+        begun, sizes = self.growing[number], [len(rows) for rows in held]
+        scores = np.zeros(sum(sizes)) if begun is None else self.learner.direction * begun.scores
+        return np.split(scores, np.cumsum(sizes)[:-1])
+
+    def _begun(self, others: Sequence[Ints], held: Sequence[Ints], second: Bools, weight: Floats) -> GrowingTrees:
+        """A booster without trees."""
+        learner = self.learner
+        X, X_held = (stacked([take(X, rows) for X, rows in zip(self.X, part, strict=True)]) for part in (others, held))
+        labels, share = learner.classes[second.astype(np.intp)], float(weight[second].sum() / weight.sum())
+        form = growing_form(learner.estimator)
+        assert form is not None
+        return form(learner.estimator, learner.classes, X, labels, X_held, share)
+
+
+def continued_fitter(learner: BoostingLearner, *about: Any) -> CrossFitter:
+    """The fitter of a kind of boosted trees; `about` as `CrossFitter` has it after its learner."""
+    return (GrowingFitter if growing_form(learner.estimator) else ContinuedFitter)(learner, *about)

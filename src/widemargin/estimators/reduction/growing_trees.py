@@ -1,0 +1,234 @@
+"""Boosters of LightGBM and XGBoost that grow on costs that change from round to round.
+
+Both libraries put the rows into bins once, and keep the scores of all rows while trees are added. So more rounds at
+other costs take as long as the trees do, and what a booster was some rounds ago is its first trees.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from widemargin._typing import Bools, Features, Floats
+from widemargin.estimators.reduction.cost_sensitive import last_step
+from widemargin.exceptions import CapabilityError
+from widemargin.rows import length_of
+
+LEAST = 1e-6
+"""Shares of a class nearer to 0 or 1 than this start from here: the scores of a missing class would be infinite."""
+
+
+@dataclass
+class GrownTrees(ABC):
+    """The first trees of a booster, as a scorer.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    before : Pipeline or None
+        Fitted steps that make the features of the trees.
+    booster : Booster
+    rounds : int
+    start : float
+        Score before the first tree.
+    """
+
+    classes_: npt.NDArray[Any]
+    before: Pipeline | None
+    booster: Any
+    rounds: int
+    start: float
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features d."""
+        return int(self._width() if self.before is None else self.before.n_features_in_)
+
+    def decision_function(self, X: Features) -> Floats:
+        """Log odds of `classes_[1]`, shape (n,)."""
+        return np.asarray(self._margins(X if self.before is None else self.before.transform(X)), np.float64)
+
+    @abstractmethod
+    def _width(self) -> int: ...
+
+    @abstractmethod
+    def _margins(self, X: Features) -> Floats: ...
+
+
+class LightGBMTrees(GrownTrees):
+    """Of LightGBM, whose boosters leave the start out."""
+
+    def _width(self) -> int:
+        return int(self.booster.num_feature())
+
+    def _margins(self, X: Features) -> Floats:
+        return np.asarray(self.booster.predict(X, raw_score=True, num_iteration=self.rounds) + self.start)
+
+
+class XGBoostTrees(GrownTrees):
+    """Of XGBoost."""
+
+    def _width(self) -> int:
+        return int(self.booster.num_features())
+
+    def _margins(self, X: Features) -> Floats:
+        margins = self.booster.inplace_predict(X, iteration_range=(0, self.rounds), predict_type="margin")
+        return np.asarray(margins)
+
+
+class GrowingTrees(ABC):
+    """A booster, the rows that it learns from, and rows held out.
+
+    Parameters
+    ----------
+    estimator : LGBMClassifier, XGBClassifier, or a Pipeline that ends with one
+        It stays as it is.
+    labels : ndarray of shape (n,)
+        For the steps before the trees, which are fitted once.
+    classes : ndarray of shape (2,)
+    X, held : array, CSR matrix or data frame of shape (n, d) and (p, d)
+    share : float
+        Of the weight, what `classes[1]` has at the first costs.
+
+    Raises
+    ------
+    CapabilityError
+        If the estimator weighs classes by itself, or its later trees change earlier ones.
+    """
+
+    MODULE: ClassVar[str]
+    KINDS: ClassVar[tuple[str, tuple[Any, ...]]]
+    """The parameter that says how trees are added, and its values by which earlier trees stay as they are."""
+    WEIGHING: ClassVar[str]
+    """The parameter that weighs classes."""
+    trees: ClassVar[type[GrownTrees]]
+
+    def __init__(
+        self, estimator: Any, classes: npt.NDArray[Any], X: Features, labels: npt.NDArray[Any], held: Features,
+        share: float,
+    ) -> None:  # fmt: skip
+        *steps, (_, booster) = steps_of(estimator)
+        self.before = Pipeline(steps).fit(X, labels) if steps else None
+        if self.before is not None:
+            X, held = self.before.transform(X), self.before.transform(held)
+        settings = booster.get_params()
+        name, kinds = self.KINDS
+        if settings.get(name) not in kinds:
+            raise CapabilityError(
+                f"one_run=True adds trees to those that are there, and {name}={settings[name]!r} changes these. Use "
+                f"{name}={kinds[0]!r}, or one_run=False."
+            )
+        if settings.get(self.WEIGHING) is not None:
+            raise CapabilityError(
+                f"with one_run=True the goal says what each error costs; leave out {self.WEIGHING}, or use "
+                "one_run=False, where it multiplies these costs."
+            )
+        share = min(max(share, LEAST), 1.0 - LEAST)
+        self.classes, self.rounds, self.start = classes, 0, float(logit(share))
+        self.scores = np.full(length_of(held), self.start)
+        self.booster = self._made(booster, X, held, share)
+
+    @abstractmethod
+    def _made(self, trees: Any, X: Features, held: Features, share: float) -> Any:
+        """The booster before its first tree."""
+
+    @abstractmethod
+    def _add(self, rounds: int, slopes: Any) -> Floats:
+        """Add trees by `slopes(scores, _) -> (first, second derivative)`; scores of the rows held out."""
+
+    def grow(self, rounds: int, second: Bools, weight: Floats) -> None:
+        """Add trees that tell `classes[1]` (`second`) by the logistic loss of weighted rows."""
+
+        def slopes(scores: Floats, _: Any) -> tuple[Floats, Floats]:
+            likely = expit(scores)
+            return weight * (likely - second), weight * likely * (1.0 - likely)
+
+        self.scores = self._add(rounds, slopes)
+
+    def grown(self) -> GrownTrees:
+        """The scorer of all trees so far; it stays when more are added."""
+        return self.trees(self.classes, self.before, self.booster, self.rounds, self.start)
+
+
+class GrowingLightGBM(GrowingTrees):
+    """LightGBM."""
+
+    MODULE, WEIGHING = "lightgbm", "class_weight"
+    KINDS = "boosting_type", ("gbdt", "goss")
+    trees = LightGBMTrees
+
+    def _made(self, trees: Any, X: Features, held: Features, share: float) -> Any:
+        import lightgbm
+
+        left_out = {"n_estimators", "class_weight", "objective", "importance_type"}
+        settings = {name: value for name, value in trees.get_params().items() if name not in left_out}
+        settings = {name: value for name, value in settings.items() if value is not None} | {"objective": "none"}
+        n, p = length_of(X), length_of(held)
+        rows = lightgbm.Dataset(X, np.zeros(n), init_score=np.full(n, self.start), params=settings)
+        beside = lightgbm.Dataset(held, np.zeros(p), init_score=self.scores, reference=rows, params=settings)
+        return lightgbm.Booster(settings, rows).add_valid(beside, "held")
+
+    def _add(self, rounds: int, slopes: Any) -> Floats:
+        found: list[Floats] = []
+
+        def keep(scores: Floats, _: Any) -> tuple[str, float, bool]:
+            found.append(scores.copy())
+            return "scores", 0.0, False
+
+        for _ in range(rounds):
+            self.booster.update(fobj=slopes)
+        # Where no leaf can be split any more there are fewer rounds than were asked for.
+        self.rounds = int(self.booster.current_iteration())
+        self.booster.eval_valid(keep)
+        return found[0]
+
+
+class GrowingXGBoost(GrowingTrees):
+    """XGBoost."""
+
+    MODULE, WEIGHING = "xgboost", "scale_pos_weight"
+    KINDS = "booster", (None, "gbtree")
+    trees = XGBoostTrees
+
+    def _made(self, trees: Any, X: Features, held: Features, share: float) -> Any:
+        import xgboost
+
+        settings = {name: value for name, value in trees.get_xgb_params().items() if value is not None}
+        given = trees.get_params()
+        about = {"missing": given["missing"], "enable_categorical": bool(given["enable_categorical"])}
+        self._rows = xgboost.QuantileDMatrix(X, np.zeros(length_of(X)), max_bin=given["max_bin"] or 256, **about)
+        self._beside = xgboost.DMatrix(held, **about)
+        settings |= {"objective": "binary:logistic", "base_score": share}
+        return xgboost.Booster(settings, [self._rows, self._beside])
+
+    def _add(self, rounds: int, slopes: Any) -> Floats:
+        for _ in range(rounds):
+            self.booster.update(self._rows, self.rounds, fobj=slopes)
+            self.rounds += 1
+        return np.asarray(self.booster.predict(self._beside, output_margin=True), np.float64)
+
+
+LIBRARIES: Mapping[str, type[GrowingTrees]] = {"LGBMClassifier": GrowingLightGBM, "XGBClassifier": GrowingXGBoost}
+
+
+def steps_of(estimator: Any) -> list[tuple[str, Any]]:
+    """Fresh clones of what follows each other in an estimator, pipelines in pipelines taken apart."""
+    if not isinstance(estimator, Pipeline):
+        return [("last", clone(estimator))]
+    *before, (_, last) = clone(estimator).steps
+    return [*before, *((f"{name}-{len(before)}", step) for name, step in steps_of(last))]
+
+
+def growing_form(estimator: Any) -> type[GrowingTrees] | None:
+    """How an estimator, or the one at the end of a pipeline, grows here; None where it does not."""
+    for kind in type(last_step(estimator)).__mro__:
+        form = LIBRARIES.get(kind.__name__)
+        if form is not None and kind.__module__.startswith(form.MODULE):
+            return form
+    return None
