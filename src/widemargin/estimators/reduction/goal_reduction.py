@@ -66,9 +66,9 @@ class GoalReduction(ThresholdedModel):
         Most prices to try. Each costs as many fits as there are folds; more than four rarely gain anything.
     one_run : bool, default=False
         For boosted trees of scikit-learn, LightGBM and XGBoost with two classes: change the prices while the trees
-        grow, in place of a new model for each. As many trees are grown as by a fit for each fold, but the rows are
-        prepared anew at each of ten stages, which takes as long as the models that it saves. `max_models` is not looked
-        at, and the model is the mean of the boosters of all folds. Early stopping is switched off.
+        grow, in place of a new model for each. As many trees are grown as by a fit for each fold; scikit-learn
+        prepares the rows anew at each of ten stages, which takes as long as the models that it saves. `max_models` is
+        not looked at, and the model is the mean of the boosters of all folds. Early stopping is switched off.
     cv : int, splitter or iterable of (train, test), default=3
         Folds of the rows; with a number they are stratified by label and population. External data sets are split in as
         many parts.
