@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import math
 import tomllib
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from command_line import people, write_csv
 from widemargin.cli.checks.guesses import guess_roles
+from widemargin.cli.checks.proposals import PlainModel, Proposal, _least_margin_that_keeps
 from widemargin.cli.commands.init import answer
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.main import main
@@ -75,6 +77,29 @@ def test_columns_that_number_the_rows_are_ignored(tmp_path, capsys):
     content = init(tmp_path, "people.csv", capsys)
     assert {*content["ignore"]} == {*table}
     assert content["ignore"]["place"] == "counts the rows"
+
+
+def test_identifiers_without_a_telling_name_are_ignored():
+    rng, y = np.random.default_rng(0), [0, 1] * 50
+    columns = {
+        "matricule": (rng.permutation(100) + 7).tolist(),  # shuffled, and without a gap
+        "account": np.cumsum(rng.integers(1, 9, 100)).tolist(),  # with gaps, and rising
+        "pay": rng.permutation(np.arange(100) * 13).tolist(),  # another one in every row by chance
+    }
+    guesses = roles(**columns, y=y)
+    assert guesses.ignore == {"matricule": "counts the rows", "account": "counts the rows"}
+    assert guesses.features == ("pay",)
+
+
+def test_days_that_only_one_class_has_are_known_after_the_fact():
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(row) for row in range(100)]
+    left = [day if row % 3 == 0 else None for row, day in enumerate(days)]
+    texts = [None if day is None else f"{day:%d.%m.%Y}" for day in left]
+    y, n = [int(day is not None) for day in left], [1, 2] * 50
+    ignore = roles(n=n, hired=days, left=left, gone=texts, y=y).ignore
+    told = "alone tells the target in 100.0% of the rows: is it known only after the fact?"
+    assert ignore["left"] == ignore["gone"] == told
+    assert ignore["hired"].startswith("holds days or times")
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
@@ -237,6 +262,29 @@ def two_groups(n_rows, seed, gap):
     return {"gender_of_person": sex.tolist(), "score": score.round(4).tolist(), "loan": y.tolist()}
 
 
+def test_a_rule_is_trained_to_the_least_margin_that_every_fold_keeps():
+    tried = []
+
+    class Trials:
+        def tried(self, proposals):
+            tried.append([item.margin for item in proposals])
+            return results[proposals[-1].margin]
+
+    plain = PlainModel(1.0, "scale", error=0.2, constant_error=0.3, recall={}, changed={})
+    rule = [Proposal("sex", "80% rule", margin, [], [], "") for margin in ("0.85", "0.9")]
+    results = {"0.85": (0.21, 2), "0.9": (0.22, 3)}
+    assert _least_margin_that_keeps(rule, [], Trials(), plain) == (rule[1], "")
+    assert tried == [["0.85"], ["0.9"]]
+    for result, said in (
+        ({"0.85": (0.2, 2), "0.9": (0.2, 1)}, "trained to 0.9, it is missed on unseen rows in 2 of 3 folds"),
+        ({"0.85": (0.26, 3)}, "it costs more than half of what learning gains: error 0.260 on unseen rows, and 0.200 "),
+        ({"0.85": (math.inf, 0)}, "no model was found that keeps it"),
+    ):
+        results.update(result)
+        kept, why = _least_margin_that_keeps(rule, [], Trials(), plain)
+        assert kept is None and why.startswith(said)
+
+
 def test_only_rules_with_a_name_are_asked_and_they_are_kept_on_unseen_rows(tmp_path, capsys):
     asked = []
     for gap in (0.0, 2.0):
@@ -269,17 +317,33 @@ def test_ages_are_cut_where_law_and_practice_cut(tmp_path, capsys):
     content = init(tmp_path, "t.csv", capsys)
     assert content["protected"] == ["Alter"] and "may be about age" in content["alike"]["Alter"]
     for cut in (25, 40, 60):
-        assert f"positive_rate(alter_below_{cut}) >= 0.85 * positive_rate(alter_from_{cut})" in content["goal"]
-        assert f"positive_rate(alter_from_{cut}) >= 0.85 * positive_rate(alter_below_{cut})" in content["goal"]
+        assert f"positive_rate(alter_below_{cut}) / positive_rate(alter_from_{cut}) >= 0.85" in content["goal"]
+        assert f"positive_rate(alter_from_{cut}) / positive_rate(alter_below_{cut}) >= 0.85" in content["goal"]
 
 
-NAMES = ["is_male", "GENDER", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus", "nationality",
-         "religion", "disabled", "Geschlecht", "foreign_worker", "date_of_birth"]  # fmt: skip
+NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "date_naissance", "Ausländer", "GENDER",
+         "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
+         "religion", "nationality", "disabled", "Geschlecht", "foreign_worker", "date_of_birth"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_protected_columns_are_known_by_their_names(name):
     assert [*roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected] == [name]
+
+
+@pytest.mark.parametrize("name", ["Seniority", "manage", "percentage", "agency", "sextant", "traced", "sedan"])
+def test_words_within_words_protect_nothing(name):
+    assert not roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected
+
+
+@pytest.mark.parametrize("name", ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled"])
+def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
+    """It is the target although a column of letters comes last, and the outcome that people want is the other one."""
+    columns = {"age": [*range(20, 28)], "n": [3, 1] * 4, name: ["no", "yes", "no", "no"] * 2, "v7": ["F", "M"] * 4}
+    guesses = roles(**columns)
+    assert (guesses.target, guesses.positive) == (name, "no")
+    assert guesses.protected == {"v7": "sex", "age": "age"}
+    assert guesses.alike == {"v7": "may be about sex: it holds f and m"}
 
 
 def test_look_alikes_and_the_outcome_are_asked_for():
@@ -363,6 +427,17 @@ def test_files_without_names_or_with_another_separator_are_refused(tmp_path, cap
         assert main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "goals.toml")]) == 2
         assert said in capsys.readouterr().err
         assert not (tmp_path / "goals.toml").exists()
+
+
+def test_a_name_may_be_a_value_of_its_column(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text(
+        "speed,belt,dead,airbag\n"
+        + "".join(
+            f"{row % 7},{row % 4},{('dead', 'alive')[row % 3 > 0]},{('none', 'airbag')[row % 2]}\n"
+            for row in range(200)
+        )
+    )
+    assert init(tmp_path, "t.csv", capsys)["target"] == "dead"
 
 
 def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):

@@ -92,17 +92,26 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
     if distinct == 1:
         return [f"has the same value in all {len(column)} rows. Add it to data.ignore"]
     told = []
-    if distinct >= 0.9 * len(column) and len(column) >= 50:  # in few rows, all may differ
-        values = column.to_numpy()
-        counts = values.dtype.kind in "iu" and bool((np.diff(values) > 0).all() or (np.diff(values) < 0).all())
-        if counts or ID_NAME.search(name) is not None:
-            text = f"has {distinct} distinct values in {len(column)} rows and looks like an identifier"
-            told.append(f"{text}. If it is one, add it to data.ignore")
+    all_differ = distinct >= 0.9 * len(column) and len(column) >= 50  # in few rows, all may differ
+    if numbers_rows(column) or (all_differ and ID_NAME.search(name) is not None):
+        text = f"has {distinct} distinct values in {len(column)} rows and looks like an identifier"
+        told.append(f"{text}. If it is one, add it to data.ignore")
     share = None if labels is None else tells_target(column, labels)
     if share is not None:
         text = f"alone tells the target in {share:.1%} of the rows. If it is known only after the fact"
         told.append(f"{text}, add it to data.ignore")
     return told
+
+
+def numbers_rows(column: pa.ChunkedArray) -> bool:
+    """Whether whole numbers are another one in every row, and rise, fall or leave no gap: of at least 50 rows."""
+    if not pa.types.is_integer(column.type) or column.null_count or len(column) < 50:
+        return False
+    values: Ints = column.to_numpy().astype(np.int64)
+    steps = np.diff(values)
+    if (steps > 0).all() or (steps < 0).all():
+        return True
+    return bool(int(values.max()) - int(values.min()) == len(values) - 1 and len(np.unique(values)) == len(values))
 
 
 def codes_of(column: pa.ChunkedArray) -> Ints:
@@ -117,12 +126,16 @@ def codes_of(column: pa.ChunkedArray) -> Ints:
 def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any], *, least: float = 0.995) -> float | None:
     """Share of the rows that a column tells the target of, where it is so large and not by many values; else None.
 
-    A number of many values tells it where the rows above some value are of one class, and those below of the other.
+    A number of many values tells it where the rows above some value are of one class, and those below of the other;
+    any other column of many values where the rows with a value are of one class, and those without of the other.
     """
     if len(column) < 50:  # with fewer, a column tells the target by chance
         return None
     codes, groups = codes_of(column), np.unique(labels, return_inverse=True)[1]
-    if codes.max() >= len(codes) / 10 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    has_many_values = codes.max() >= len(codes) / 10
+    if has_many_values and not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        codes = column.is_null().to_numpy().astype(np.int64)
+    elif has_many_values:
         numbers = np.asarray(column.to_numpy(), np.float64)
         order = np.argsort(numbers)
         ordered, ends = numbers[order], np.flatnonzero(np.diff(numbers[order]))  # a cut lies between different numbers

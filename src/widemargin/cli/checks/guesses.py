@@ -11,45 +11,50 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin.cli.checks.column_checks import ID_NAME, tells_target
+from widemargin.cli.checks.column_checks import ID_NAME, numbers_rows, tells_target
 from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 
-# The likeliest first; a name matches where one of its words does.
-_TARGET_WORDS = (
-    ("target", "label", "labels", "y", "class", "outcome"),
-    ("income", "default", "defaulted", "churn", "churned", "fraud", "approved", "recid", "recidivism", "survived"),
-    ("response", "risk", "hired", "admitted", "diagnosis", "converted", "clicked", "bad", "good", "result"),
+# Words of column names, in common languages of data sets; a star stands for any letters.
+_HARMS = (
+    "default* churn* fraud* recid* bad risk delinq* late disease dead death died fatal* dropout reject* deny denied "
+    "denial attrition arrest* cancel* bankrupt* complain* ausfall betrug storno* kündig* insolven* abgelehnt démission "
+    "défaut impay* fraude refus* morosidad impago rechaz* baja"
 )
-# What people are protected by, those that requirements are most often about first, and the words of column names that
-# speak of it, in common languages of data sets; a star stands for any letters.
+# Words of targets, the likeliest first.
+_TARGET_WORDS = {
+    "says so": "target label labels y class outcome",
+    "usual": "income default defaulted churn churned fraud approve* recid* survived",
+    "event": f"response hired admitted diagnosis converted clicked good result {_HARMS}",
+}
+# What people are protected by, those that requirements are most often about first, and words that speak of it.
 PROTECTED = {
-    "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women",
-    "race": "race* racial* ethnic* *ethnicity *black* african* caucasian* hisp* latino* latina* raza raça rasse",
-    "age": "age ages agegroup agecat ageband agerange edad idade leeftijd età âge birth* born dob yob",
-    "religion": "relig* faith",
-    "disability": "disab* handicap* behinder*",
-    "nationality": "national* citizen* foreign* immigra* migra* native* birthplace staatsangehörigkeit",
-    "family": "marit* marri* pregnan* familienstand",
-    "orientation": "orientation",
+    "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women "
+    "weiblich männlich femme homme mujer hombre",
+    "race": "race* racial* ethni* *ethnicity *black* african* afam aframer* caucasian* hisp* latino* latina* raza raça "
+    "rasse aborig* indigen*",
+    "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd età âge altersgruppe altersklasse "
+    "senior seniors birth* born dob yob geburt* geboren naissance nacimiento nascimento",
+    "religion": "relig* faith konfession",
+    "disability": "disab* handicap* *behinder* invalid* discapac*",
+    "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
+    "staatsangehörigkeit ausländer* auslaender* étrang* etrang* extranj*",
+    "family": "marit* marri* pregnan* familienstand schwanger* enceinte",
+    "orientation": "orientation lgbt*",
     "service": "veteran*",
 }
 # Words that may speak of it and often do not, and values that only such columns have.
 _ALIKE = {
     "sex": "men man gendr gndr",
-    "race": "white* asian* etnic* herkunft",
-    "age": "alter years_old",
-    "family": "civil divorced single spouse",
+    "race": "white* asian* etnic* eth herkunft minority",
+    "age": "alter",
+    "family": "civil civile divorced single spouse",
     "nationality": "country* language*",
 }
 _VALUES = {
     "sex": {"male", "female", "man", "woman", "men", "women", "mann", "frau", "hombre", "mujer"},
     "race": {"white", "black", "asian", "hispanic", "latino", "caucasian", "african-american", "native american"},
 }
-_BAD_TARGETS = {
-    "default", "defaulted", "churn", "churned", "fraud", "recid", "recidivism", "bad", "risk", "delinquent", "late",
-    "disease", "death", "died", "dropout", "rejected", "denied",
-}  # fmt: skip
 GOOD_VALUES = {"good", "approved", "accepted", "hired", "admitted", "granted", "paid", "passed", "survived"}
 _BAD_VALUES = {"bad", "denied", "rejected", "declined", "default", "fraud", "failed", "late", "charged off"}
 AFFIRMATIVE = {"1", "true", "yes", "y", "ja", "si", "sí", "oui"}
@@ -198,6 +203,8 @@ def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, st
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
     texts = {str(value).strip().casefold() for value in _values(column, 12) or []}
+    if "m" in texts and texts & {"f", "w"} and texts <= {"m", "f", "w", "d", "x", "u", "o"}:
+        return "sex", f"may be about sex: it holds {' and '.join(sorted(texts))}"
     for kind, of_kind in _VALUES.items():
         if len(texts & of_kind) >= 2:
             return kind, f"may be about {kind}: it holds {' and '.join(sorted(texts & of_kind)[:2])}"
@@ -225,7 +232,7 @@ def _positive(
     named = [text for text in by_text if text.casefold() in AFFIRMATIVE]
     if len(good) == 1 or len(bad) == 1:
         (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
-    elif _words_of(target) & _BAD_TARGETS:
+    elif matching_kind({"harm": _HARMS}, target) is not None:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
     else:
@@ -257,14 +264,15 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
 def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
     """The column with two values whose name is the likeliest, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
-    is_other = {
-        name: matching_kind(PROTECTED, name) is not None or _words_of(name) & _EARLIER_WORDS for name in two_valued
-    }
+    is_other = {name: matching_kind(PROTECTED, name) or _words_of(name) & _EARLIER_WORDS for name in two_valued}
     candidates = [name for name in two_valued if not is_other[name]]
-    for words in _TARGET_WORDS:
-        named = [name for name in candidates if _words_of(name) & set(words)]
+    kinds = {name: matching_kind(_TARGET_WORDS, name) for name in candidates}
+    for likely in _TARGET_WORDS:
+        named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
+    # A column that may be about a group of people is a target only where there is no other.
+    candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
     if not candidates:
         raise DataError(
             f"{where}: no column without gaps has exactly two values, so none can be the target. Name it by --target, "
@@ -290,6 +298,9 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds no value"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
+    share = tells_target(column, labels)
+    if share is not None:
+        return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "holds days or times: name it in data.dates, not here, to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
@@ -297,24 +308,20 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():
         return "holds infinite numbers"
     # Days or times in another order than ISO's would be taken for words, one for each day.
-    first = [text for text in column.slice(0, 100).to_pylist() if text is not None] if is_text else []
+    first = column.drop_null().slice(0, 100).to_pylist() if is_text else []
     if first and all(re.fullmatch(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?", text) for text in first):
         return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
-    n_rows, n_values = len(column), len(column) - column.null_count
+    n_values = len(column) - column.null_count
     is_named = is_text or ID_NAME.search(name) is not None
-    counts = distinct == n_rows >= 50 and pa.types.is_integer(kind) and (np.diff(column.to_numpy()) == 1).all()
-    share = tells_target(column, labels)
-    told = "" if share is None else f"alone tells the target in {share:.1%} of the rows"
     reasons = {
         "has the same value in every row": distinct == 1,
         "names the rows: nearly every value is another one": distinct > 0.9 * n_values and n_values >= 50 and is_named,
-        "counts the rows": counts,
+        "counts the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20
         and words & {"split", "part", "fold", "set", "partition", "subset"},
         "seems to be a sampling weight, no property of the row": is_number and words & {"weight", "weights", "fnlwgt"},
-        f"{told}: is it known only after the fact?": told,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

@@ -119,11 +119,20 @@ def _refuse_without_names(table: pa.Table, path: Path) -> None:
         )
     values = {name: {str(value) for value in table[name].slice(0, 1000).to_pylist()} for name in table.column_names}
     among_values = [name for name in table.column_names if name in values[name]]
-    if len(among_values) > 1:
+    # Words may be the name of a column and one of its values, too; numbers, and most names at once, are not.
+    if len(among_values) > 1 and (any(map(_is_number, among_values)) or 2 * len(among_values) > table.num_columns):
         raise DataError(
             f"{path}: the first line seems to be a row, not the names of the columns: {listing(among_values[:3])} are "
             "values of their columns, too. Add a line of names"
         )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
