@@ -25,6 +25,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "SBPClassifier", "SBPOptions", "StructuralOptions", "StructuralSVM", "ThermometerEncoder", "TrainingOptions",
     ),
     "widemargin.estimators.reduction.cost_sensitive": ("AveragedScorer",),
+    "widemargin.estimators.structured.label_probabilities": ("LabelProbabilities",),
     "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
     "widemargin.preprocessing": ("ColumnSchema", "QuantileBins", "TablePreprocessor", "TableSchema"),

@@ -109,6 +109,10 @@ def choose(
     rng, mapped = check_random_state(model.random_state), bool(getattr(model, "feature_map", None))
     held_out = ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
     plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
+    if hasattr(plain, "calibration"):
+        # Probabilities know no C, and sets by probability do not tell one C from another.
+        options = replace(options, decode="best" if options.decode == "expected" else options.decode)
+        plain.set_params(calibration=None, solver_options=options)
     tried: Sequence[float | None] = [None]
     if offset == "auto":
         tried = how.offsets

@@ -54,16 +54,19 @@ def precision_at(y: npt.ArrayLike, scores: Floats, most: int) -> float:
     return float(np.take_along_axis(indicator(y), best, axis=1).mean())
 
 
+_RANKED_BY = ("predict_proba", "decision_function")
+"""What ranks labels: probabilities where an estimator has some."""
+
 label_set_scorers: dict[str, Any] = {
     "jaccard": make_scorer(example_jaccard),
     "hamming": make_scorer(hamming_loss, greater_is_better=False),
     "micro_f1": make_scorer(f1_score, average="micro", zero_division=0.0),
     "macro_f1": make_scorer(f1_score, average="macro", zero_division=0.0),
     "example_f1": make_scorer(f1_score, average="samples", zero_division=1.0),
-    "au_prc": make_scorer(au_prc, response_method="decision_function"),
-    "precision_at_1": make_scorer(precision_at, most=1, response_method="decision_function"),
-    "precision_at_3": make_scorer(precision_at, most=3, response_method="decision_function"),
-    "precision_at_5": make_scorer(precision_at, most=5, response_method="decision_function"),
+    "au_prc": make_scorer(au_prc, response_method=_RANKED_BY),
+    "precision_at_1": make_scorer(precision_at, most=1, response_method=_RANKED_BY),
+    "precision_at_3": make_scorer(precision_at, most=3, response_method=_RANKED_BY),
+    "precision_at_5": make_scorer(precision_at, most=5, response_method=_RANKED_BY),
 }
 """For `scoring=` of scikit-learn's searches and of `structural_search`, one of them or all.
 
@@ -76,8 +79,8 @@ label_set_scorers: dict[str, Any] = {
 "example_f1"
     Mean of F1 over the examples; 1 for an empty set that is predicted to be empty.
 "au_prc"
-    Area under the precision-recall curve of all decisions together, ranked by `decision_function` (AU(PRC) of Vens et
-    al. 2008, by average precision, without interpolation).
+    Area under the precision-recall curve of all decisions together, ranked by `predict_proba`, with `calibration`, else
+    by `decision_function` (AU(PRC) of Vens et al. 2008, by average precision, without interpolation).
 "precision_at_1", "precision_at_3", "precision_at_5"
-    Mean share of the right ones among so many labels of largest `decision_function`.
+    Mean share of the right ones among so many labels of largest probability or `decision_function`.
 """

@@ -8,18 +8,29 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin._threads import limit_threads
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators.structured.automatic import choose
 from widemargin.estimators.structured.label_names import GivenSets, read_label_sets
+from widemargin.estimators.structured.label_probabilities import LabelProbabilities, fit_probabilities, likely_sets
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import as_csr
+from widemargin.structured.learners.problem import example_weights
 from widemargin.structured.models.base import LabelSetModel
+
+
+def _calibrates(estimator: Any) -> bool:
+    """Whether an estimator has a predict_proba, and if not, why."""
+    if estimator.calibration is None:
+        raise AttributeError("predict_proba needs calibrated probabilities: set calibration='sigmoid' before fit.")
+    return True
 
 
 class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
@@ -31,8 +42,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     C: kinds.PositiveOrAuto
     offset: kinds.AnyNumberOrAuto
+    calibration: str | None
     model_: LabelSetModel
     offset_: float
+    probabilities_: LabelProbabilities
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S", "label_sets_": "count * S"}
 
@@ -61,9 +74,13 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
         Raises
         ------
+        CapabilityError
+            If `decode="expected"` is asked for without `calibration`.
         DataError
             If y is no 0/1 matrix, or does not fit the parameters.
         """
+        if self._options.decode == "expected" and self.calibration is None:
+            raise CapabilityError("decode='expected' goes by the probabilities of labels: set calibration='sigmoid'.")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
         X = checked_rows(self, X)
@@ -79,7 +96,14 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             model, self._training_rows(X, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
             sample_weight=sample_weight, missing=given.missing,
         )  # fmt: skip
-        self.__dict__.pop("label_sets_", None)
+        for name in ("label_sets_", "probabilities_"):
+            self.__dict__.pop(name, None)
+        if self.calibration is not None:
+            weight = example_weights(sample_weight, X.shape[0])
+            with limit_threads(self.n_jobs):
+                self.probabilities_ = fit_probabilities(
+                    X, Y, given.missing, weight, check_random_state(self.random_state)
+                )
         if self._options.decode == "seen":
             self.label_sets_ = np.unique(Y[~missing.any(axis=1)], axis=0)
         return self
@@ -87,6 +111,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def _known_names(self) -> Sequence[Any] | None:
         """The names that labels may have, in their order; None where the training rows say it."""
         return None
+
+    def _coherent(self, probabilities: Floats) -> Ints:
+        """Raise probabilities to those of the labels that imply them, in place; labels, the implied ones first."""
+        return np.arange(probabilities.shape[1])
 
     def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
         """The label sets with labels that nobody has looked at as off."""
@@ -150,8 +178,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Raises
         ------
         CapabilityError
-            If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to.
+            If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to; or is
+            "expected", which does not go by scores.
         """
+        if self._options.decode == "expected":
+            raise CapabilityError("decode='expected' looks for no largest score: use predict, or another decode.")
         sets, u = self._decode(X)
         if self.model_.exact or self._options.decode == "seen":
             return sets, np.ones(u.shape[0], dtype=bool)
@@ -161,6 +192,9 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def _decode(self, X: Features) -> tuple[Ints, Floats]:
         """The predictions, and the potentials by which they are the best of all label sets."""
         u, decode = self._potentials(X), self._options.decode
+        if decode == "expected":
+            probabilities = self.predict_proba(X)
+            return likely_sets(probabilities, self._coherent(probabilities)), u
         if decode == "seen":
             if "label_sets_" not in vars(self):
                 raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
@@ -192,10 +226,44 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         u = self._potentials(X)
         return self.model_.max_marginals(u, self.theta_)
 
+    @available_if(_calibrates)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Features) -> Floats:
+        """Calibrated probability of every label; of a hierarchy, no node has a larger one than its parents.
+
+        They are of least squares in the features of a Gaussian kernel, whatever the model's own features, and of a
+        sigmoid for each label, fitted on the scores that training rows have from all the others.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, k)
+
+        Raises
+        ------
+        CapabilityError
+            If `calibration` was set after `fit`.
+        """
+        check_is_fitted(self)
+        if "probabilities_" not in vars(self):
+            raise CapabilityError("the model was fitted without calibration: set calibration='sigmoid' before fit.")
+        probabilities = self.probabilities_(checked_rows(self, X, reset=False))
+        self._coherent(probabilities)
+        return probabilities
+
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
         return self._scores(X) + (self.offset_ if self.offset == "auto" else self.offset)
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if "probabilities_" in vars(self):
+            held, k = self.probabilities_, len(self.classes_)
+            if held.landmarks.shape[1] != self.n_features_in_ or held.intercept.shape[0] != k:
+                raise ValueError(f"its probabilities are not of {self.n_features_in_} columns and {k} labels")
 
     def margins(self, X: Features, y: Features) -> Floats:
         """Scores of the labels given minus the largest scores of any others (of positive loss), for `margin_report`.

@@ -188,10 +188,7 @@ class HierarchyModel(LabelSetModel):
         """Label sets with the ancestors of their nodes added."""
         graph = read_hierarchy(self.hierarchy, self.separator)
         sets = indicator(Y)
-        # Deep nodes first: what they add to their parents is there when those are looked at.
-        position = np.empty(len(graph.names), dtype=np.int64)
-        position[graph.topological()] = np.arange(len(graph.names))
-        for p, q in graph.arcs[np.argsort(-position[graph.arcs[:, 1]], kind="stable")]:  # deep nodes first
+        for p, q in graph.deep_first():
             sets[:, p] |= sets[:, q]
         return sets
 

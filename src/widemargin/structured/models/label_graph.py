@@ -68,6 +68,12 @@ class LabelGraph(NamedTuple):
                 "Remove an arc of it."
             ) from error
 
+    def deep_first(self) -> Ints:
+        """Arcs in an order in which what a node gets from its children is there before its parents are looked at."""
+        position = np.empty(len(self.names), dtype=np.int64)
+        position[self.topological()] = np.arange(len(self.names))
+        return np.asarray(self.arcs[np.argsort(-position[self.arcs[:, 1]], kind="stable")])
+
 
 @runtime_checkable
 class DirectedGraph(Protocol):
