@@ -308,7 +308,10 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     told = "" if share is None else f"alone tells the target in {share:.1%} of the rows"
     reasons = {
         "has the same value in every row": distinct == 1,
-        "names the rows: nearly every value is another one": distinct > 0.9 * n_values and n_values >= 50 and is_named,
+        # Words that stand in one row each teach nothing about another row, however few the rows are.
+        "names the rows: nearly every value is another one": distinct > 0.9 * n_values
+        and n_values >= (10 if is_text else 50)
+        and is_named,
         "counts the rows": counts,
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20
