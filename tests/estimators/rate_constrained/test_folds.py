@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from widemargin.estimators.rate_constrained.folds import choose_candidate
+from widemargin.estimators.thresholds.scores import label_and_cell, make_splits
 
 OBJECTIVE = np.array([0.30, 0.20, 0.22, 0.10])
 ERROR = np.full(4, 0.03)
@@ -63,3 +64,14 @@ def test_without_constraints_the_objective_decides():
     choice = choose_candidate(OBJECTIVE, ERROR, np.zeros((4, 0)), np.zeros((4, 0)), MET, "best")
     assert choice.index == 3
     assert choice.excess.tolist() == [0.0] * 4
+
+
+def test_folds_hold_rows_of_rare_populations_without_a_complaint():
+    # One row of a population that two more folds would need: scikit-learn would warn that "the least populated class
+    # in y" has one member, though both classes have many. Warnings are errors here.
+    labels = np.array(["no"] * 12 + ["yes"] * 12)
+    cell = np.array([0] * 11 + [1] + [2] * 6 + [3] * 6)
+    strata = label_and_cell(labels, cell, 3)
+    assert np.unique(strata, return_counts=True)[1].tolist() == [12, 6, 6]
+    folds = make_splits(3, labels, np.random.RandomState(0), lambda n_splits: label_and_cell(labels, cell, n_splits))
+    assert sorted(row for _, held in folds for row in held.tolist()) == [*range(24)]

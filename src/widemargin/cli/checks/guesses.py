@@ -316,7 +316,10 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     is_named = is_text or ID_NAME.search(name) is not None
     reasons = {
         "has the same value in every row": distinct == 1,
-        "names the rows: nearly every value is another one": distinct > 0.9 * n_values and n_values >= 50 and is_named,
+        # Words that stand in one row each teach nothing about another row, however few the rows are.
+        "names the rows: nearly every value is another one": distinct > 0.9 * n_values
+        and n_values >= (10 if is_text else 50)
+        and is_named,
         "counts the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20

@@ -130,13 +130,15 @@ def fold_of_rows(splits: Sequence[Split], n_rows: int) -> Ints:
 
 
 def label_and_cell(labels: npt.NDArray[Any], cell: Cells, n_splits: int) -> Ints:
-    """Label and populations of each row as one number; combinations too rare for the folds are left to their label."""
+    """Label and populations of each row as one number; what is too rare for folds joins the commonest of its label."""
     _, label = np.unique(labels, return_inverse=True)
-    wide = cell.astype(np.int64)
-    common = np.bincount(wide)[wide] >= n_splits
-    together: Ints = np.where(common, wide + 2, label)
-    rare = np.bincount(together)[together] < n_splits
-    return np.where(rare, label, together) if rare.any() else together
+    pairs, together, counts = np.unique(np.column_stack([label, cell]), axis=0, return_inverse=True, return_counts=True)
+    stratum = np.arange(len(pairs))
+    for each in range(int(label.max()) + 1):
+        # A stratum of fewer rows than folds cannot be spread over them; that of its label can wherever the label can.
+        of_label = np.flatnonzero(pairs[:, 0] == each)
+        stratum[of_label[counts[of_label] < n_splits]] = of_label[np.argmax(counts[of_label])]
+    return np.asarray(stratum[together], np.int64)
 
 
 def make_splits(
