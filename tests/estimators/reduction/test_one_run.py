@@ -11,7 +11,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from widemargin import GoalReduction, audit
 from widemargin.estimators.reduction.one_run import BoostingLearner, continued_fitter
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, DataError
 
 PARITY = "minimize error_rate()\nsubject to demographic_parity(group, difference=0.05)"
 
@@ -141,6 +141,9 @@ def test_what_would_change_costs_or_earlier_trees_is_refused(name):
         GoalReduction(grown_by(name, **kind), PARITY, one_run=True).fit(X, y, populations=table)
     with pytest.raises(CapabilityError, match="the goal says what each error costs"):
         GoalReduction(grown_by(name, **weighing), PARITY, one_run=True).fit(X, y, populations=table)
+    if name == "lightgbm":
+        with pytest.raises(DataError, match="can split none of the 4 columns of 200 rows: min_child_samples=500"):
+            GoalReduction(grown_by(name, min_child_samples=500), PARITY, one_run=True).fit(X, y, populations=table)
 
 
 def test_what_cannot_go_on_is_refused():

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._typing import Bools, Features, Floats
 from widemargin.estimators.reduction.cost_sensitive import last_step
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import length_of
 
 LEAST = 1e-6
@@ -100,6 +100,8 @@ class GrowingTrees(ABC):
     ------
     CapabilityError
         If the estimator weighs classes by itself, or its later trees change earlier ones.
+    DataError
+        If no column can be split.
     """
 
     MODULE: ClassVar[str]
@@ -171,6 +173,11 @@ class GrowingLightGBM(GrowingTrees):
         settings = {name: value for name, value in settings.items() if value is not None} | {"objective": "none"}
         n, p = length_of(X), length_of(held)
         rows = lightgbm.Dataset(X, np.zeros(n), init_score=np.full(n, self.start), params=settings)
+        if not any(rows.construct().feature_num_bin(j) for j in range(rows.num_feature())):
+            raise DataError(
+                f"LightGBM can split none of the {rows.num_feature()} columns of {n} rows: min_child_samples="
+                f"{settings.get('min_child_samples')} of them must be on either side. Lower it, or give more rows."
+            )
         beside = lightgbm.Dataset(held, np.zeros(p), init_score=self.scores, reference=rows, params=settings)
         return lightgbm.Booster(settings, rows).add_valid(beside, "held")
 
