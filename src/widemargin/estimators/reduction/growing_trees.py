@@ -172,8 +172,8 @@ class GrowingLightGBM(GrowingTrees):
         settings = {name: value for name, value in trees.get_params().items() if name not in left_out}
         settings = {name: value for name, value in settings.items() if value is not None} | {"objective": "none"}
         n, p = length_of(X), length_of(held)
-        rows = lightgbm.Dataset(X, np.zeros(n), init_score=np.full(n, self.start), params=settings)
-        if not any(rows.construct().feature_num_bin(j) for j in range(rows.num_feature())):
+        rows = lightgbm.Dataset(X, np.zeros(n), init_score=np.full(n, self.start), params=settings).construct()
+        if not any(rows.feature_num_bin(j) for j in range(rows.num_feature())):
             raise DataError(
                 f"LightGBM can split none of the {rows.num_feature()} columns of {n} rows: min_child_samples="
                 f"{settings.get('min_child_samples')} of them must be on either side. Lower it, or give more rows."
