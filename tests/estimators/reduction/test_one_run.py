@@ -111,6 +111,17 @@ def test_other_libraries_go_on_too(name):
         np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
 
 
+def test_the_number_for_missing_values_is_kept():
+    X, y, table = draw(500)
+    X[::7, 1] = np.nan
+    told = grown_by("xgboost", missing=-999.0)
+    clf = [
+        GoalReduction(booster, PARITY, one_run=True, random_state=0).fit(rows, y, populations=table)
+        for booster, rows in ((grown_by("xgboost"), X), (told, np.nan_to_num(X, nan=-999.0)))
+    ]
+    np.testing.assert_array_equal(clf[1].predict(np.nan_to_num(X, nan=-999.0)), clf[0].predict(X))
+
+
 @OTHERS
 def test_what_a_booster_was_stays_when_it_grows(name):
     X, y, _ = draw(500)

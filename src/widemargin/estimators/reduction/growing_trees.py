@@ -37,6 +37,8 @@ class GrownTrees(ABC):
     rounds : int
     start : float
         Score before the first tree.
+    missing : float
+        The number that stands for a missing value, of XGBoost.
     """
 
     classes_: npt.NDArray[Any]
@@ -44,6 +46,7 @@ class GrownTrees(ABC):
     booster: Any
     rounds: int
     start: float
+    missing: float
 
     @property
     def n_features_in_(self) -> int:
@@ -52,6 +55,8 @@ class GrownTrees(ABC):
 
     def decision_function(self, X: Features) -> Floats:
         """Log odds of `classes_[1]`, shape (n,)."""
+        if self.rounds == 0:  # of which the libraries make all trees
+            return np.full(length_of(X), self.start)
         return np.asarray(self._margins(X if self.before is None else self.before.transform(X)), np.float64)
 
     @abstractmethod
@@ -78,8 +83,10 @@ class XGBoostTrees(GrownTrees):
         return int(self.booster.num_features())
 
     def _margins(self, X: Features) -> Floats:
-        margins = self.booster.inplace_predict(X, iteration_range=(0, self.rounds), predict_type="margin")
-        return np.asarray(margins)
+        rounds = (0, self.rounds)
+        return np.asarray(
+            self.booster.inplace_predict(X, iteration_range=rounds, predict_type="margin", missing=self.missing)
+        )
 
 
 class GrowingTrees(ABC):
@@ -120,6 +127,7 @@ class GrowingTrees(ABC):
         if self.before is not None:
             X, held = self.before.transform(X), self.before.transform(held)
         settings = booster.get_params()
+        self.missing: float = settings.get("missing", np.nan)
         name, kinds = self.KINDS
         if settings.get(name) not in kinds:
             raise CapabilityError(
@@ -155,7 +163,7 @@ class GrowingTrees(ABC):
 
     def grown(self) -> GrownTrees:
         """The scorer of all trees so far; it stays when more are added."""
-        return self.trees(self.classes, self.before, self.booster, self.rounds, self.start)
+        return self.trees(self.classes, self.before, self.booster, self.rounds, self.start, self.missing)
 
 
 class GrowingLightGBM(GrowingTrees):
@@ -208,7 +216,7 @@ class GrowingXGBoost(GrowingTrees):
 
         settings = {name: value for name, value in trees.get_xgb_params().items() if value is not None}
         given = trees.get_params()
-        about = {"missing": given["missing"], "enable_categorical": bool(given["enable_categorical"])}
+        about = {"missing": self.missing, "enable_categorical": bool(given["enable_categorical"])}
         self._rows = xgboost.QuantileDMatrix(X, np.zeros(length_of(X)), max_bin=given["max_bin"] or 256, **about)
         self._beside = xgboost.DMatrix(held, **about)
         settings |= {"objective": "binary:logistic", "base_score": share}
