@@ -49,7 +49,10 @@ class StructuredModel(Protocol):
     It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
     which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode;
     `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best;
-    and what `structured.compiled.CompiledModel` names, where its argmax is compiled.
+    `oracle_many(X, Y, potentials, theta, rescaling)`, the most violating labels of many examples at a time, one for
+    each of the lists X, Y and potentials: those of largest loss + score where `rescaling` is "margin", of largest
+    `loss (1 + score - score of the truth)` where it is "slack", or y_i itself; and what
+    `structured.compiled.CompiledModel` names, where its argmax is compiled.
     """
 
     def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:

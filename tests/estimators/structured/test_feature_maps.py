@@ -108,7 +108,7 @@ def test_the_width_is_chosen_with_c():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(200, 2))
     Y = np.stack([np.sin(10.0 * X[:, 0]) > 0, np.sin(10.0 * X[:, 1]) > 0], axis=1).astype(int)
-    options = {"n_components": 50}
+    options = {"n_components": 50, "gamma": None}
     model = MultiLabelSVC(edges=None, tol=0.3, feature_map="nystroem", random_state=0, solver_options=options).fit(
         X[:160], Y[:160]
     )

@@ -368,6 +368,9 @@ class PathSearch:
         options = one._options
         one.set_params(time_budget=deadline.left, solver_options=replace(options, on_interrupt="raise"))
         one._prove = False
+        if last is not None and most is None:
+            # Blocks are as large as the labels, and the last C is done with.
+            del last.blocks_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
             weight = {} if self.weight is None else {"sample_weight": self.weight[train]}

@@ -72,9 +72,9 @@ class StructuralOptions(SolverOptions):
         Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
         What the `feature_map` of a ready-made model approximates; without a map it means nothing.
-    gamma : {"scale", "auto"} or float, default=None
-        Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, "scale" where
-        C is a number.
+    gamma : {"scale", "auto"}, float or None, default="scale"
+        Its width, as in `sklearn.svm.SVC`. None: chosen together with C out of "scale" times powers of 2, which takes
+        five to ten times as long; "scale" where C is a number.
     degree : float, default=3
         Of the kernel "poly".
     coef0 : float, default=0.0
@@ -111,7 +111,7 @@ class StructuralOptions(SolverOptions):
     max_queries: Annotated[int, Interval(Integral, 2, None, closed="left")] = 1000
     separator: str = "/"
     kernel: Literal["rbf", "linear", "poly", "laplacian", "sigmoid"] = "rbf"
-    gamma: kinds.Gamma | None = None
+    gamma: kinds.Gamma | None = "scale"
     degree: kinds.NotNegative = 3
     coef0: kinds.AnyNumber = 0.0
     n_components: kinds.Count = 500
@@ -208,12 +208,15 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
                     f"oracle_batch is for solver='bcfw', and solver is {self.solver!r}; leave it out."
                 )
             arguments["batch"] = options.oracle_batch
-        # the dual point of the last fit proves something about the same problem only, whatever its C
-        if self.warm_start and hasattr(self, "_origin") and self._origin[2] == problem.fingerprint():
-            last_C, steps, _ = self._origin
-            arguments["start"] = self.blocks_.scaled(self.C_ / last_C)
+        # the dual point of the last fit proves something about the same problem only, whatever its C; it is as large as
+        # the labels of all examples, so that it is not kept beside the new one
+        origin, blocks = self.__dict__.pop("_origin", None), self.__dict__.pop("blocks_", None)
+        if self.warm_start and origin is not None and origin[2] == problem.fingerprint():
+            last_C, steps, _ = origin
+            arguments["start"] = blocks.scaled(self.C_ / last_C)
             if self.solver == "sgd":
                 arguments["steps"] = steps
+        del blocks
         # A model of the user's own may not be made for several questions at once, so that has to be asked for.
         alone = self.n_jobs is None and not isinstance(self, ReadyMadeSVM)
         with limit_threads(1 if alone else self.n_jobs):

@@ -10,8 +10,8 @@ import numpy as np
 
 from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.example_rows import add_blocks
-from widemargin.structured.learners.passes import BatchedPasses, CompiledPasses, Passes, choose_passes
+from widemargin.structured.learners.example_rows import row_parts
+from widemargin.structured.learners.passes import BatchedPasses, CompiledPasses, ManyPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.learners.visits import (
@@ -80,7 +80,7 @@ def solve(
     max_iter : int, default=100
         Most passes.
     start : Blocks, default=None
-        Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
+        Dual point to go on from, changed in place; that of another C must be scaled (`Blocks.scaled`).
     budget : Budget, default=None
         Time limit and callbacks; a limit is looked at every 512 steps, and one certificate comes after it.
     average : bool, default=True
@@ -101,7 +101,10 @@ def solve(
         `n_iter` counts passes.
     """
     budget = budget or Budget()
-    passes = choose_passes(problem, seed, compiled) if batch is None else BatchedPasses(problem, batch)
+    if problem.many:
+        passes: Passes = ManyPasses(problem, batch)
+    else:
+        passes = choose_passes(problem, seed, compiled) if batch is None else BatchedPasses(problem, batch)
     recorder = LearnerRecorder(problem, passes, budget, "bcfw", tol)
     blocks, weights = begin(problem, start)
     iterates = None
@@ -123,7 +126,8 @@ def solve(
         share, rest = 2.0 / (t * (t + 1)), 0.5 * (t * (t + 1) - iterates.visited * (iterates.visited - 1.0))
         per_row = np.repeat(rest, np.diff(problem.start))
         mean = Weights(np.zeros_like(weights.W), share * (iterates.theta + t * weights.theta))
-        add_blocks(problem.rows, share * (iterates.a + per_row[:, None] * blocks.a), mean.W)
+        for part, X in row_parts(problem.rows, problem.d):  # all blocks at once would be there three times
+            mean.W[:] += X.T @ (share * (iterates.a[part] + per_row[part, None] * blocks.a[part]))
         loss = share * float((iterates.loss + rest * blocks.loss).sum())
         recorder.bound(loss - 0.5 * norm2(mean))
         recorder.evaluate(mean, averaged=True)

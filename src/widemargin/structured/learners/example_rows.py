@@ -20,7 +20,7 @@ from widemargin.structured.model import Examples, StructuredModel
 
 __all__ = [
     "ExampleRows", "add_blocks", "add_rows", "all_scores", "as_examples", "count", "grams", "model_rows",
-    "potentials_of", "scores", "stack_rows",
+    "potentials_of", "row_parts", "scores", "stack_rows",
 ]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def add_rows(rows: ExampleRows, first: int, last: int, change: Floats, factor: f
                     w[s] += x * row[s]
 
 
-def _parts(rows: ExampleRows, d: int, size: int = 4096) -> Iterator[tuple[slice, Matrix]]:
+def row_parts(rows: ExampleRows, d: int, size: int = 4096) -> Iterator[tuple[slice, Matrix]]:
     """The rows as matrices of so many rows: products of float32 rows copy them to float64, and not all at once."""
     data, indices, indptr = rows
     n = indptr.shape[0] - 1 if indptr.shape[0] else data.shape[0]
@@ -182,20 +182,20 @@ def _parts(rows: ExampleRows, d: int, size: int = 4096) -> Iterator[tuple[slice,
 
 def all_scores(rows: ExampleRows, W: Floats) -> Floats:
     """`X W`, all examples."""
-    return np.concatenate([X @ W for _, X in _parts(rows, W.shape[0])])
+    return np.concatenate([X @ W for _, X in row_parts(rows, W.shape[0])])
 
 
 def add_blocks(rows: ExampleRows, a: Floats, W: Floats) -> None:
     """`W += X' a`, all examples."""
-    for part, X in _parts(rows, W.shape[0]):
+    for part, X in row_parts(rows, W.shape[0]):
         W += X.T @ a[part]
 
 
 def grams(rows: ExampleRows, start: Ints, d: int) -> Floats:
     """Products of the rows of every example with each other: its m^2 numbers, one example after the other."""
     if np.all(np.diff(start) == 1):
-        return np.concatenate([row_norms(X, squared=True) for _, X in _parts(rows, d)]).astype(np.float64)
-    whole = next(_parts(rows, d, int(start[-1])))[1]
+        return np.concatenate([row_norms(X, squared=True) for _, X in row_parts(rows, d)]).astype(np.float64)
+    whole = next(row_parts(rows, d, int(start[-1])))[1]
     examples = (whole[first:last] for first, last in itertools.pairwise(start.tolist()))
     squares: Iterator[Matrix] = (X @ X.T for X in examples)
     return np.concatenate(

@@ -26,8 +26,8 @@ from widemargin.structured.learners.visits import LABELS, VALUES, Buffers, Train
 from widemargin.structured.model import Weights
 
 __all__ = [
-    "EXAMPLES_PER_THREAD", "BatchedPasses", "Cluster", "CompiledPasses", "Passes", "PythonPasses", "Responses",
-    "choose_passes",
+    "EXAMPLES_PER_THREAD", "BatchedPasses", "Cluster", "CompiledPasses", "ManyPasses", "Passes", "PythonPasses",
+    "Responses", "choose_passes",
 ]  # fmt: skip
 
 EXAMPLES_PER_THREAD = 64
@@ -168,6 +168,38 @@ def _violations_of_block(block: Block, message: tuple[Weights, list[Ints], Float
     return list(PythonPasses(block.data).ask(examples[block.index], weights, slack))
 
 
+class ManyPasses(PythonPasses):
+    """Passes for models that answer for many examples at a time, by `oracle_many`.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+    batch : int, default=None
+        Examples of a step of the pass; None: a sixteenth of them, at most 64. Larger ones need fewer calls and more
+        passes, as labels are those of the weights at the beginning of their batch.
+    """
+
+    stale = True
+
+    def __init__(self, problem: StructuredProblem, batch: int | None = None) -> None:
+        super().__init__(problem)
+        self._batch = batch or max(1, min(64, problem.n // 16))
+
+    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
+        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
+        for first in range(0, order.shape[0], self._batch):
+            batch = order[first : first + self._batch]
+            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
+                yield i, self.problem.potentials(i, weights.W), seen
+
+    def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
+        """See `PythonPasses`; a thousand examples in a call, as certificates ask for all."""
+        for first in range(0, examples.shape[0], 1024):
+            part = examples[first : first + 1024].tolist()
+            potentials = [self.problem.potentials(i, weights.W) for i in part]
+            yield from self.problem.violations_of(part, potentials, weights.theta)
+
+
 class CompiledPasses:
     """Passes for models whose argmax is compiled: one question an example."""
 
@@ -215,6 +247,8 @@ Passes = PythonPasses | CompiledPasses
 def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | None = None) -> Passes:
     """Compiled passes where the model has them and the search is the exact one they make, else those in Python.
 
+    Of these, passes over many examples at a time where the model answers so.
+
     Parameters
     ----------
     problem : StructuredProblem
@@ -228,4 +262,4 @@ def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | No
     usual = problem.asks_once and not problem.check
     if compiled is not False and usual and compiles is not None and compiles(problem.slack):
         return CompiledPasses(problem, seed)
-    return PythonPasses(problem)
+    return ManyPasses(problem) if problem.many else PythonPasses(problem)

@@ -16,6 +16,7 @@ import itertools
 import math
 import operator
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -220,6 +221,8 @@ class StructuredProblem:
         Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
     exact : bool
         Whether the search finds the optimum too; one by free questions alone does not.
+    many : bool
+        Whether the model answers for many examples at a time, by `oracle_many`.
 
     Raises
     ------
@@ -273,7 +276,11 @@ class StructuredProblem:
         self.certain = bool(getattr(oracle, "exact", True))
         self.search_name, self.search = self._resolved(search, oracle)
         self.asks_once = self.search in (None, direct, all_losses)
-        self.exact = self.certain and (self.search is None or bool(getattr(self.search, "exact", False)))
+        # A search that was asked for by name, and debug mode, want the questions of every example one by one.
+        self.many = search == "auto" and not check and callable(getattr(model, "oracle_many", None))
+        self.exact = self.certain and (self.many or self.search is None or bool(getattr(self.search, "exact", False)))
+        if self.many:
+            self.search_name = "many"
         eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         # The library's own models are tested; what a user's oracle answers is not believed unseen.
@@ -303,10 +310,51 @@ class StructuredProblem:
             u = self.potentials(i, W)
             for sign in (1.0, -1.0):
                 # Not what a subclass makes of it, which is not complete yet.
-                StructuredProblem.violation(self, i, sign * u, sign * theta, 0.0)
+                found = StructuredProblem.violation(self, i, sign * u, sign * theta, 0.0)
+                if not self.many:
+                    continue
+                (other,) = self.violations_of([i], [sign * u], sign * theta)
+                # A search that is not exact, or a label that does not violate, may well be beaten.
+                if other.value < found.value - 1e-6 * (1.0 + abs(found.value)):
+                    raise OracleError(
+                        f"example {i}: {type(self.model).__name__}.oracle_many found a label of violation "
+                        f"{other.value:.9g}, but its oracle one of {found.value:.9g}: it must return the labels of "
+                        f"largest {'loss (1 + score - score of the truth)' if self.slack else 'loss + score'}."
+                    )
             # What these weights have found is of no use to training.
             self._met[i] = _Met(self._met[i].truth)
         self.check = asked
+
+    def violations_of(self, examples: Sequence[int], potentials: Sequence[Floats], theta: Floats) -> list[Violation]:
+        """The most violating labels of some examples, all at the same weights, by `model.oracle_many`.
+
+        Raises
+        ------
+        OracleError
+            If it does not return a label for each of them.
+        """
+        truths = [self.Y[i] for i in examples]
+        model: Any = self.model
+        labels = model.oracle_many(
+            [self.X[i] for i in examples], truths, potentials, theta, "slack" if self.slack else "margin"
+        )
+        if not hasattr(labels, "__len__") or len(labels) != len(truths):
+            returned = f"{len(labels)} labels" if hasattr(labels, "__len__") else type(labels).__name__
+            raise OracleError(
+                f"{type(model).__name__}.oracle_many returned {returned} for {len(truths)} examples; give a list of "
+                "one label each."
+            )
+        found = []
+        for i, y, truth, u in zip(examples, labels, truths, potentials, strict=True):
+            # Only the labels are the user's: scores and losses follow from the model, and cannot contradict it.
+            psi, g, weight = self.psi(i, y), float(model.loss(y, truth)), float(self.weight[i])
+            h = 1.0 - float(np.vdot(psi.A, u) + psi.b @ theta)
+            value, factor = (h * g, weight * g) if self.slack else (h + g - 1.0, weight)
+            if value > 0.0:
+                found.append(Violation(factor * psi.A, factor * psi.b, weight * g, weight * value, weight * value, 1))
+            else:
+                found.append(Violation(np.zeros_like(u), np.zeros(self.P), 0.0, 0.0, 0.0, 1))
+        return found
 
     def _features(self, i: int, y: object) -> Features:
         features: object = self.model.features(self.X[i], y)
@@ -499,7 +547,7 @@ def dual_value(blocks: Blocks, weights: Weights) -> float:
 
 
 def begin(problem: StructuredProblem, start: Blocks | None) -> tuple[Blocks, Weights]:
-    """A copy of a point to start from, or 0, and its weights.
+    """A point to start from, which the learner may change in place, or 0; and its weights.
 
     Raises
     ------
@@ -513,6 +561,4 @@ def begin(problem: StructuredProblem, start: Blocks | None) -> tuple[Blocks, Wei
     wanted = [part.shape for part in zero_blocks(problem)]
     if [part.shape for part in start] != wanted:
         raise DataError(f"the blocks to start from have shapes {[part.shape for part in start]}, not {wanted}.")
-    # A copy, as the learner changes its blocks in place.
-    blocks = start.scaled(1.0)
-    return blocks, weights_of(problem, blocks)
+    return start, weights_of(problem, start)

@@ -260,7 +260,7 @@ class LabelSetModel(StructureModel):
 
 
 def indicator(Y: Examples) -> Ints:
-    """Labels as a 0/1 matrix.
+    """Labels as a 0/1 matrix of int64; Y itself where it is one, as a thousand labels take 8 kB a row.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def indicator(Y: Examples) -> Ints:
     if wrong.size:
         i, label = wrong[0].tolist()
         raise DataError(f"Y[{i}, {label}] is {Y[i : i + 1, label].tolist()[0]!r}: entries must be 0 or 1.")
-    whole: Ints = Y.astype(np.int64)
+    whole: Ints = Y.astype(np.int64, copy=False)
     return whole
 
 

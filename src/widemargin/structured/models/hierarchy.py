@@ -187,7 +187,7 @@ class HierarchyModel(LabelSetModel):
     def closed(self, Y: Examples) -> Ints:
         """Label sets with the ancestors of their nodes added."""
         graph = read_hierarchy(self.hierarchy, self.separator)
-        sets = indicator(Y)
+        sets = indicator(Y).copy()
         for p, q in graph.deep_first():
             sets[:, p] |= sets[:, q]
         return sets

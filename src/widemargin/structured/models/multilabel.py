@@ -222,13 +222,18 @@ def mutual_information(Y: Ints) -> Floats:
     ndarray of shape (k, k)
     """
     # A quarter more in each of the four cells keeps the logarithm finite where two labels never meet.
-    n = Y.shape[0] + 1.0
-    total = np.zeros((Y.shape[1], Y.shape[1]))
-    for left in (Y, 1 - Y):
-        for right in (Y, 1 - Y):
-            joint = (left.T.astype(np.float64) @ right + 0.25) / n
-            alone = np.outer(left.sum(axis=0) + 0.5, right.sum(axis=0) + 0.5) / n**2
-            total += joint * np.log(joint / alone)
+    n, on = Y.shape[0] + 1.0, Y.sum(axis=0).astype(np.float64)
+    together, total = np.zeros((Y.shape[1], Y.shape[1])), np.zeros((Y.shape[1], Y.shape[1]))
+    for first in range(0, Y.shape[0], 4096):  # whole matrices of labels as floats would take twice the memory of Y
+        part = Y[first : first + 4096].astype(np.float64)
+        together += part.T @ part
+    off = Y.shape[0] - on
+    # All four tables follow from how often two labels are there together, and each alone.
+    cells = ((together, on, on), (on[:, None] - together, on, off), (on - together, off, on),
+             (off[:, None] - on + together, off, off))  # fmt: skip
+    for count, left, right in cells:
+        joint, alone = (count + 0.25) / n, np.outer(left + 0.5, right + 0.5) / n**2
+        total += joint * np.log(joint / alone)
     return total
 
 

@@ -1,0 +1,121 @@
+"""Models that answer for many examples at a time."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from widemargin import StructuralSVM
+from widemargin.exceptions import OracleError
+from widemargin.structured.model import Features
+from widemargin.structured.oracle import Answer
+
+
+class PartsOracle:
+    capabilities = frozenset({"free", "direct"})
+
+    def __init__(self, u, truth):
+        self.truth, self.smallest_loss, self.largest_loss = truth, 1.0, float(len(truth))
+        self.gain = np.where(truth == 1, -u[0], u[0])  # of turning each label
+
+    def of(self, turned):
+        return Answer(np.where(turned, 1 - self.truth, self.truth), float(1.0 + self.gain[turned].sum()),
+                      float(turned.sum()))  # fmt: skip
+
+    def free(self, lam):
+        return self.of(self.gain + lam > 0)
+
+    def direct(self):
+        # The best label of every loss turns those of largest gain.
+        order = np.argsort(-self.gain, kind="stable")
+        value = np.arange(len(order) + 1) * (1.0 + np.concatenate([[0.0], np.cumsum(self.gain[order])]))
+        return self.of(np.isin(np.arange(len(order)), order[: int(value.argmax())]))
+
+
+class Parts:
+    """Independent labels, in Python, one example after the other."""
+
+    def prepare(self, X, Y):
+        return X.shape[1], Y.shape[1], 0
+
+    def rows(self, x):
+        return np.asarray(x)[None, :]
+
+    def features(self, x, y):
+        return Features(np.asarray(y, dtype=float)[None, :], np.zeros(0))
+
+    def loss(self, y, truth):
+        return float(np.abs(np.asarray(y) - truth).sum())
+
+    def oracle(self, x, truth, potentials, theta):
+        return PartsOracle(potentials, truth)
+
+    def decode(self, x, potentials, theta):
+        return (potentials[0] > 0).astype(int)
+
+
+class ManyParts(Parts):
+    calls = 0
+
+    def oracle_many(self, X, Y, potentials, theta, rescaling):
+        type(self).calls += 1
+        u, truth = np.concatenate(potentials), np.array(Y)
+        gain = np.where(truth == 1, -u, u)
+        if rescaling == "margin":
+            return np.where(gain + 1.0 > 0, 1 - truth, truth)
+        order = np.argsort(-gain, axis=1, kind="stable")
+        total = np.cumsum(np.take_along_axis(gain, order, axis=1), axis=1)
+        value = np.arange(1, u.shape[1] + 1) * (1.0 + total)
+        size = np.where(value.max(axis=1) > 0, value.argmax(axis=1) + 1, 0)
+        place = np.argsort(order, axis=1)
+        return np.where(place < size[:, None], 1 - truth, truth)
+
+
+def task(n=120):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    return X, (X[:, :3] + 0.5 * rng.normal(size=(n, 3)) > 0).astype(int)
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+@pytest.mark.parametrize("solver", ["bcfw", "one-slack"])
+def test_it_is_the_same_optimum(rescaling, solver):
+    X, Y = task()
+    weight = np.random.default_rng(1).uniform(0.0, 2.0, len(X))
+    one = StructuralSVM(Parts(), C=0.1, tol=0.01, rescaling=rescaling, solver=solver, random_state=0)
+    many = clone(one).set_params(model=ManyParts())
+    one.fit(X, Y, sample_weight=weight)
+    before = ManyParts.calls
+    many.fit(X, Y, sample_weight=weight)
+    assert many.gap_ <= 0.01 and many.certified_ and many.search_ == "many"
+    assert one.dual_ <= many.primal_ * (1.0 + 1e-9) and many.dual_ <= one.primal_ * (1.0 + 1e-9)
+    # A call for many examples: fewer calls than examples that were asked about.
+    assert ManyParts.calls - before < many.n_oracle_calls_ / 4
+
+
+def test_a_search_by_name_and_debug_mode_ask_one_by_one():
+    X, Y = task(40)
+    ManyParts.calls = 0
+    assert StructuralSVM(ManyParts(), C=0.1, search="direct", random_state=0).fit(X, Y).search_ == "direct"
+    assert StructuralSVM(ManyParts(), C=0.1, debug=True, random_state=0).fit(X, Y).search_ == "direct"
+    assert ManyParts.calls == 0
+
+
+class Worse(ManyParts):
+    def oracle_many(self, X, Y, potentials, theta, rescaling):
+        return np.array(Y)  # the truth never violates
+
+
+class Fewer(ManyParts):
+    def oracle_many(self, X, Y, potentials, theta, rescaling):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [(Worse(), "Worse.oracle_many found a label of violation 0, but"), (Fewer(), "returned 0 labels for 1 examples")],
+)
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_wrong_answers_are_refused(model, said, rescaling):
+    X, Y = task(40)
+    with pytest.raises(OracleError, match=said):
+        StructuralSVM(model, rescaling=rescaling).fit(X, Y)
