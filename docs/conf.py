@@ -44,7 +44,7 @@ html_theme = "furo"
 html_title = "widemargin"
 html_static_path = ["_static"]
 html_css_files = ["formulas.css", "versions.css"]
-html_js_files = ["versions.js"]
+html_js_files = ["versions.js", "accessible.js"]
 html_logo = html_favicon = "_static/logo.svg"
 html_sidebars = {
     "**": [
