@@ -43,10 +43,10 @@ class MoveOptions:
         Most rows that a direction holds fixed.
     near : int
         Rows nearest to the boundary that are held fixed, at least; three for each feature.
-    reach, reach_share : int, float
-        So many rows, at least, and such a share of all may change sides in one move. 200 ended at training errors lower
-        by .0002 and errors on new rows at the bound higher by .001, and models hung on the last digits of the rows. A
-        share of .01 took a sixth longer on 200,000 rows of people of a9a, and .001 came less far.
+    reach, reach_share, reach_most : int, float, int
+        Such a share of the rows, but so many at least and at most, may change sides in one move. 200 at least ended at
+        training errors lower by .0002 and errors on new rows at the bound higher by .001, and models hung on the last
+        digits of the rows. Without a limit moves took a sixth of a fit of 200,000 people of a9a longer, and led as far.
     kicks : tuple of float
         How far from the best a walk starts again, one of these at random, in norms of its w: nearer ends in the same
         place, farther in worse ones.
@@ -66,7 +66,8 @@ class MoveOptions:
     most_fixed: int = 11
     near: int = 30
     reach: int = 64
-    reach_share: float = 0.003
+    reach_share: float = 0.01
+    reach_most: int = 600
     kicks: tuple[float, ...] = (0.3, 1.0)
     patience: int = 100
     chunk: int = 50
@@ -140,7 +141,11 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     at, counted = _state(problem, np.append(w, b)), _counted(problem)
     lines, most = OPTIONS.walk if walk else OPTIONS.lines, OPTIONS.entries * columns.n_stored
     # The lines go through the features in one random order after the other, so that none is favoured by its number.
-    order, done, reach = rng.permutation(d + 1), 0, max(OPTIONS.reach, int(OPTIONS.reach_share * n))
+    order, done, reach = (
+        rng.permutation(d + 1),
+        0,
+        max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most)),
+    )
     # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
         if at.tried[0] >= OPTIONS.patience and walk:
