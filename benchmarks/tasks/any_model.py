@@ -247,7 +247,7 @@ def _tuned_threshold(train: People, test: People, goals: Goals, level: float) ->
 
 BLIND: dict[str, Method] = {
     "linear": _linear,
-    "reduction": _ours(lambda goal: GoalReduction(booster(), goal, random_state=0)),
+    "reduction": _ours(lambda goal: GoalReduction(booster(), goal, one_run=False, random_state=0)),
     "one run": _ours(lambda goal: GoalReduction(booster(), goal, one_run=True, random_state=0)),
     "guessed groups": _ours(
         lambda goal: GoalThresholdClassifier(
@@ -260,7 +260,7 @@ AWARE: dict[str, Method] = {
         lambda goal: GoalThresholdClassifier(booster(), goal, cv=5, per_population="group", random_state=0), aware=True
     ),
     "reduction by group": _ours(
-        lambda goal: GoalReduction(booster(), goal, per_population="group", random_state=0), aware=True
+        lambda goal: GoalReduction(booster(), goal, one_run=False, per_population="group", random_state=0), aware=True
     ),
 }
 BLIND_PEERS: dict[str, tuple[str, Method]] = {

@@ -142,6 +142,18 @@ def test_what_a_booster_was_stays_when_it_grows(name):
 
 
 @OTHERS
+def test_it_is_chosen_where_it_gains_and_nothing_speaks_against_it(name):
+    X, y, table = draw(300)
+    about = {"goal": PARITY, "random_state": 0, "max_models": 2, "on_infeasible": "warn"}
+    assert GoalReduction(grown_by(name), **about).fit(X, y, populations=table).n_models_ == 10
+    weighing = {"class_weight": "balanced"} if name == "lightgbm" else {"scale_pos_weight": 2.0}
+    for booster in (trees(5), grown_by(name, **weighing)):
+        assert GoalReduction(booster, **about).fit(X, y, populations=table).n_models_ <= 2
+    several = GoalReduction(grown_by(name), "subject to recall(of=2) >= 0.1", max_models=2, random_state=0)
+    assert several.fit(X, np.arange(300) % 3).n_models_ <= 2
+
+
+@OTHERS
 def test_what_would_change_costs_or_earlier_trees_is_refused(name):
     X, y, table = draw(300)
     kind, weighing = {

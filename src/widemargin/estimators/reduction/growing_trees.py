@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._typing import Bools, Features, Floats
 from widemargin.estimators.reduction.cost_sensitive import last_step
-from widemargin.exceptions import CapabilityError, DataError
+from widemargin.exceptions import DataError
 from widemargin.rows import length_of
 
 LEAST = 1e-6
@@ -105,8 +105,6 @@ class GrowingTrees(ABC):
 
     Raises
     ------
-    CapabilityError
-        If the estimator weighs classes by itself, or its later trees change earlier ones.
     DataError
         If no column can be split.
     """
@@ -126,23 +124,27 @@ class GrowingTrees(ABC):
         self.before = Pipeline(steps).fit(X, labels) if steps else None
         if self.before is not None:
             X, held = self.before.transform(X), self.before.transform(held)
-        settings = booster.get_params()
-        self.missing: float = settings.get("missing", np.nan)
-        name, kinds = self.KINDS
-        if settings.get(name) not in kinds:
-            raise CapabilityError(
-                f"one_run=True adds trees to those that are there, and {name}={settings[name]!r} changes these. Use "
-                f"{name}={kinds[0]!r}, or one_run=False."
-            )
-        if settings.get(self.WEIGHING) is not None:
-            raise CapabilityError(
-                f"with one_run=True the goal says what each error costs; leave out {self.WEIGHING}, or use "
-                "one_run=False, where it multiplies these costs."
-            )
+        self.missing: float = booster.get_params().get("missing", np.nan)
         share = min(max(share, LEAST), 1.0 - LEAST)
         self.classes, self.rounds, self.start = classes, 0, float(logit(share))
         self.scores = np.full(length_of(held), self.start)
         self.booster = self._made(booster, X, held, share)
+
+    @classmethod
+    def why_not(cls, booster: Any) -> str | None:
+        """Why a booster cannot grow at costs that change; None if it can."""
+        settings, (name, kinds) = booster.get_params(), cls.KINDS
+        if settings.get(name) not in kinds:
+            return (
+                f"one_run=True adds trees to those that are there, and {name}={settings[name]!r} changes these. Use "
+                f"{name}={kinds[0]!r}, or one_run=False."
+            )
+        if settings.get(cls.WEIGHING) is not None:
+            return (
+                f"with one_run=True the goal says what each error costs; leave out {cls.WEIGHING}, or use "
+                "one_run=False, where it multiplies these costs."
+            )
+        return None
 
     @abstractmethod
     def _made(self, trees: Any, X: Features, held: Features, share: float) -> Any:

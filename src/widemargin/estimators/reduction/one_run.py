@@ -44,18 +44,26 @@ def number_of_rounds(estimator: Any) -> int:
     Raises
     ------
     CapabilityError
-        If it cannot go on from a model.
+        If it cannot go on from a model, weighs classes by itself, or changes earlier trees.
     """
-    booster = last_step(estimator)
+    booster, form = last_step(estimator), growing_form(estimator)
+    if form is not None and (why := form.why_not(booster)) is not None:
+        raise CapabilityError(why)
     if isinstance(booster, HistGradientBoostingClassifier):
         return int(booster.max_iter)
-    if isinstance(booster, GradientBoostingClassifier) or growing_form(booster):
+    if isinstance(booster, GradientBoostingClassifier) or form is not None:
         return int(booster.get_params().get("n_estimators") or 100)
     raise CapabilityError(
         "one_run=True needs boosted trees that can go on from a model: scikit-learn's HistGradientBoostingClassifier "
         "or GradientBoostingClassifier, LightGBM or XGBoost, also at the end of a pipeline; got "
         f"{type(booster).__name__}. Use one_run=False."
     )
+
+
+def gains_by_one_run(estimator: Any) -> bool:
+    """Whether one run takes less time than a model for each choice of prices."""
+    form = growing_form(estimator)
+    return form is not None and form.why_not(last_step(estimator)) is None
 
 
 @dataclass(frozen=True)
