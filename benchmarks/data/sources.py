@@ -15,6 +15,7 @@ from benchmarks.data import goal_rows, structures
 from benchmarks.data.families import KERNEL_FAMILIES, RISK_FAMILIES, Floats, Rows
 from benchmarks.machine import ROOT
 from widemargin.datasets import (
+    GENES,
     HIERARCHIES,
     Adult,
     load_a9a,
@@ -181,6 +182,6 @@ SOURCES: dict[str, Source] = {
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},  # type: ignore[misc]
     "yeast": lambda folder: structures.few_labels() if folder is None else load_yeast(folder),
     "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
-    **{name: partial(structures.hierarchy, name) for name in HIERARCHIES},
+    **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},
     "ocr": structures.ocr,
 }

@@ -84,6 +84,8 @@ SCALINGS: dict[str, Callable[[Any], Any]] = {
     "Enron_corr": unit_rows,
     "Diatoms": standardised,
     "cellcycle_FUN": standardised,
+    "cellcycle_FUN+valid": standardised,
+    "cellcycle_GO": standardised,
 }
 
 

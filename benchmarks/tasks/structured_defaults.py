@@ -17,14 +17,23 @@ from sklearn.svm import SVC, LinearSVC
 from benchmarks.data.structures import Array, shuffled, standardised
 from benchmarks.task import Content, Context, Row, Table, Task, mean_and_error
 from benchmarks.tasks._structured_methods import SCORES, Chain, jaccards, paired, quietly, scores
-from widemargin import HierarchicalSVC, MultiLabelSVC, label_set_scorers
+from widemargin import HierarchicalSVC, MultiLabelSVC
 from widemargin.datasets import LabelSets
+from widemargin.estimators.structured.scorers import au_prc
+from widemargin.structured.models.label_graph import LabelGraph
 
 LINEAR = (0.1, 1.0, 10.0, 100.0)
 RBF = tuple((C, gamma) for C in (1.0, 10.0, 100.0) for gamma in (0.1, 1.0, 3.0))
 """On rows of mean square 1."""
 THRESHOLDS = tuple(np.round(np.arange(-1.0, 0.61, 0.05), 2).tolist())
-PUBLISHED = {"ImCLEF07A": 0.956, "Enron_corr": 0.756, "Diatoms": 0.758, "cellcycle_FUN": 0.255}
+PUBLISHED = {
+    "ImCLEF07A": 0.956,
+    "Enron_corr": 0.756,
+    "Diatoms": 0.758,
+    "cellcycle_FUN+valid": 0.255,
+    "cellcycle_GO": 0.413,
+}
+TOPS = ("GO0003674", "GO0005575", "GO0008150")
 
 Scorer = Callable[[Any, Array, Any], Array]
 """Trains on rows and labels; the scores of other rows."""
@@ -97,9 +106,16 @@ def methods(task: LabelSets, small: bool) -> dict[str, Callable[[LabelSets], Any
     }
     if hasattr(task, "paths"):
         made |= {"HierarchicalSVC(paths)": ours(lambda **known: HierarchicalSVC(task.paths, **known))}
+        likely = {"calibration": "sigmoid", "solver_options": {"decode": "expected"}}
+        made |= {
+            "HierarchicalSVC(paths, likely sets)": ours(lambda **known: HierarchicalSVC(task.paths, **known), **likely)
+        }
     if small:
         made |= {
             "MultiLabelSVC(feature_map='nystroem')": ours(MultiLabelSVC, feature_map="nystroem"),
+            "MultiLabelSVC(likely sets)": ours(
+                MultiLabelSVC, calibration="sigmoid", solver_options={"decode": "expected"}
+            ),
         }
 
     def peer(make: Callable[..., Scorer], grid: Sequence[Any]) -> Callable[[LabelSets], Any]:
@@ -143,18 +159,24 @@ def runs(ctx: Context, names: Sequence[str]) -> list[Row]:
 
 
 def ranks(ctx: Context, names: Sequence[str]) -> list[Row]:
-    """AU(PRC) of the file's own test rows."""
+    """AU(PRC) of the file's own test rows, by probabilities; they do not depend on the SVM, which makes one pass."""
     made = []
     for name in ctx.pick(names, names[:1]):
         task = ctx.load(name)
-        model = HierarchicalSVC(task.paths, random_state=0, solver_options={"scoring": "au_prc"})
+        known = task.paths if task.arcs is None else LabelGraph(task.paths, np.array(task.arcs))
+        model = HierarchicalSVC(known, rescaling="margin", C=1.0, max_iter=1, time_budget=10.0, random_state=0)
+        model.set_params(calibration="sigmoid")
         started = time.process_time()
         with quietly():
             model.fit(task.X, task.Y)
+        chances = model.predict_proba(task.X_test)
         seconds = time.process_time() - started
-        found = label_set_scorers["au_prc"](model, task.X_test, task.Y_test)
-        made.append({"data": name, "au_prc": found, "published": PUBLISHED[name], "C": model.C_, "gap": model.gap_,
-                     "seconds": seconds})  # fmt: skip
+        # As C-HMCNN counts, without the three nodes that stand above all others of GO.
+        counted = [node not in TOPS for node in task.paths]
+        found = au_prc(task.Y_test[:, counted], chances[:, counted])
+        expected = model.set_params(solver_options={"decode": "expected"}).predict(task.X_test)
+        made.append({"data": name, "au_prc": found, "published": PUBLISHED[name], "seconds": seconds,
+                     "jaccard": float(jaccards(task.Y_test, expected).mean())})  # fmt: skip
     return made
 
 
@@ -176,7 +198,7 @@ def _task(compared: Sequence[str], ranked: Sequence[str], half: Any, *, asked_on
         "`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are beside tuned peers: Jaccard and seconds of "
         "whole fits.\n"
         "Every method is handed training rows and looks for C, thresholds or widths in them, ours by `C=\"auto\"`,\n"
-        "the peers in three folds. Then the ranking of nodes by `decision_function` (AU(PRC) of the test rows) beside\n"
+        "the peers in three folds. Then the ranking of nodes by `predict_proba` (AU(PRC) of the test rows) beside\n"
         "C-HMCNN(h) as published (Giunchiglia and Lukasiewicz 2020, Table 2), which trains on the same rows.",
         {"runs": partial(runs, names=compared), "ranks": partial(ranks, names=ranked)},
         {
@@ -187,8 +209,8 @@ def _task(compared: Sequence[str], ranked: Sequence[str], half: Any, *, asked_on
             ),
             "ranks": Table(
                 "AU(PRC) of the test rows", "ranks",
-                "data | HierarchicalSVC: {au_prc:.3f} | C-HMCNN(h), published: {published:.3f} | C: {C:.3g} "
-                "| gap: {gap:.1%} | s: {seconds:.1f}",
+                "data | HierarchicalSVC, calibration='sigmoid': {au_prc:.3f} | C-HMCNN(h), published: {published:.3f} "
+                "| Jaccard of decode='expected': {jaccard:.3f} | s: {seconds:.1f}",
             ),
         },
         subject="structures", half=half, asked_only=asked_only,
@@ -196,6 +218,8 @@ def _task(compared: Sequence[str], ranked: Sequence[str], half: Any, *, asked_on
 
 
 TASKS = {
-    "structured_defaults": _task(("Enron_corr",), ("Enron_corr", "Diatoms", "cellcycle_FUN"), "reporting"),
+    "structured_defaults": _task(
+        ("Enron_corr", "cellcycle_FUN"), ("Enron_corr", "Diatoms", "cellcycle_FUN+valid", "cellcycle_GO"), "reporting"
+    ),
     "structured_defaults_tuned": _task(("yeast", "rcv1"), ("ImCLEF07A",), "tuning", asked_only=True),
 }

@@ -83,6 +83,17 @@ def test_hierarchies_are_closed_under_ancestors(folder):
         load_hierarchy(folder, "Enron_corr")
 
 
+def test_nodes_of_several_parents_and_rows_for_validation(folder):
+    header = "@ATTRIBUTE a numeric\n@ATTRIBUTE class hierarchical root/a,root/b,a/c,b/c,c/d\n@DATA\n"
+    for part, row in (("train", "1,d"), ("valid", "3,a@b"), ("test", "5,c")):
+        (folder / "hierarchical" / f"cellcycle_GO.{part}.arff").write_text(header + row + "\n")
+    data = load_hierarchy(folder, "cellcycle_GO")
+    assert data.paths == ("a", "b", "c", "d")
+    assert set(data.arcs) == {(0, 2), (1, 2), (2, 3)}
+    assert data.Y.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]] and data.Y_test.tolist() == [[1, 1, 1, 0]]
+    assert data.X[:, 0].tolist() == [1.0, 3.0]
+
+
 def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(MissingDataError, match="data set yeast is needed, and no folder of data"):
         load_yeast(None)

@@ -2,7 +2,7 @@
 
 from widemargin.datasets.a9a import EDUCATION, FEMALE, MALE, N_FEATURES, Adult, load_a9a, synthetic_a9a
 from widemargin.datasets.covtype import Forest, load_covtype, synthetic_forest
-from widemargin.datasets.files import CATALOGUE, DATA_VARIABLE, HIERARCHIES, PEOPLE_FILES, DataSet, data_folder
+from widemargin.datasets.files import CATALOGUE, DATA_VARIABLE, GENES, HIERARCHIES, PEOPLE_FILES, DataSet, data_folder
 from widemargin.datasets.hierarchies import Hierarchy, load_hierarchy, synthetic_hierarchy
 from widemargin.datasets.label_sets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.datasets.mnist import Digits, load_mnist, synthetic_digits
@@ -13,6 +13,7 @@ __all__ = [
     "DATA_VARIABLE",
     "EDUCATION",
     "FEMALE",
+    "GENES",
     "HIERARCHIES",
     "MALE",
     "N_FEATURES",

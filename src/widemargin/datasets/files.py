@@ -9,8 +9,8 @@ from typing import NamedTuple
 from widemargin.exceptions import MissingDataError
 
 __all__ = [
-    "CATALOGUE", "DATA_VARIABLE", "HIERARCHIES", "PEOPLE_FILES", "DataSet", "Folder", "data_folder", "find", "get_it",
-    "text_of",
+    "CATALOGUE", "DATA_VARIABLE", "GENES", "HIERARCHIES", "PEOPLE_FILES", "DataSet", "Folder", "data_folder", "find",
+    "get_it", "text_of",
 ]  # fmt: skip
 
 Folder = str | os.PathLike[str] | None
@@ -116,6 +116,12 @@ HIERARCHIES = {
 }
 """Names of the files of training and test rows."""
 
+GENES = {
+    name: tuple(f"{stem}.{part}" for part in ("train", "valid", "test"))
+    for name, stem in (("cellcycle_FUN+valid", "cellcycle_FUN"), ("cellcycle_GO", "cellcycle_GO"))
+}
+"""The same with rows for validation, which are training rows here; the nodes of GO have several parents."""
+
 _PACKED, _LIBSVM_PACKED = ("", ".gz"), ("", ".gz", ".bz2", ".txt", ".libsvm", ".libsvm.gz")
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html"
 _LABEL_SETS = "https://mulan.sourceforge.net/datasets-mlc.html (yeast) and LIBSVM's multi-label page (rcv1subset1)"
@@ -158,7 +164,7 @@ CATALOGUE: dict[str, DataSet] = {
             files, "hierarchical", "https://github.com/EGiunchiglia/C-HMCNN (HMC_data)", "labels in a hierarchy",
             (".arff", ".arff.gz"),
         )
-        for name, files in HIERARCHIES.items()
+        for name, files in (HIERARCHIES | GENES).items()
     },
 }  # fmt: skip
 """Data sets by name; those about people can be written as tables."""

@@ -47,7 +47,8 @@ class StructuredModel(Protocol):
     """A user's structured problem: everything that the learners ask for.
 
     It may also have `stack(X)`, the rows of all examples in one matrix and where each example begins (n + 1 numbers),
-    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked in debug mode;
+    which is faster than `rows` one by one; `contains(x, y)`, whether y is a label of x, asked of every label that an
+    oracle returns; `features(x, y, truth)` with a third argument, where phi compares y with the truth;
     `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best;
     `oracle_many(X, Y, potentials, theta, rescaling)`, the most violating labels of many examples at a time, one for
     each of the lists X, Y and potentials: those of largest loss + score where `rescaling` is "margin", of largest

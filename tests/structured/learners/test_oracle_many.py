@@ -6,6 +6,7 @@ from sklearn.base import clone
 
 from widemargin import StructuralSVM
 from widemargin.exceptions import OracleError
+from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.model import Features
 from widemargin.structured.oracle import Answer
 
@@ -98,6 +99,40 @@ def test_a_search_by_name_and_debug_mode_ask_one_by_one():
     assert StructuralSVM(ManyParts(), C=0.1, search="direct", random_state=0).fit(X, Y).search_ == "direct"
     assert StructuralSVM(ManyParts(), C=0.1, debug=True, random_state=0).fit(X, Y).search_ == "direct"
     assert ManyParts.calls == 0
+
+
+class Strict(Parts):
+    """One that says no to a label which an oracle only finds after the spot checks."""
+
+    forbidden = False
+
+    def prepare(self, X, Y):
+        self.forbidden = False
+        return super().prepare(X, Y)
+
+    def contains(self, x, y):
+        return not (self.forbidden and np.sum(y) == 3)
+
+
+def test_whether_it_is_a_label_is_asked_of_every_answer():
+    X, Y = task(40)
+    problem = StructuredProblem(Strict(), X, Y, rescaling="margin")
+    problem.model.forbidden = True
+    i = int(np.flatnonzero(Y.sum(axis=1) < 3)[0])
+    with pytest.raises(OracleError, match=f"example {i}: .* is none of its labels, says Strict.contains"):
+        problem.violation(i, np.full((1, 3), 5.0), np.zeros(0))
+
+
+class WithTruth(Parts):
+    def features(self, x, y, truth):
+        return Features(np.where(np.asarray(y) == truth, 1.0, -1.0)[None, :] * (2.0 * np.asarray(truth) - 1.0) / 2.0,
+                        np.zeros(0))  # fmt: skip
+
+
+def test_features_may_see_the_truth():
+    X, Y = task()
+    plain, other = (StructuralSVM(one, C=0.1, tol=0.01, random_state=0).fit(X, Y) for one in (Parts(), WithTruth()))
+    np.testing.assert_allclose(plain.coef_, other.coef_, atol=1e-12)
 
 
 class Worse(ManyParts):

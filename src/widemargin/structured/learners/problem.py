@@ -12,11 +12,12 @@ A dual point is a convex combination of labels per example, of which only `C sum
 number of features. Its weights are `W = X' a`, `theta = sum_i b_i`; its value is `sum_i l_i - 1/2 |w|^2`.
 """
 
+import inspect
 import itertools
 import math
 import operator
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -267,6 +268,7 @@ class StructuredProblem:
         # step a loop over features.
         self.gram_start = np.concatenate([[0], np.cumsum(lengths * lengths)]).astype(np.int64)
         self.gram = grams(self.rows, self.start, self.d)
+        self._sees_truth = len(inspect.signature(model.features).parameters) > 2
         self._met = [_Met() for _ in range(self.n)]
         self._met[0].truth = self._features(0, Y[0])  # before an oracle uses the same features
         # What the first oracle says of itself decides for all: capabilities, exactness and tolerance belong to a
@@ -357,7 +359,15 @@ class StructuredProblem:
         return found
 
     def _features(self, i: int, y: object) -> Features:
-        features: object = self.model.features(self.X[i], y)
+        contains = getattr(self.model, "contains", None)
+        if contains is not None and not contains(self.X[i], y):
+            raise OracleError(
+                f"example {i}: {y!r} is none of its labels, says {type(self.model).__name__}.contains. One of them is "
+                "wrong."
+            )
+        # Features that compare a label with the truth, as those of rankings do, are asked with it.
+        made: Callable[..., object] = self.model.features
+        features = made(self.X[i], y, self.Y[i]) if self._sees_truth else made(self.X[i], y)
         if not isinstance(features, tuple) or len(features) != 2:
             raise DataError(
                 f"{type(self.model).__name__}.features returned {type(features).__name__} for example {i}; give "
