@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_wine
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import StandardScaler
 
 from widemargin import KernelPerceptron, KernelSVC, SBPClassifier
@@ -79,3 +80,19 @@ def test_steep_kernels_are_named():
         KernelSVC(kernel="poly", gamma=0.1, degree=2, max_iter=3).fit(X, y)
     KernelSVC(kernel="linear", C=1e-4).fit(X, y)  # no warning
     KernelSVC().fit(X, y)  # equal scales do not matter to a Gaussian kernel
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_scores_of_large_coefficients_are_not_lost_in_single_precision(kernel, sparse):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=600) > 0
+    rows = sp.csr_matrix(X) if sparse else X
+    svc = KernelSVC(C=1e3, kernel=kernel, gamma=0.05).fit(rows, y)
+    coef = np.abs(svc.dual_coef_).sum()
+    assert coef > 1e5  # so that 1e-7 of it is a hundredth of the margin
+    vectors = X.astype(np.float64)[svc.support_]
+    dual = svc.dual_coef_.toarray() if sparse else svc.dual_coef_
+    exact = pairwise_kernels(X.astype(np.float64), vectors, metric=kernel, filter_params=True, gamma=0.05) @ dual[0]
+    assert np.abs(svc.decision_function(rows) - exact - svc.intercept_).max() < 1e-5

@@ -137,9 +137,18 @@ def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Ca
         return lambda X: np.asarray(X[:, columns] @ weights, dtype=np.float64)
     if not weights.shape[0]:
         return lambda X: np.zeros((X.shape[0], weights.shape[1]))
+    if model.kernel == "linear":
+        # Large coefficients of both signs nearly cancel in the weights of the columns, so they are summed in double
+        # precision; and these need one product with new rows where support vectors need one each.
+        of_columns = np.asarray(coef @ model.support_vectors_[place].astype(np.float64)).T
+        return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
     kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
-    # products store no rows, so none needs to fit the cache
-    rows = kernel_rows(kernel, model.support_vectors_[place], cache_size=1e9, backend=backend)
+    # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times LIBSVM's
+    # tolerance, values of float32 rows are in double precision, too, at twice the time.
+    rows = kernel_rows(
+        kernel, model.support_vectors_[place], cache_size=1e9, backend=backend, tol=3e-3,
+        largest=float(np.abs(weights).sum(axis=0).max()),
+    )  # fmt: skip
     return lambda X: rows.products(X, weights)
 
 
