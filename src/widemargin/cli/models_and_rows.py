@@ -59,8 +59,8 @@ def load_candidate(path: Path, *, features: Sequence[str] | None, trust_code: bo
 def _unpickled(path: Path, trust_code: bool) -> Any:
     if not trust_code:
         raise ModelFileError(
-            f"{path}: opening such a file runs whatever code is in it, so it was not opened. Save the model as .skops "
-            "or .onnx, audit a file of its predictions, or, if you trust whoever made it, give --trust-code"
+            f"{path}: opening such a file runs the code in it, so it was not opened. Save the model as .skops "
+            "or .onnx, audit a file of its predictions, or, if you trust its author, give --trust-code"
         )
     import joblib
 

@@ -158,7 +158,7 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("compare", "--model-positive", f"{_POSITIVE}; given twice: of A and of B",
      {"action": "append", "metavar": "LABEL"}),
     ("predict audit compare report", "--trust-code",
-     "open .joblib and .pkl files, which runs whatever code is in them", _FLAG),
+     "open .joblib and .pkl files, which runs the code in them", _FLAG),
     # Rows
     ("check", "--data", "also look at the table: that of the goals file, or another FILE",
      _FILE | {"nargs": "?", "const": True}),

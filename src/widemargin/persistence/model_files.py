@@ -137,7 +137,7 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
 
 
 def load_model(path: str | PathLike[str]) -> Any:
-    """Read a model written by `save_model`. No code in the file is run, whatever the file holds.
+    """Read a model written by `save_model`. No code in the file is ever run.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def load_model(path: str | PathLike[str]) -> Any:
 
 
 def load_plain_model(path: str | PathLike[str]) -> Any:
-    """Read a model written by `save_model` or by `skops.io.dump`. No code in the file is run, whatever it holds.
+    """Read a model written by `save_model` or by `skops.io.dump`. No code in the file is ever run.
 
     Files of plain skops have no checksum. Both may hold the scikit-learn estimators that
     `persistence/model_file_check.py` lists: linear models, naive Bayes, discriminant analysis, multi-layer perceptrons,

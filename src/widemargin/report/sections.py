@@ -205,7 +205,7 @@ def missing_groups(content: Content) -> Html | None:
         [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
         for item in found.rates
     ]
-    says = {"yes": ("met", "met whatever they are"), "no": ("not met", "never met"), "open": ("undecided", "open")}
+    says = {"yes": ("met", "always met"), "no": ("not met", "never met"), "open": ("undecided", "open")}
     rules: list[list[Child]] = []
     for item, unit in zip(found.constraints, units, strict=True):
         ends = {end: shown(end, unit, points=True, sign=True) for end in (item.least, item.largest)}
@@ -215,7 +215,7 @@ def missing_groups(content: Content) -> Html | None:
     certain = sum(item.holds == "yes" for item in found.constraints)
     intro = (
         f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
-        f"all ways to fill it in. {certain} of {len(rules)} constraints are met whatever these groups are. “Open” says "
+        f"all ways to fill it in. {certain} of {len(rules)} constraints are met in every case. “Open” says "
         "that these rows can turn the verdict."
     )
     parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []

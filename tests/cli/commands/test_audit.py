@@ -257,7 +257,7 @@ def test_a_model_card_and_a_statement_say_what_was_found(made, capsys, tmp_path)
     )
     women = next(group for group in content["report"]["groups"] if group["name"] == "women")
     assert metrics["positive rate, women"] == women["positive_rate"]["value"]
-    assert ("Not passed" in text) == (code == 1) and "whatever they are" in text
+    assert ("Not passed" in text) == (code == 1) and "in every case" in text
 
 
 def test_junit_escapes_names_and_says_numbers():
@@ -286,7 +286,7 @@ def spoilt(folder, name, content):
 
 
 BAD = {
-    "joblib without leave": (lambda folder: ["--model", spoilt(folder, "x.joblib", b"")], "runs whatever code is"),
+    "joblib without leave": (lambda folder: ["--model", spoilt(folder, "x.joblib", b"")], "runs the code in it"),
     "pickle without leave": (lambda folder: ["--model", spoilt(folder, "x.pkl", b"")], "--trust-code"),
     "no joblib file": (
         lambda folder: ["--model", spoilt(folder, "x.joblib", b"no"), "--trust-code"], "cannot be opened",

@@ -304,7 +304,7 @@ def test_unknown_sources_and_baselines():
     [
         (
             true_positives() >= 500,
-            r"true_positives\(\) is at most \d+ whatever is predicted \(40 rows\), and the bound is 500",
+            r"true_positives\(\) is at most \d+ for any predictions \(40 rows\), and the bound is 500",
         ),
         (errors() + 2 * true_positives() >= 200, "is at most"),
         (

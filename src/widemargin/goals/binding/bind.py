@@ -286,7 +286,7 @@ def _check_attainable(tied: TiedGoal) -> None:
         extreme, sign = ("at least", 1.0) if item.cleared.sense == "<=" else ("at most", -1.0)
         best = item.cleared.bound - sign * float(tied.bound[j])
         raise GoalError(
-            f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} whatever is predicted "
+            f"{owner} cannot hold on these rows: {item.cleared.form} is {extreme} {best:.6g} for any predictions "
             f"({item.n_rows} rows), and the bound is {number_text(item.cleared.bound)}. Move the bound."
         )
 

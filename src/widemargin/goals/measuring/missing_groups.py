@@ -73,7 +73,7 @@ class ConstraintSpan:
     is_exact : bool
         Whether both are attained; otherwise the span may be too wide, and is never too narrow.
     holds : {"yes", "no", "open"}
-        Whether it is met whatever the unknown groups are, or never; "open" if they can turn it.
+        Whether it is met in every case, or never; "open" if they can turn it.
     """
 
     label: str
@@ -103,7 +103,7 @@ class MissingGroups:
 
     @property
     def is_certain(self) -> bool:
-        """Whether every constraint is met whatever the unknown groups are."""
+        """Whether every constraint is met in every case."""
         return all(item.holds == "yes" for item in self.constraints)
 
     @classmethod
@@ -126,15 +126,13 @@ class MissingGroups:
         rules = [["constraint", "slack can be", "holds"]]
         moved = [item for item in self.constraints if item.least != item.largest]
         for item in moved:
-            words = {"yes": "whatever they are", "no": "never", "open": "OPEN"}
+            words = {"yes": "always", "no": "never", "open": "OPEN"}
             about = "" if item.is_exact else ", at the widest"
             rules.append([printable(item.label), _span(item.least, item.largest, "+") + about, words[item.holds]])
         lines = [f"The group of {self.n_rows} rows is not known. Over all ways to fill them in:"]
         lines += [*(["", *aligned(rates)] if self.rates else []), *(["", *aligned(rules)] if moved else []), ""]
         certain = sum(item.holds == "yes" for item in self.constraints)
-        return "\n".join(
-            [*lines, f"Constraints that hold whatever these groups are: {certain} of {len(self.constraints)}."]
-        )
+        return "\n".join([*lines, f"Constraints that hold in every case: {certain} of {len(self.constraints)}."])
 
 
 def _span(least: float | None, largest: float | None, sign: Literal["", "+"] = "") -> str:
