@@ -107,9 +107,10 @@ def label_suspects(
 ) -> LabelSuspects:
     """Rank rows by how clearly models that did not see them speak against their labels.
 
-    In each repeat the rows are cut into folds, and clones of the estimator that learn from the others give the margins
-    of each. A row whose margin is negative in every repeat is a suspect. Wrong labels also spoil the models that judge
-    the others, so a second round learns without the suspects of the first, and the mean of both rounds' margins ranks.
+    In each repeat the rows are cut into folds. The margins of a fold come from a clone of the estimator that learned
+    from the other folds. A row whose margin is negative in every repeat is a suspect. Wrong labels also spoil the
+    models that judge other rows. A second round therefore learns without the suspects of the first. Rows are ranked by
+    the mean of both rounds' margins.
 
     Parameters
     ----------

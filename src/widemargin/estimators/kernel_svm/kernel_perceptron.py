@@ -25,10 +25,10 @@ from widemargin.solvers.kernel_svm.problem import KernelProblem
 class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel Perceptron: rows that the model so far gets wrong become support vectors.
 
-    It costs one row of the kernel matrix a mistake and has no parameter to choose but the passes. One pass with the
-    average of its models has a guarantee (Cesa-Bianchi, Conconi and Gentile 2001); more passes fit the training rows
-    more closely, and may overfit. It does not find a large margin: `KernelSVC` does. With more than two classes each is
-    learned against the rest. There is no bias; where the kernel has no constant (a linear one) add a column of ones.
+    Each mistake costs one row of the kernel matrix. The number of passes is the only parameter. One pass with the
+    average of its models has a guarantee (Cesa-Bianchi, Conconi and Gentile 2001). More passes fit the training rows
+    more closely, and may overfit. For a large margin use `KernelSVC`. With more than two classes each is learned
+    against the rest. There is no bias. If the kernel has no constant (such as a linear one), add a column of ones.
 
     Parameters
     ----------

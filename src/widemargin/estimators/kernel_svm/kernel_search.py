@@ -112,10 +112,10 @@ def kernel_search(
 ) -> KernelSearch:
     """Choose C (or nu) and gamma of a kernel SVM by cross-validation, on a subsample or on all rows.
 
-    Every kernel matrix serves all folds and all C, which are solved in increasing order from each other's solutions,
-    each to a violation of 0.02.
-    Each optimum has a nu, so a grid of C gives the nu of every cell, and a grid of nus (less than twice the work)
-    its C. nu is a mean slack, and does not depend on the number of rows as C does.
+    One kernel matrix serves all folds and all C. These are solved in increasing order, each from the solution before,
+    to a violation of 0.02. Each optimum has a nu, so a grid of C gives the nu of every cell. A grid of nus gives the C
+    of every cell, for less than twice the work. nu is a mean slack and, unlike C, does not depend on the number of
+    rows.
 
     Parameters
     ----------

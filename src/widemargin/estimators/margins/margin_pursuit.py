@@ -26,9 +26,9 @@ class MarginPursuitClassifier(MarginModel):
     """Classifier that pulls every margin to a level, from below and from above (Holland 2019).
 
     Minimises `1/2 |w|^2 + C sum_i s_i phi(y_i f(x_i))`, `phi(m) = scale^2 rho((margin_level - m) / scale)`. Rows that
-    are wrong and rows that are right by far more than the level are both pulled back, with a force that is bounded by
-    the scale: the margins gather around the level, more closely and more symmetrically than those of an SVM. It bounds
-    what a wrong *label* can do; it does not protect from rows with extreme *features*. With more than two classes each
+    are wrong, and rows that are right by far more than the level, are both pulled towards it, with a force that the
+    scale bounds. Margins gather around the level, more closely and more symmetrically than those of an SVM. The effect
+    of a wrong *label* is bounded. Rows with extreme *features* are not guarded against. With more than two classes each
     is learned against the rest.
 
     Parameters

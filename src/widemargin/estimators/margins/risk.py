@@ -30,8 +30,8 @@ class RiskClassifier(MarginModel):
     """Classifier that minimises a risk of the losses of its margins: their mean, that of the worst of them, and others.
 
     Minimises `1/2 |w|^2 + C n R(phi(y_1 f(x_1)), ..., phi(y_n f(x_n)))`, n the sum of the weights. With the mean for R
-    it is logistic regression or `LinearSVC`. Risks that look at the worst losses suit a model that must not fail on a
-    minority of rows it was not told of, and trust every label. Risks that forgive suit labels some of which are wrong.
+    it is logistic regression or `LinearSVC`. Risks that look at the worst losses suit a model that must not fail on an
+    unknown minority of the rows. They trust every label. Risks that forgive large losses suit labels that may be wrong.
     With more than two classes each is learned against the rest.
 
     Parameters

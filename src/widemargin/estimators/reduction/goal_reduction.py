@@ -55,11 +55,11 @@ from widemargin.rows import External, Rows, length_of
 class GoalReduction(ThresholdedModel):
     """Any classifier whose `fit` takes weights, trained to a goal.
 
-    Prices on the constraints turn a goal into the cost of each row, and so into a weighted classification that any
-    learner solves: its label is the cheaper one, its weight what the other would cost more. A few such fits, with every
-    threshold of each, show where the prices must be (Algorithm 2 of Goh et al. 2016 with an off-the-shelf learner as
-    in its Appendix F.3). Rates are measured on cross-fitted scores: flexible models look far better on rows that they
-    learned from.
+    Prices on the constraints turn a goal into a cost for each decision on each row. That is a weighted classification,
+    which any learner solves: the label of a row is the cheaper decision, its weight the difference of the costs. A few
+    such fits, with every threshold of each, find the prices (Algorithm 2 of Goh et al. 2016 with an off-the-shelf
+    learner as in its Appendix F.3). Rates are measured on cross-fitted scores, because flexible models look far better
+    on rows that they learned from.
 
     Parameters
     ----------

@@ -177,12 +177,12 @@ class MultiLabelSVC(LabelSetSVM):
 class HierarchicalSVC(LabelSetSVM):
     """Multi-label classifier whose label sets respect a hierarchy: a label comes with all its parents.
 
-    The score of a label set is `sum_v y_v (x . w_v + b_v)` over the nodes. A set may end at an inner node. In a forest
-    training and prediction are exact, by dynamic programming; where nodes have several parents, prediction and margin
-    rescaling are exact, slack rescaling is heuristic (with a warning and a certified gap) unless `oracle="milp"`.
+    The score of a label set is `sum_v y_v (x . w_v + b_v)` over the nodes. A set may end at an inner node. In a forest,
+    training and prediction are exact, by dynamic programming. Where nodes have several parents, prediction and margin
+    rescaling are exact. Slack rescaling is then heuristic (with a warning and a certified gap) unless `oracle="milp"`.
 
-    Where every example has exactly one path, `labels="path"` says so: only paths are predicted, and training looks at
-    paths only. It is exact, by looking at all of them.
+    Where every example has exactly one path, set `labels="path"`. Training and prediction then look at all paths, and
+    at paths only. They are exact.
 
     `score` is the share of examples whose label set is right in all labels (scikit-learn's subset accuracy).
     `widemargin.label_set_scorers` has example Jaccard, Hamming loss, micro, macro and example F1 for `scoring=`.

@@ -113,9 +113,9 @@ class StructuralSearch:
 def structural_path(model: Model, X: Examples, y: Examples, *, Cs: Sequence[float]) -> Iterator[Model]:
     """Train a structural SVM for several C, in increasing order, each from the dual point of the last one.
 
-    For the models on the way. It is no faster way to the last one: with as many passes in all, training for the largest
-    C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30% against 80% on Diatoms, slack
-    rescaling; `benchmarks/README.md`).
+    Use it for the models on the way. It does not reach the last one faster. With as many passes in all, training for
+    the largest C alone ended at a smaller gap on label hierarchies (7% against 9% on ImCLEF07A, 30% against 80% on
+    Diatoms, slack rescaling; `benchmarks/README.md`).
 
     Parameters
     ----------

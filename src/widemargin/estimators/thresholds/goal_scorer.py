@@ -105,9 +105,9 @@ def goal_scorer(
 ) -> GoalScorer:
     """A scorer for `GridSearchCV`, `cross_val_score` and the like: feasibility first, then the objective.
 
-    Where the 0/1 predictions meet every constraint on the scored rows, the score is minus the objective. Where they do
-    not, it is minus the largest objective that any predictions can have there, minus the largest violation, so that
-    every model that misses the goal scores below every one that meets it, and the nearer miss scores higher.
+    If the 0/1 predictions meet every constraint on the scored rows, the score is minus the objective. If not, it is
+    minus the largest objective that any predictions can have there, minus the largest violation. So a model that misses
+    the goal scores below every model that meets it, and of two models that miss it the nearer one scores higher.
 
     Parameters
     ----------

@@ -54,14 +54,14 @@ ORDERING = 0.3
 class GoalThresholdClassifier(ThresholdedModel):
     """Any scorer, with the threshold (or one per population) that meets a goal at the best objective.
 
-    Of more than two classes, with an offset for each class that is added to its score before the largest one wins.
+    With more than two classes there is an offset for each class. It is added to the score before the largest one wins.
 
-    Rates are step functions of the threshold, so every threshold there is gets tried on validation rows: of those that
-    meet all constraints the one of best objective is taken, and if there is none the goal is refused. This is the
+    Rates are step functions of the threshold, so every different threshold is tried on validation rows. Among those
+    that meet all constraints, the one of best objective is taken. If there is none, the goal is refused. This is the
     bias-shifting of Goh et al. (2016, Section 5) for any scorer and any number of constraints.
 
-    With `per_population` every population has a threshold of its own, and with `randomize=True` a threshold is drawn
-    from a few for each row; both are solved to optimality as well (see Notes).
+    With `per_population` every population has a threshold of its own. With `randomize=True` a threshold is drawn from a
+    few for each row. Both are solved to optimality as well (see Notes).
 
     Parameters
     ----------
