@@ -31,6 +31,15 @@ def sets(n=90, seed=0):
     return X, (X[:, :3] + X[:, 1:] + 0.5 * rng.normal(size=(n, 3)) > 0).astype(int)
 
 
+def test_the_best_model_is_fitted_where_that_is_asked_for():
+    X, Y = sets()
+    model = MultiLabelSVC("tree", random_state=0)
+    plain, fitted = (structural_search(model, X, Y, Cs=CS[:2], random_state=0, refit=refit) for refit in (False, True))
+    assert not hasattr(plain.best_estimator, "coef_")
+    alone = clone(plain.best_estimator).fit(X, Y)
+    np.testing.assert_array_equal(fitted.best_estimator.coef_, alone.coef_)
+
+
 def test_a_path_is_the_same_models_sooner():
     X, Y = sets()
     model = MultiLabelSVC("tree", tol=1e-3, max_iter=5000, random_state=0)

@@ -80,7 +80,7 @@ class StructuralSearch:
         "C" and "rescaling"; where passes were tried "max_iter" and "tol" (0); where offsets were, "offset": for
         `set_params`.
     best_estimator : estimator
-        The model with these parameters, not fitted.
+        The model with these parameters; fitted on all rows where `refit` asked for it.
     best_score : float
         Its cross-validated score, the first of two. The largest of many is too good: measure the model on rows of its
         own.
@@ -195,6 +195,7 @@ def structural_search(
     verbose: int = 0,
     workers: "int | Cluster | None" = None,
     random_state: Seed = None,
+    refit: bool = False,
 ) -> StructuralSearch:
     """Choose C and the rescaling of a structural SVM by cross-validation along warm-started paths.
 
@@ -236,6 +237,8 @@ def structural_search(
         says. Scores are the same.
     random_state : int, RandomState or None, default=None
         Of the folds.
+    refit : bool, default=False
+        Fit the best model on all rows, after the search and outside of its time budget.
 
     Returns
     -------
@@ -253,8 +256,9 @@ def structural_search(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 4))
     >>> Y = (X[:, :3] + X[:, 1:] > 0).astype(int)
-    >>> found = structural_search(MultiLabelSVC(random_state=0), X, Y, Cs=[0.01, 0.1], random_state=0)
-    >>> clf = found.best_estimator.set_params(max_iter=1000).fit(X, Y)
+    >>> found = structural_search(MultiLabelSVC(random_state=0), X, Y, Cs=[0.01, 0.1], random_state=0, refit=True)
+    >>> found.best_estimator.predict(X[:1]).shape
+    (1, 3)
     """
     started = time.perf_counter()
     if isinstance(rescalings, str) or not set(rescalings) <= {"slack", "margin"}:
@@ -304,6 +308,8 @@ def structural_search(
     params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
     params |= {} if best.offset is None else {"offset": best.offset}
     chosen = clone(model).set_params(**params)
+    if refit:
+        chosen.fit(X, y)
     return StructuralSearch(params, chosen, best.score, tuple(cells), str(status), time.perf_counter() - started)
 
 
