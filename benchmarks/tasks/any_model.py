@@ -454,8 +454,8 @@ def _picture(content: Content, path: Path) -> None:
             )
         axis.set(title=table, xlabel="difference of positive rates on new rows")
     axes[0][0].set_ylabel("error on new rows")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=4, fontsize=8, frameon=False)
+    lines = {label: line for axis in axes[0] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=4, fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.16, 1, 1))
     figure.savefig(path, dpi=120)
     plt.close(figure)
