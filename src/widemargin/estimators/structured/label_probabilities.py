@@ -45,7 +45,7 @@ class _Chosen:
         lambda, largest first, as squared errors of left-out rows fall and then rise; half decades.
     pull : float
         How much the slopes of the sigmoids are pulled towards their common slope, in rows of variance 1: a label of few
-        rows has no slope of its own.
+        rows has no slope of its own. From .3 to .01 the log loss of all three hierarchies looked at falls.
     steps : int
         Most Newton steps of the sigmoids; about ten are needed.
     block : int
@@ -58,7 +58,7 @@ class _Chosen:
     for_width: int = 1000
     widths: tuple[float, ...] = (1.0, 0.5, 2.0)
     strengths: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
-    pull: float = 0.3
+    pull: float = 0.01
     steps: int = 50
     block: int = 4_000_000
 
