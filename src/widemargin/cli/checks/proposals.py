@@ -345,8 +345,8 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
         why = f"of those with {outcome}, as many are found in every group, within 5 points"
         promised = _opportunity(column, pairs, values, 0.05)
         yield [
-            Proposal(column, "equal opportunity", f"{100 * most:g} points", _opportunity(column, pairs, values, most),
-                     promised, f"{why}; trained to {100 * most:g}{rest}")
+            Proposal(column, "equal opportunity", "1 point" if most == 0.01 else f"{100 * most:g} points",
+                     _opportunity(column, pairs, values, most), promised, f"{why}; trained to {100 * most:g}{rest}")
             for most in OPTIONS.differences
         ]  # fmt: skip
 
