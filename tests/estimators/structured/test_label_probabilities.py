@@ -168,3 +168,11 @@ def test_what_is_refused():
     with pytest.raises(CapabilityError, match="no largest score"):
         options = StructuralOptions(decode="expected")
         MultiLabelSVC(solver_options=options, **FIXED).fit(X, Y).decode_certified(X)
+
+
+def test_scores_that_rank_are_probabilities_where_there_are_some():
+    X, Y = sets()
+    plain = MultiLabelSVC(**(FIXED | {"calibration": None})).fit(X, Y)
+    np.testing.assert_array_equal(plain.predict_scores(X), plain.decision_function(X))
+    clf = MultiLabelSVC(**FIXED).fit(X, Y)
+    np.testing.assert_array_equal(clf.predict_scores(X), clf.predict_proba(X))

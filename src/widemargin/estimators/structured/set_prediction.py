@@ -253,6 +253,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         self._coherent(probabilities)
         return probabilities
 
+    def predict_scores(self, X: Features) -> Floats:
+        """What ranks labels, shape (n, k): `predict_proba` with `calibration="sigmoid"`, else `decision_function`."""
+        return self.predict_proba(X) if hasattr(self, "predict_proba") else self.decision_function(X)
+
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
