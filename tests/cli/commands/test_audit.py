@@ -153,10 +153,11 @@ def test_a_cluster_gives_the_numbers_of_the_whole(made, capsys, tmp_path, dask_c
     common = ("--model", folder / "m.skops", "--data", parts)
     whole, _ = audited(capsys, folder, *common)
     address = dask_client.cluster.scheduler_address
-    for workers in ("2", address):
-        done = widemargin("audit", folder / "goals.toml", *common, "--workers", workers, "--json")
-        assert done.returncode in (0, 1), done.stderr
-        assert json.loads(done.stdout)["report"] == whole["report"]
+    done = widemargin("audit", folder / "goals.toml", *common, "--workers", address, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    assert json.loads(done.stdout)["report"] == whole["report"]
+    here, _ = audited(capsys, folder, *common, "--workers", "2")
+    assert here["report"] == whole["report"]
 
 
 def test_predictions_by_row_and_by_key(made, capsys, tmp_path):

@@ -210,8 +210,8 @@ def simulate(name, draws, confidence, seed=0):
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_false_guarantees_are_rare(name):
-    given, wrong = simulate(name, 250, 1.0 - DELTA)
-    assert wrong <= binom.ppf(0.999, 250, DELTA) / 250
+    given, wrong = simulate(name, 120, 1.0 - DELTA)  # more of them below, in a slow test
+    assert wrong <= binom.ppf(0.999, 120, DELTA) / 120
     if name == "recall":
         assert given == 1.0
         assert wrong >= 0.02  # the exact bound spends what it is allowed
