@@ -203,7 +203,7 @@ def _learn(column: Column, asked: Kind | None, max_words: int) -> ColumnSchema:
             "Leave it out of the features, or group its values"
         )
     # A column of numbers with a few other texts in it is read as words: that is seldom meant.
-    others = [] if asked == "word" else sorted(value for value in values if not _is_number(value))
+    others = [] if asked == "word" else sorted(value for value in values if not is_number(value))
     if 0 < len(others) <= len(values) / 4:
         warnings.warn(
             f"column {name!r} is read as words, but {len(values) - len(others)} of its {len(values)} distinct values "
@@ -219,7 +219,8 @@ def _holds_dates(column: Column) -> bool:
     return column.dtype in (nw.Date, nw.Datetime)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -272,7 +273,7 @@ def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviati
         numbers = np.full(len(column), np.nan)
     elif kind != schema.kind:
         values = column.drop_nulls().to_list()
-        strange = [value for value in values if not (isinstance(value, str) and _is_number(value))] or values
+        strange = [value for value in values if not (isinstance(value, str) and is_number(value))] or values
         raise DataError(
             f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now "
             f"(first: {_shown(strange[0])}). Correct the column or its values"

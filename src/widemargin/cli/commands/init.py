@@ -21,6 +21,7 @@ from widemargin.cli.tables.column_roles import split_rows
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, CsvFormat, likely_numbers, likely_separator
 from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import DataError
+from widemargin.preprocessing.schema import is_number
 
 _HELD_OUT = 0.25
 
@@ -120,19 +121,11 @@ def _refuse_without_names(table: pa.Table, path: Path) -> None:
     values = {name: {str(value) for value in table[name].slice(0, 1000).to_pylist()} for name in table.column_names}
     among_values = [name for name in table.column_names if name in values[name]]
     # Words may be the name of a column and one of its values, too; numbers, and most names at once, are not.
-    if len(among_values) > 1 and (any(map(_is_number, among_values)) or 2 * len(among_values) > table.num_columns):
+    if len(among_values) > 1 and (any(map(is_number, among_values)) or 2 * len(among_values) > table.num_columns):
         raise DataError(
             f"{path}: the first line seems to be a row, not the names of the columns: {listing(among_values[:3])} are "
             "values of their columns, too. Add a line of names"
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:

@@ -328,9 +328,13 @@ class CrossFitter:
         """The rows that a part does not hold."""
         return [np.flatnonzero(fold != number) for fold in self.fold]
 
+    def _held(self, number: int) -> list[Ints]:
+        """The rows of a part."""
+        return [np.flatnonzero(fold == number) for fold in self.fold]
+
     def _scores_by(self, fitted: Any, cost: Sequence[Floats], number: int) -> list[Floats]:
         """Scores of the rows of a part."""
-        held = [np.flatnonzero(fold == number) for fold in self.fold]
+        held = self._held(number)
         several = len(self.learner.classes) > 2
         return [
             np.zeros((0, *part.shape[1:])) if not len(rows)

@@ -17,11 +17,9 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._typing import Bools, Features, Floats
 from widemargin.estimators.reduction.cost_sensitive import last_step
+from widemargin.estimators.thresholds.class_offsets import CERTAIN
 from widemargin.exceptions import DataError
 from widemargin.rows import length_of
-
-LEAST = 1e-6
-"""Shares of a class nearer to 0 or 1 than this start from here: the scores of a missing class would be infinite."""
 
 
 @dataclass
@@ -120,12 +118,12 @@ class GrowingTrees(ABC):
         self, estimator: Any, classes: npt.NDArray[Any], X: Features, labels: npt.NDArray[Any], held: Features,
         share: float,
     ) -> None:  # fmt: skip
-        *steps, (_, booster) = steps_of(estimator)
+        *steps, (_, booster) = steps_of(clone(estimator))
         self.before = Pipeline(steps).fit(X, labels) if steps else None
         if self.before is not None:
             X, held = self.before.transform(X), self.before.transform(held)
         self.missing: float = booster.get_params().get("missing", np.nan)
-        share = min(max(share, LEAST), 1.0 - LEAST)
+        share = min(max(share, CERTAIN), 1.0 - CERTAIN)  # the score of a class that is not there would be infinite
         self.classes, self.rounds, self.start = classes, 0, float(logit(share))
         self.scores = np.full(length_of(held), self.start)
         self.booster = self._made(booster, X, held, share)
@@ -235,10 +233,10 @@ LIBRARIES: Mapping[str, type[GrowingTrees]] = {"LGBMClassifier": GrowingLightGBM
 
 
 def steps_of(estimator: Any) -> list[tuple[str, Any]]:
-    """Fresh clones of what follows each other in an estimator, pipelines in pipelines taken apart."""
+    """What follows each other in an estimator, pipelines in pipelines taken apart."""
     if not isinstance(estimator, Pipeline):
-        return [("last", clone(estimator))]
-    *before, (_, last) = clone(estimator).steps
+        return [("last", estimator)]
+    *before, (_, last) = estimator.steps
     return [*before, *((f"{name}-{len(before)}", step) for name, step in steps_of(last))]
 
 

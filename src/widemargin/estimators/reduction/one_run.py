@@ -154,7 +154,7 @@ class GrowingFitter(_MeanOfFolds):
 
     def _grow(self, number: int, cost: Sequence[Floats]) -> list[Floats]:
         """Scores of the rows of a part, after further rounds on the others."""
-        others, held = self._others(number), [np.flatnonzero(fold == number) for fold in self.fold]
+        others, held = self._others(number), self._held(number)
         costs, mass = (
             np.concatenate([part[rows] for part, rows in zip(parts, others, strict=True)])
             for parts in (cost, self.mass)

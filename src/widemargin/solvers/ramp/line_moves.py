@@ -148,11 +148,8 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     if walk:  # a line over few rows costs next to nothing
         lines = max(min(OPTIONS.walked_rows // n, OPTIONS.longest_walk), OPTIONS.walk)
     # The lines go through the features in one random order after the other, so that none is favoured by its number.
-    order, done, reach = (
-        rng.permutation(d + 1),
-        0,
-        max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most)),
-    )
+    order, done = rng.permutation(d + 1), 0
+    reach = max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most))
     # On large tables it is the entries that cost time, not the number of lines: their sum is what ends the moves there.
     while done < lines and (columns.small or at.tried[1] < most) and not budget.exhausted:
         if at.tried[0] >= OPTIONS.patience and walk:

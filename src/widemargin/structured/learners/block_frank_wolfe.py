@@ -11,7 +11,7 @@ import numpy as np
 from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.example_rows import row_parts
-from widemargin.structured.learners.passes import BatchedPasses, CompiledPasses, ManyPasses, Passes, choose_passes
+from widemargin.structured.learners.passes import CompiledPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.learners.visits import (
@@ -101,10 +101,7 @@ def solve(
         `n_iter` counts passes.
     """
     budget = budget or Budget()
-    if problem.many:
-        passes: Passes = ManyPasses(problem, batch)
-    else:
-        passes = choose_passes(problem, seed, compiled) if batch is None else BatchedPasses(problem, batch)
+    passes = choose_passes(problem, seed, compiled, batch)
     recorder = LearnerRecorder(problem, passes, budget, "bcfw", tol)
     blocks, weights = begin(problem, start)
     iterates = None

@@ -267,7 +267,7 @@ def slack_per_example(
     max_iter : int, default=100
         Most rounds, each of one search per example.
     start : Blocks, default=None
-        Dual point to go on from; that of another C must be scaled (`Blocks.scaled`).
+        Dual point to go on from, changed in place; that of another C must be scaled (`Blocks.scaled`).
         The block of an example becomes its first cut.
     budget : Budget, default=None
     seed : int, default=0

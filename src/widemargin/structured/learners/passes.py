@@ -114,7 +114,24 @@ class Cluster(Protocol):
         ...
 
 
-class BatchedPasses(PythonPasses):
+class _InBatches(PythonPasses):
+    """Passes that ask for the labels of so many examples at the same weights."""
+
+    stale = True
+
+    def __init__(self, problem: StructuredProblem, batch: int) -> None:
+        super().__init__(problem)
+        self._batch = batch
+
+    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
+        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
+        for first in range(0, order.shape[0], self._batch):
+            batch = order[first : first + self._batch]
+            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
+                yield i, self.problem.potentials(i, weights.W), seen
+
+
+class BatchedPasses(_InBatches):
     """Passes that ask for the labels of many examples at a time.
 
     Parameters
@@ -127,11 +144,8 @@ class BatchedPasses(PythonPasses):
         None: the Dask client in force, else the threads in force.
     """
 
-    stale = True
-
     def __init__(self, problem: StructuredProblem, batch: int, workers: int | Cluster | None = None) -> None:
-        super().__init__(problem)
-        self._batch = batch
+        super().__init__(problem, batch)
         # Where a cluster is in force it has the processors; else threads share them here.
         client = client_in_force() if workers is None else workers
         if client is None:
@@ -139,13 +153,6 @@ class BatchedPasses(PythonPasses):
         parts = client if isinstance(client, int) else max(1, len(client.nthreads()))
         recipes = [ArrayRows({"part": np.array([part])}) for part in range(parts)]
         self._blocks = block_map(recipes, client).prepared(_problem_of_block, problem)
-
-    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
-        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
-        for first in range(0, order.shape[0], self._batch):
-            batch = order[first : first + self._batch]
-            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
-                yield i, self.problem.potentials(i, weights.W), seen
 
     def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
         """See `PythonPasses`; an example is always asked about in the same part, whose oracles may remember it."""
@@ -168,7 +175,7 @@ def _violations_of_block(block: Block, message: tuple[Weights, list[Ints], Float
     return list(PythonPasses(block.data).ask(examples[block.index], weights, slack))
 
 
-class ManyPasses(PythonPasses):
+class ManyPasses(_InBatches):
     """Passes for models that answer for many examples at a time, by `oracle_many`.
 
     Parameters
@@ -179,18 +186,8 @@ class ManyPasses(PythonPasses):
         passes, as labels are those of the weights at the beginning of their batch.
     """
 
-    stale = True
-
     def __init__(self, problem: StructuredProblem, batch: int | None = None) -> None:
-        super().__init__(problem)
-        self._batch = batch or max(1, min(64, problem.n // 16))
-
-    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
-        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
-        for first in range(0, order.shape[0], self._batch):
-            batch = order[first : first + self._batch]
-            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
-                yield i, self.problem.potentials(i, weights.W), seen
+        super().__init__(problem, batch or max(1, min(64, problem.n // 16)))
 
     def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
         """See `PythonPasses`; a thousand examples in a call, as certificates ask for all."""
@@ -244,10 +241,12 @@ class CompiledPasses:
 Passes = PythonPasses | CompiledPasses
 
 
-def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | None = None) -> Passes:
-    """Compiled passes where the model has them and the search is the exact one they make, else those in Python.
+def choose_passes(
+    problem: StructuredProblem, seed: int = 0, compiled: bool | None = None, batch: int | None = None
+) -> Passes:
+    """Passes over many examples at a time where the model answers so, or `batch` asks for them.
 
-    Of these, passes over many examples at a time where the model answers so.
+    Else compiled ones where the model has them and the search is the exact one they make, else those in Python.
 
     Parameters
     ----------
@@ -256,10 +255,16 @@ def choose_passes(problem: StructuredProblem, seed: int = 0, compiled: bool | No
         Of searches with random starts.
     compiled : bool, default=None
         False: Python even so.
+    batch : int, default=None
+        Examples whose labels are looked for at the same weights.
     """
+    if problem.many:
+        return ManyPasses(problem, batch)
+    if batch is not None:
+        return BatchedPasses(problem, batch)
     # In debug mode every answer is compared in Python; a search of many questions needs its oracle there.
     compiles = getattr(problem.model, "compiles", None)
     usual = problem.asks_once and not problem.check
     if compiled is not False and usual and compiles is not None and compiles(problem.slack):
         return CompiledPasses(problem, seed)
-    return ManyPasses(problem) if problem.many else PythonPasses(problem)
+    return PythonPasses(problem)
