@@ -194,6 +194,15 @@ def test_where_the_model_knows_nothing_it_learns_from_all_rows():
     assert found.left_out == 0
 
 
+def test_a_rare_class_that_is_hardly_known_is_not_thinned_out():
+    X, y = make_classification(1500, 20, n_informative=10, n_redundant=0, weights=[0.93], flip_y=0, random_state=7)
+    planted = np.random.default_rng(0).random(1500) < 0.1
+    found = wm.label_suspects(LogisticRegression(), X, y ^ planted, repeats=1, random_state=0)
+    once = wm.label_suspects(LogisticRegression(), X, y ^ planted, repeats=1, random_state=0, refit=False)
+    assert len(found.suspects) < 0.2 * 1500 and found.left_out == 0
+    assert found.margin == pytest.approx(once.margin)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
