@@ -1,8 +1,9 @@
 """What the wheel leaves out of its modules: comments, and docstrings of what is not public.
 
-Public is what packages export, and the modules that `docs/extending.md` lists. Who reads code reads the repository or
-the source archive, which hold every word. In the wheel a comment is an empty line, so that tracebacks name the lines of
-the repository, and `help` of a public name says all that it says there.
+Public is what packages export, the classes that its docstrings and signatures name, which users receive or hand over,
+and what the modules export that `docs/extending.md` lists. Who reads code reads the repository or the source
+archive, which hold every word. In the wheel a comment is an empty line, so that tracebacks name the lines of the
+repository, and `help` of a public name says all that it says there.
 """
 
 import ast
@@ -33,12 +34,15 @@ class WheelSources(BuildHookInterface):  # type: ignore[misc, type-arg]
         guide = (Path(self.root) / "docs/extending.md").read_text(encoding="utf-8")
         offered = re.findall(r"widemargin(?:\.\w+)+", guide)
         offered += re.findall(r"(?m)^from (widemargin\S+) import \*", "\n".join(texts.values()))
-        public = [module for path, module in modules.items() if is_public(path, offered)]
-        shown = set().union(*map(exported_names, public), *map(base_classes, modules.values()))
+        exported = set().union(
+            *(exported_names(module) for path, module in modules.items() if is_public(path, offered))
+        )
+        public = exported.union(*(classes_named(module, exported) for module in modules.values()))
+        inherited = with_bases(public, modules.values())
         for number, (path, text) in enumerate(texts.items()):
-            copy = Path(self.copies.name) / f"{number}.py"
-            copy.write_text(shortened(text, shown), encoding="utf-8")
-            build_data["force_include"][str(copy)] = path.relative_to(source).as_posix()
+            copy, name = Path(self.copies.name) / f"{number}.py", path.relative_to(source)
+            copy.write_text(shortened(text, public, inherited, is_public=is_public(name, offered)), encoding="utf-8")
+            build_data["force_include"][str(copy)] = name.as_posix()
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove the copies."""
@@ -56,40 +60,68 @@ def exported_names(module: ast.Module) -> set[str]:
     lists = [
         node.value for node in module.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
     ]
-    return {item.value for names in lists for item in ast.walk(names) if isinstance(item, ast.Constant)}
+    return {str(item.value) for names in lists for item in ast.walk(names) if isinstance(item, ast.Constant)}
 
 
-def base_classes(module: ast.Module) -> set[str]:
-    """Classes that a class of a module inherits from: `help` of that one shows their methods."""
-    bases = [base for node in ast.walk(module) if isinstance(node, ast.ClassDef) for base in node.bases]
-    return {item.id for base in bases for item in ast.walk(base) if isinstance(item, ast.Name)}
+def classes_named(module: ast.Module, exported: Collection[str]) -> set[str]:
+    """Words that may name a class, in docstrings and signatures of what a module exports."""
+    nodes = [node for node in module.body if isinstance(node, Definition) and node.name in exported]
+    nodes += [method for node in nodes if isinstance(node, ast.ClassDef) for method in public_methods(node)]
+    texts = [ast.get_docstring(node) or "" for node in nodes]
+    texts += [
+        f": {ast.unparse(node.args)} : {ast.unparse(node.returns or ast.Constant(None))}"
+        for node in nodes
+        if isinstance(node, ast.FunctionDef)
+    ]
+    return set(re.findall(r"(?:[`:|\[] ?|or )([A-Z]\w+)", " ".join(texts)))
 
 
-def shortened(text: str, shown: set[str]) -> str:
+def public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    """The methods of a class that `help` shows."""
+    return [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name[0] != "_"]
+
+
+def with_bases(public: Collection[str], modules: Collection[ast.Module]) -> set[str]:
+    """Public classes and those that they inherit from, whose methods `help` of a public class shows."""
+    classes = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    found: set[str] = set()
+    new = set(public)
+    while new:
+        found |= new
+        parts = [part for node in classes if node.name in new for base in node.bases for part in ast.walk(base)]
+        new = {part.id for part in parts if isinstance(part, ast.Name)} - found
+    return found
+
+
+def shortened(text: str, public: Collection[str], inherited: Collection[str], *, is_public: bool) -> str:
     """A module's text without comments and inner docstrings; all else stays on its line."""
     lines = text.splitlines(keepends=True)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
-    for node in inner_definitions(ast.parse(text), shown):
-        docstring = node.body[0]
-        lines[docstring.lineno - 1 : docstring.end_lineno] = ["\n"] * (docstring.end_lineno - docstring.lineno + 1)
+    for string in inner_strings(ast.parse(text), public, inherited, is_public):
+        lines[string.lineno - 1 : string.end_lineno] = ["\n"] * ((string.end_lineno or 0) - string.lineno + 1)
     return "".join(lines)
 
 
-def inner_definitions(module: ast.Module, shown: set[str]) -> Iterator[ast.Module | Definition]:
-    """What has a docstring that `help` of no public name shows: modules that show nothing, functions and classes.
+def inner_strings(
+    module: ast.Module, public: Collection[str], inherited: Collection[str], is_public: bool
+) -> Iterator[ast.Expr]:
+    """Docstrings that `help` of no public name shows, and what is said of inner constants.
 
-    Decorated classes keep theirs: those are records, whose first lines describe them in the schemas of files.
+    Sections of goals files keep theirs, which describe them in the schema.
     """
-    kept: set[ast.AST] = {module} if exported_names(module) & shown else set()
+    kept: set[ast.AST] = {module} if is_public else set()
     for node in module.body:
-        if isinstance(node, Definition) and node.name in shown:
-            methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
-            kept |= {node, *(item for item in methods if isinstance(node, ast.ClassDef) and item.name[0] != "_")}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Module | Definition) and node not in kept and ast.get_docstring(node):
-            is_record = isinstance(node, ast.ClassDef) and node.decorator_list
-            if len(node.body) > 1 and not is_record:
-                yield node
+        if isinstance(node, Definition) and node.name in public:
+            kept.add(node)
+        if isinstance(node, ast.ClassDef) and node.name in inherited:
+            kept |= set(public_methods(node))
+        if isinstance(node, ast.ClassDef) and "_section" in map(ast.unparse, node.decorator_list):
+            kept.add(node)
+    for inner in ast.walk(module):
+        if isinstance(inner, ast.Module | Definition) and inner not in kept and len(inner.body) > 1:
+            for item in inner.body:
+                if isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and item.value.value is not ...:
+                    yield item

@@ -5,16 +5,17 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_info
 
-__all__ = ["PEERS", "RESULTS", "ROOT", "code_version", "describe", "machine", "slug", "version_of"]
+__all__ = ["PEERS", "RESULTS", "ROOT", "code_version", "describe", "machine", "resident_growth", "slug", "version_of"]
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -127,3 +128,22 @@ def _memory() -> int | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
     except (AttributeError, ValueError, OSError):
         return None
+
+
+def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:
+    """What a call returns, and the bytes by which the peak of the resident set exceeds its size before.
+
+    None where the system does not tell.
+    """
+    reset = Path("/proc/self/clear_refs")
+    if not os.access(reset, os.W_OK):
+        return run(), None
+    reset.write_text("5")  # the peak starts anew
+    before = _status("VmRSS")
+    answer = run()
+    return answer, _status("VmHWM") - before
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(f"{field}:")).split()[1])

@@ -1,6 +1,7 @@
 """What was measured, and where: a file for each task and machine, `results/MACHINE/TASK.json`."""
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ def page(name: str, task: Task, folder: Path = RESULTS) -> str:
         "tuning": "the tuning half: constants were chosen on it",
     }
     data = half.get(task.half, "the reporting half, which nothing was chosen on")
-    parts = [f"# {name}\n\n{task.question}\n\nMade by `python -m benchmarks {name}`. Data: {data}.\n"]
+    question = textwrap.fill(task.question, 120)
+    parts = [f"# {name}\n\n{question}\n\nMade by `python -m benchmarks {name}`. Data: {data}.\n"]
     for content in found.values():
         parts.append(f"## {describe(content['machine'])}\n")
         tables = [*task.tables.values(), task.table("targets")]

@@ -10,6 +10,8 @@ unless asked. Within a part all cases take turns (`Context.clock`).
 
 import argparse
 import contextlib
+import importlib
+import json
 import os
 import subprocess
 import sys
@@ -25,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import recorded, summary
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Content, Context, Limit, Table, Task, calls, modules, tasks_of
+from benchmarks.task import Content, Context, Limit, Table, Task, modules, tasks_of
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Run", "main", "measure"]
@@ -48,9 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what was asked and write the summary; 1 where a task failed."""
     options = _parser().parse_args(arguments)
     if options.call is not None:
-        with threadpool_limits(1):
-            answer = calls(options.call)
-        print(answer)
+        print(_answer(**json.loads(options.call)))
         return 0
     # A process of one task imports nothing of the others.
     places = {name: module for module in [options.child] if module for name in tasks_of(module)} or {
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _chosen(options, tasks)
     if options.list:
         for name in chosen:
-            print(f"{name} ({', '.join(tasks[name].parts)}): {tasks[name].question.splitlines()[0]}")
+            print(f"{name} ({', '.join(tasks[name].parts)}): {tasks[name].question}")
         return 0
     folder = options.out or (QUICK if options.quick else RESULTS)
     if options.child:
@@ -82,6 +82,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if options.summary_only else int(any(run.status == "failed" for run in runs))
 
 
+def _answer(function: str, arguments: Sequence[Any], task: str, data: str, **settings: Any) -> str:
+    """Make a call of `Context.fresh` in this process; its answer as JSON."""
+    name, _, function = function.partition(":")
+    module = importlib.import_module(name)  # alone: no other task is loaded
+    context = Context(module.TASKS[task], data=Path(data), **settings)
+    with threadpool_limits(1):
+        return json.dumps(getattr(module, function)(context, *arguments))
+
+
 def _context(task: Task, options: argparse.Namespace) -> Context:
     return Context(task, options.quick, not options.no_peers, options.repeats, options.data)
 
@@ -98,8 +107,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
         folder = WITHOUT_PEERS
         print(
             f"{name}: measured without {', '.join(missing)}, so what benchmarks/results has of it stays; this run is "
-            f"in "
-            f"{folder.relative_to(ROOT)}. With all peers: make bench ARGS='{name} --again'.",
+            f"in {folder.relative_to(ROOT)}. With all peers: make bench ARGS='{name} --again'.",
             file=sys.stderr,
         )
     content: dict[str, Any] = dict(recorded.machines(name, folder).get(place, {}))

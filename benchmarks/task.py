@@ -15,7 +15,8 @@ import string
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -26,7 +27,7 @@ from widemargin.datasets import data_folder
 
 __all__ = [
     "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
-    "calls", "mean_and_error", "modules", "ratios", "tasks_of",
+    "grouped", "mean_and_error", "modules", "quietly", "ratios", "tasks_of",
 ]  # fmt: skip
 
 Row = dict[str, Any]
@@ -162,6 +163,20 @@ class Timing:
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     result: Any = None
+
+    @classmethod
+    def of(cls, run: Callable[[], Any]) -> "Timing":
+        """One run, without its warnings."""
+        with quietly():
+            return cls().add(run)
+
+    def add(self, run: Callable[[], Any]) -> "Timing":
+        """One run more."""
+        wall, processor = time.perf_counter(), time.process_time()
+        self.result = run()
+        self.processor.append(time.process_time() - processor)
+        self.wall.append(time.perf_counter() - wall)
+        return self
 
     @property
     def median(self) -> float:
@@ -339,17 +354,18 @@ class Context:
     def clock(
         self, cases: Mapping[str, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None
     ) -> dict[str, Timing]:
-        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them."""
+        """Run every case in turn, again and again, so that a slow minute of the machine hits all of them.
+
+        Warnings are not shown: a goal that is not met, or a fit that was ended early, is in the tables.
+        """
         timings = {name: Timing() for name in cases}
-        if not self.quick if warm_up is None else warm_up:
-            for run in cases.values():
-                run()
-        for _ in range(repeats or self.repeats):
-            for name, run in cases.items():
-                wall, processor = time.perf_counter(), time.process_time()
-                timings[name].result = run()
-                timings[name].processor.append(time.process_time() - processor)
-                timings[name].wall.append(time.perf_counter() - wall)
+        with quietly():
+            if not self.quick if warm_up is None else warm_up:
+                for run in cases.values():
+                    run()
+            for _ in range(repeats or self.repeats):
+                for name, run in cases.items():
+                    timings[name].add(run)
         return timings
 
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
@@ -396,14 +412,21 @@ def all_tasks() -> dict[str, Task]:
     return {name: task for module in modules() for name, task in tasks_of(module).items()}
 
 
-def calls(text: str) -> str:
-    """Make a call of `Context.fresh` in this process; its answer as JSON."""
-    call = json.loads(text)
-    name, _, function = call.pop("function").partition(":")
-    module = importlib.import_module(name)  # alone: no other task is loaded
-    arguments, task = call.pop("arguments"), module.TASKS[call.pop("task")]
-    context = Context(task, **call | {"data": Path(call["data"])})
-    return json.dumps(getattr(module, function)(context, *arguments))
+def grouped(rows: Iterable[Row], *keys: str) -> Iterator[tuple[Any, list[Row]]]:
+    """Rows that agree in some fields, under the value of the one field or the tuple of several, in order."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        values = tuple(row.get(key) for key in keys)
+        found.setdefault(values if len(keys) > 1 else values[0], []).append(row)
+    yield from found.items()
+
+
+@contextlib.contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:

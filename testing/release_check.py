@@ -89,11 +89,13 @@ def faults_of_code(wheel: Path, sources: Path = ROOT / "src") -> list[str]:
 
 
 def statements(text: str) -> str:
-    """The statements of a module with the lines and columns where they stand, without docstrings."""
+    """The statements of a module with the lines and columns where they stand, without docstrings and `...`."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False):
-            del node.body[0]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            node.body = [
+                item for item in node.body if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant))
+            ]
     return ast.dump(tree, include_attributes=True)
 
 

@@ -1,5 +1,6 @@
 """What is published: versions agree, a wheel holds the package alone, and workflows run what there is."""
 
+import ast
 import json
 import re
 import runpy
@@ -85,6 +86,8 @@ def test_a_wheel_that_is_too_large_is_named(tmp_path: Path) -> None:
 MODULE = '''"""A module."""
 
 __all__ = ["Model"]
+LEVEL = 1
+"""What is said of a constant."""
 
 
 class Ground:
@@ -98,7 +101,7 @@ class Ground:
 class Model(Ground):
     """A model."""
 
-    def predict(self):
+    def predict(self) -> Answer:
         """Say it."""
         return _inner("# no comment")  # a comment
 
@@ -109,6 +112,12 @@ class Model(Ground):
         return 1
 
 
+class Answer(NamedTuple):
+    """What users receive."""
+
+    value: int
+
+
 def _inner(text):
     # a comment
     """Nobody sees it."""
@@ -117,15 +126,21 @@ def _inner(text):
 
 
 def test_a_wheel_keeps_the_statements_and_the_docstrings_of_public_names() -> None:
-    short = hatch_build.shortened(MODULE, {"Ground", "Model"})
+    module = ast.parse(MODULE)
+    public = {"Model"} | hatch_build.classes_named(module, {"Model"})
+    inherited = hatch_build.with_bases(public, [module])
+    assert inherited - public == {"Ground", "NamedTuple"} and "Answer" in public
+    short = hatch_build.shortened(MODULE, public, inherited, is_public=True)
     assert statements(short) == statements(MODULE)
-    assert short.count('"""') == 10 and "Of several" not in short and "Nobody" not in short
-    assert "a comment" not in short and '"# no comment"' in short
+    for text in ("A module.", "Fit it", "A model", "Say it", "users receive", "of a constant", '"# no comment"'):
+        assert text in short
+    for text in ("a comment", "What models share", "Of several", "Nobody"):
+        assert text not in short
+    inner = hatch_build.shortened(MODULE, set(), set(), is_public=False)
+    assert statements(inner) == statements(MODULE) and '"""' not in inner
     assert hatch_build.is_public(Path("widemargin/goals/__init__.py"), ())
-    inner = Path("widemargin/solvers/convex/newton.py")
-    assert not hatch_build.is_public(inner, ()) and hatch_build.is_public(inner, ["widemargin.solvers.convex.newton"])
-    exports_nothing = hatch_build.shortened(MODULE.replace("__all__", "names"), {"Model"})
-    assert '"""A module."""' not in exports_nothing and '"""Fit it."""' not in exports_nothing
+    path = Path("widemargin/solvers/convex/newton.py")
+    assert not hatch_build.is_public(path, ()) and hatch_build.is_public(path, ["widemargin.solvers.convex.newton"])
 
 
 def test_a_module_that_a_wheel_changes_is_named(tmp_path: Path) -> None:
@@ -133,7 +148,7 @@ def test_a_module_that_a_wheel_changes_is_named(tmp_path: Path) -> None:
     (tmp_path / "widemargin/model.py").write_text(MODULE)
     wheel = tmp_path / "widemargin-1-py3-none-any.whl"
     for text, is_same in (
-        (hatch_build.shortened(MODULE, set()), True),
+        (hatch_build.shortened(MODULE, set(), set(), is_public=False), True),
         (MODULE.replace("return 1", "return 2"), False),
     ):
         with zipfile.ZipFile(wheel, "w") as archive:

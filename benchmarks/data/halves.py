@@ -90,7 +90,6 @@ def check(name: str, subject: str, half: str) -> None:
         )
     if half != found:
         raise BlindDataError(
-            f"{name!r} is of the {found} half of {subject!r}, and this task reads the {half} half. Choose constants "
-            f"on the "
-            "tuning half and report on the other."
+            f"{name!r} is of the {found} half of {subject!r}, and this task reads the {half} half. Choose constants on "
+            "the tuning half and report on the other."
         )

@@ -31,7 +31,7 @@ from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
-__all__ = ["QUICK_ROWS", "SOURCES", "Draw", "Split", "drawn", "encoded", "family"]
+__all__ = ["QUICK_ROWS", "SOURCES", "Draw", "Split", "drawn", "encoded", "family", "two_classes"]
 
 QUICK_ROWS = 1500
 TRAIN_ROWS, TEST_ROWS = 3000, 10_000
@@ -90,6 +90,24 @@ def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[n
     names = [name for name in (outcome, "split", "deployed") if name in table.column_names]
     X = make_preprocessor().fit_transform(table.drop_columns(names))
     return sp.csr_matrix(X), (y == np.unique(y)[-1]).astype(np.int64)
+
+
+def two_classes(name: str, data: Any) -> Rows:
+    """Dense rows of a data set, and its labels joined to two classes."""
+    if name in OUTCOMES:
+        X, y = encoded(data, OUTCOMES[name])
+        return X.toarray(), y
+    if name == "a9a":
+        return data.X.toarray(), data.y > 0
+    if name == "mnist":
+        chosen = np.isin(data.digit, (3, 8))
+        return data.X[chosen].astype(np.float64), data.digit[chosen] == 8
+    X, y = data
+    joined: dict[str, Callable[[Any], Any]] = {
+        "covtype": lambda kind: kind == 1, "letter": lambda letter: letter > min(13, letter.max() - 1),
+        "digits": lambda digit: digit % 2,
+    }  # fmt: skip
+    return np.asarray(X, dtype=np.float64), joined.get(name, lambda label: label == label.max())(y)
 
 
 # --- readers: of a folder, or of None for a stand-in ------------------------------------------------------------------

@@ -3,7 +3,6 @@
 Its predictor is a mixture, so its rates here are expectations over that draw. It takes no sparse matrices.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import pandas as pd
 from fairlearn.reductions import ClassificationMoment, DemographicParity, ExponentiatedGradient
 from sklearn.svm import LinearSVC
 
+from benchmarks.task import quietly
 from widemargin_papers.reproductions.recall_task import RecallTask
 
 __all__ = ["Mixture", "fit_parity", "fit_recall_churn"]
@@ -52,8 +52,7 @@ def fit_parity(
     q = float(male.mean())
     bound = min(1.0, 1.0 / (q / kappa + 1.0 - q))
     reduction = ExponentiatedGradient(base or _base(), DemographicParity(ratio_bound=bound))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         reduction.fit(X, y, sensitive_features=male)
     return Mixture(reduction)
 
@@ -112,7 +111,6 @@ def fit_recall_churn(task: RecallTask, X: Floats, least_recall: float, most_chur
         _Linear(slope, np.array([least_recall, changed - most_churn])),
         objective=_Linear(objective, np.array([float((positive & ~second).sum()) / n12])),
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         reduction.fit(X, labels)
     return Mixture(reduction)

@@ -1,13 +1,12 @@
 """The devices of speed of fits to goals, the data each is for, and how it is switched off in this process."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from benchmarks.data.goal_rows import GoalRows
-from benchmarks.task import Context
+from benchmarks.task import Context, quietly
 from benchmarks.tasks.ablations import set_to
 from widemargin import RateConstrainedClassifier
 from widemargin.solvers.convex.convex_step import StepOptions
@@ -21,8 +20,7 @@ NEVER = 10**18
 
 
 def _fit(task: GoalRows) -> RateConstrainedClassifier:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         made = RateConstrainedClassifier(task.goal, on_infeasible="warn")
         return made.fit(task.X, task.y, populations=task.populations)
 

@@ -1,8 +1,7 @@
 """Kernel tasks: rows, widths and C; and one timed fit of KernelSVC or of a peer."""
 
 import importlib
-import time
-import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 from sklearn.svm import SVC
 
 from benchmarks.data.halves import check
-from benchmarks.task import Context, Row
+from benchmarks.task import Context, Row, Timing, quietly
 from widemargin import KernelSVC
 
 __all__ = ["INTELEX", "LIBSVM", "KernelTask", "fit", "peer", "peers", "some", "task"]
@@ -79,8 +78,7 @@ def some(whole: KernelTask, n: int, seed: int = 0, n_test: int | None = None) ->
 
 def fit(of: KernelTask, **options: Any) -> KernelSVC:
     """A whole fit, without its advice."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         made = KernelSVC(**{"C": of.C, "gamma": of.gamma, "tol": of.tol, "random_state": 0} | options)
         return made.fit(of.X, of.y)
 
@@ -101,13 +99,9 @@ def peer(of: KernelTask, name: str, **options: Any) -> Row:
 
 def timed(model: Any, of: KernelTask) -> Row:
     """Seconds of a fit, its test error and support vectors."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        wall, processor = time.perf_counter(), time.process_time()
-        model.fit(of.X, of.y)
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    timing = Timing.of(partial(model.fit, of.X, of.y))
     return {
-        "wall_s": round(wall, 3), "processor_s": round(processor, 3),
+        "wall_s": round(timing.median, 3), "processor_s": round(timing.processor_median, 3),
         "test_error": float(np.mean(model.predict(of.X_test) != of.y_test)), "support": int(model.support_.shape[0]),
         "rows": int(of.y.shape[0]),
     }  # fmt: skip

@@ -1,9 +1,9 @@
 """People of two groups, fits under a ratio of their rates, and what such a fit reaches."""
 
 import math
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.data.sources import OUTCOMES, encoded
-from benchmarks.task import Row
+from benchmarks.task import Context, Row, quietly
 from widemargin import RateConstrainedClassifier
 from widemargin.datasets import Adult
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 
-__all__ = ["TEST_ERROR_SE", "People", "along", "fit", "of_a9a", "of_table", "ratio_goal", "reached"]
+__all__ = [
+    "TEST_ERROR_SE",
+    "People",
+    "along",
+    "compared",
+    "fairlearn_cases",
+    "fit",
+    "of_a9a",
+    "of_table",
+    "ratio_goal",
+    "reached",
+]
 
 TEST_ERROR_SE = 0.0028
 """Standard error of a test error of a9a."""
@@ -75,8 +86,7 @@ def ratio_goal(kappa: float) -> Goal:
 def fit(data: People, kappa: float, **parameters: Any) -> RateConstrainedClassifier:
     """Fit the estimator; a goal that is not met shows in the tables."""
     made = RateConstrainedClassifier(ratio_goal(kappa), on_infeasible="warn", **gathered(parameters))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         return made.fit(data.X, data.y, populations=data.table)
 
 
@@ -90,6 +100,26 @@ def reached(data: People, model: Any) -> Row:
         "test_ratio": _ratio(test, data.first_test),
         "test_error": float(np.where(data.y_test > 0, 1 - test, test).mean()),
     }
+
+
+def fairlearn_cases(ctx: Context, data: People, kappa: float) -> dict[str, Callable[[], Any]]:
+    """fairlearn's reduction under the same ratio, to be timed; none where it is not installed."""
+    peers = ctx.peer("benchmarks.tasks._fairlearn")
+    if peers is None:
+        return {}
+    dense, labels = data.X.toarray(), (data.y > 0).astype(int)
+    return {f"fairlearn|{kappa}": partial(peers.fit_parity, dense, labels, ~data.first, kappa)}
+
+
+def compared(
+    ctx: Context, data: People, cases: Mapping[str, Callable[[], Any]], repeats: int | None = None, *,
+    warm_up: bool | None = None,
+) -> Iterator[tuple[Row, Any]]:  # fmt: skip
+    """Times of each case, named `what|value`, and what it reached in its last run; with the model."""
+    for name, timing in ctx.clock(cases, repeats, warm_up=warm_up).items():
+        what, _, value = name.partition("|")
+        row = {"what": what, "value": float(value)} | timing.to_dict() | reached(data, timing.result)
+        yield row, timing.result
 
 
 def _ratio(share: npt.NDArray[np.float64], first: Bools) -> float:

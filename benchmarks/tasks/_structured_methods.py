@@ -7,9 +7,7 @@ fifths in turn) are taken; then it is trained on all training rows. Test rows ar
 
 import importlib
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +20,12 @@ from sklearn.multioutput import ClassifierChain
 from sklearn.svm import LinearSVC
 
 from benchmarks.data.structures import Array, hold_outs
-from benchmarks.task import mean_and_error
+from benchmarks.task import Row, Timing, mean_and_error, quietly
 from widemargin.datasets import LabelSets
-from widemargin.exceptions import MarginConvergenceWarning
 
 __all__ = [
     "SCORES", "Binary", "Chain", "Clock", "HiClass", "Method", "OneVsRest", "Structural", "TopDown", "best_path",
-    "compare_methods", "jaccards", "one_path", "paired", "parents", "quietly", "scores", "top_down",
+    "compare_methods", "jaccards", "one_path", "paired", "parents", "scores", "top_down",
 ]  # fmt: skip
 
 SCORES = ("jaccard", "hamming", "micro_f1", "example_f1", "macro_f1")
@@ -52,16 +49,6 @@ def scores(Y: Array, predicted: Array) -> dict[str, float]:
     }
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Without warnings of unfinished training (the gap is in the tables) and of columns with one class."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MarginConvergenceWarning)
-        warnings.filterwarnings("ignore", message="Label .* is present in all training examples")
-        warnings.filterwarnings("ignore", message="Liblinear failed to converge")
-        yield
-
-
 @dataclass
 class Clock:
     """A callback that notes processor seconds, passes and the gap; `fit` runs a fit under it."""
@@ -76,11 +63,18 @@ class Clock:
 
     def fit(self, train: Callable[[], Any]) -> Any:
         """Run a fit that has this clock among its callbacks."""
-        wall, self._started = time.perf_counter(), time.process_time()
-        with quietly():
-            made = train()
-        self.processor, self.wall = time.process_time() - self._started, time.perf_counter() - wall
-        return made
+        self._started = time.process_time()
+        timing = Timing.of(train)
+        (self.processor,), (self.wall,) = timing.processor, timing.wall
+        return timing.result
+
+    def row(self, svm: Any) -> Row:
+        """What a fit under this clock took, in seconds and searches, and how far it came."""
+        return {
+            "processor_s": self.processor, "wall_s": self.wall, "passes": svm.n_iter_, "gap": svm.gap_,
+            "to_5": self.until(0.05), "to_1": self.until(0.01),
+            "us_per_search": 1e6 * self.processor / svm.n_oracle_calls_,
+        }  # fmt: skip
 
     def until(self, gap: float) -> tuple[float, int] | None:
         """Processor seconds and passes to a certified gap, certificates counted; None if it was not reached."""
@@ -134,21 +128,27 @@ class Structural:
 
 
 class OneVsRest:
-    """scikit-learn's OneVsRestClassifier over LinearSVC, by its `decision_function`."""
+    """scikit-learn's OneVsRestClassifier, by default over LinearSVC, by its `decision_function`."""
 
-    def __init__(self, C: float, paths: Sequence[str] = ()) -> None:
-        self.C, self.paths = C, paths
+    def __init__(self, C: float, paths: Sequence[str] = (), base: Any = None) -> None:
+        self.paths, self.base = paths, base or LinearSVC(C=C, random_state=0)
 
     def fit(self, X: Any, Y: Array) -> "OneVsRest":
         """Train."""
-        self.Y = Y
+        self.Y, self._seen = Y, None
         with quietly():
-            self.model = OneVsRestClassifier(LinearSVC(C=self.C, random_state=0)).fit(X, Y)
+            self.model = OneVsRestClassifier(self.base).fit(X, Y)
         return self
+
+    def decisions(self, X: Any) -> Array:
+        """A score of every label."""
+        return np.asarray(self.model.decision_function(X))
 
     def predict(self, X: Any, threshold: float = 0.0, at_least_one: bool = False, one_path: bool = False) -> Array:
         """Labels above the threshold; the best one where there is none, if there has to be one. Or the best path."""
-        decisions = np.asarray(self.model.decision_function(X))
+        if self._seen is not X:  # many thresholds are tried on the same rows
+            self._seen, self._decisions = X, self.decisions(X)
+        decisions = self._decisions
         if one_path:
             return best_path(decisions, self.Y, parents(self.paths))
         found = (decisions > threshold).astype(int)
@@ -286,7 +286,8 @@ class Method:
     name : str
     make : callable
         Of C; the result has `fit(X, Y)` and `predict(X, **setting)`.
-    grid : sequence of float
+    grid : sequence
+        Of C, or of whatever `make` takes; where there is nothing to choose, no rows are held out.
     variants : mapping
         Settings of `predict` to choose from, by a name that is added to that of the method. Each has a C of its own.
     warm : bool
@@ -295,11 +296,11 @@ class Method:
 
     name: str
     make: Any
-    grid: Sequence[float]
+    grid: Sequence[Any]
     variants: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=lambda: PLAIN)
     warm: bool = False
 
-    def trained(self, grid: Sequence[float], X: Any, Y: Array) -> Iterator[tuple[float, Any, float]]:
+    def trained(self, grid: Sequence[Any], X: Any, Y: Array) -> Iterator[tuple[Any, Any, float]]:
         """C, the model, and the processor seconds of its training (with those before it on a warm path)."""
         started, model = time.process_time(), self.make(min(grid)) if self.warm else None
         for C in sorted(grid):
@@ -308,16 +309,26 @@ class Method:
             else:
                 made = model
                 made.svm.set_params(C=C)
-            made.fit(X, Y)
+            with quietly():
+                made.fit(X, Y)
             yield C, made, time.process_time() - started
 
 
-def compare_methods(task: LabelSets, methods: Sequence[Method], folds: int = 1) -> list[dict[str, Any]]:
-    """Choose, train and test every variant of every method; scores with the test rows' own Jaccard indices."""
+def scores_and_rows(Y: Array, predicted: Array) -> Row:
+    """Scores, and the rows' own Jaccard indices."""
+    return {**scores(Y, predicted), "rows": jaccards(Y, predicted)}
+
+
+def compare_methods(
+    task: LabelSets, methods: Sequence[Method], folds: int = 1, *,
+    merit: Callable[[Any, Any], float] = lambda Y, predicted: float(jaccards(Y, predicted).mean()),
+    judge: Callable[[Any, Any], Mapping[str, Any]] = scores_and_rows,
+) -> list[Row]:  # fmt: skip
+    """Choose every variant of every method by its merit on rows held out, train, and judge it on the test rows."""
     rows = []
     for method in methods:
         started = time.process_time()
-        chosen = _choose(task, method, folds)
+        chosen = _choose(task, method, folds, merit)
         spent = time.process_time() - started
         wanted = sorted({C for C, _, _ in chosen.values()})
         upto = [C for C in method.grid if wanted[-1] >= C] if method.warm else wanted
@@ -325,32 +336,31 @@ def compare_methods(task: LabelSets, methods: Sequence[Method], folds: int = 1) 
             for variant, (best, setting, held) in chosen.items():
                 if best != C:
                     continue
-                predicted = model.predict(task.X_test, **setting)
-                svm = getattr(model, "svm", None)
-                rows.append(
-                    {
-                        "method": method.name + variant, "C": C, "setting": setting, "held_out": held,
-                        "at_end": C in (min(method.grid), max(method.grid)), "choice_s": spent, "fit_s": seconds,
-                        "gap": getattr(svm, "gap_", None), "certified": getattr(svm, "certified_", None),
-                        **scores(task.Y_test, predicted), "rows": jaccards(task.Y_test, predicted),
-                    }
-                )  # fmt: skip
+                svm = getattr(model, "svm", model)
+                rows.append({
+                    "method": method.name + variant, "C": C, "setting": setting, "held_out": held,
+                    "at_end": C in (min(method.grid), max(method.grid)), "choice_s": spent, "fit_s": seconds,
+                    "gap": getattr(svm, "gap_", None), "certified": getattr(svm, "certified_", None),
+                    **judge(task.Y_test, model.predict(task.X_test, **setting)),
+                })  # fmt: skip
         print(f"{method.name}: {time.process_time() - started:.0f} s", flush=True)
     return rows
 
 
-def _choose(task: LabelSets, method: Method, folds: int) -> dict[str, tuple[float, Mapping[str, Any], float]]:
-    """For each variant C, setting and example Jaccard on the rows held out."""
+def _choose(
+    task: LabelSets, method: Method, folds: int, merit: Callable[[Any, Any], float]
+) -> dict[str, tuple[Any, Mapping[str, Any], float | None]]:
+    """For each variant C, setting and merit on the rows held out."""
+    if len(method.grid) == 1 and all(len(settings) == 1 for settings in method.variants.values()):
+        return {variant: (method.grid[0], settings[0], None) for variant, settings in method.variants.items()}
     parts = hold_outs(task, folds)
-    values: dict[tuple[str, float, int], float] = {}
+    values: dict[tuple[str, Any, int], float] = {}
     for held in parts:
         for C, model, _ in method.trained(method.grid, held.X, held.Y):
             for variant, settings in method.variants.items():
                 for index, setting in enumerate(settings):
-                    found = jaccards(held.Y_test, model.predict(held.X_test, **setting)).mean() / len(parts)
-                    values[variant, C, index] = values.get((variant, C, index), 0.0) + float(found)
-    chosen = {}
-    for variant, settings in method.variants.items():
-        best = max((key for key in values if key[0] == variant), key=lambda key: values[key])
-        chosen[variant] = (best[1], settings[best[2]], values[best])
-    return chosen
+                    found = merit(held.Y_test, model.predict(held.X_test, **setting)) / len(parts)
+                    values[variant, C, index] = values.get((variant, C, index), 0.0) + found
+    best = {variant: max((key for key in values if key[0] == variant), key=lambda key: values[key])
+            for variant in method.variants}  # fmt: skip
+    return {variant: (key[1], method.variants[variant][key[2]], values[key]) for variant, key in best.items()}

@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -21,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 import widemargin
 import widemargin as wm
 from benchmarks.data.families import Rows
-from benchmarks.task import Content, Context, Row, Table, Task
+from benchmarks.task import Content, Context, Row, Table, Task, quietly
 from widemargin import KernelSVC, kernel_search
 from widemargin._byte_dots import has_instruction
 from widemargin.distributed.tables import labelled_rows
@@ -46,8 +45,7 @@ def _products(zeros: bool, byte_rows: bool) -> Iterator[None]:
 
 
 def _kernel_fit(rows: Rows, *, zeros: bool = True, byte_rows: bool = True, **parameters: Any) -> KernelSVC:
-    with warnings.catch_warnings(), _products(zeros, byte_rows):
-        warnings.simplefilter("ignore")
+    with quietly(), _products(zeros, byte_rows):
         return KernelSVC(random_state=0, **parameters).fit(*rows)
 
 
@@ -305,8 +303,7 @@ def fields(fits: Callable[..., Iterator[Fit]], ctx: Context) -> list[Row]:
     }
     readers: dict[tuple[type[Any], str], list[int]] = {}
     before, rows = [], []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         for number, (fit, objective) in enumerate(made):
             with _reads(kinds) as seen:
                 fit()  # compiles
@@ -353,7 +350,7 @@ def _fields_of_all(content: Content) -> Iterable[Row]:
 TASKS = {
     "kernel_ablations": Task(
         "What each device of `KernelSVC` is worth on drawn families and public data that played no part in its "
-        "tuning: the same\n"
+        "tuning: the same "
         "fit with and without it, processor seconds, medians of interleaved repeats. Rows of bytes need AVX-512 VNNI.",
         {"cases": kernel_devices},
         {
@@ -364,16 +361,14 @@ TASKS = {
             "cases": Table(
                 f"Case by case (asked: {WORTH} on two of them)", "cases",
                 "device | data | rows: {rows:,} | columns | setting | with, s: {with_s:.2f} | without, s: "
-                "{without_s:.2f} "
-                "| times: {times:.2f}",
+                "{without_s:.2f} | times: {times:.2f}",
             ),
         },
         subject="kernels", repeats=3,
     ),
     "goal_ablations": Task(
         "What each device of the fits to goals is worth on data that nothing was chosen on: the same fit with and "
-        "without it,\n"
-        "processor seconds, medians of interleaved repeats.",
+        "without it, processor seconds, medians of interleaved repeats.",
         {"goals": goal_devices},
         {
             "devices": Table(
@@ -390,9 +385,8 @@ TASKS = {
     ),
     "option_ablations": Task(
         "What each number among the solvers' options is worth: whole fits with it four times as large, and a quarter, "
-        "on drawn\n"
-        "tables that nothing was chosen on. A field that moves no objective by a thousandth and no time by a fifth "
-        "need not be one.",
+        "on drawn tables that nothing was chosen on. A field that moves no objective by a thousandth and no time by a "
+        "fifth need not be one.",
         {part: partial(fields, fits) for part, fits in OPTION_FITS.items()},
         {
             "fields": Table(

@@ -7,7 +7,6 @@ constant one.
 
 import statistics
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -23,7 +22,7 @@ from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
 from benchmarks.data.sources import OUTCOMES
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
 
@@ -323,11 +322,8 @@ def points(name: str, context: Context) -> list[Row]:
             for method, level in product(methods := _methods(kind, context), levels):
                 if method in WITHOUT_LEVEL and level != levels[0]:
                     continue
-                case = partial(methods[method], train, test, goals, level)
                 try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        timing = context.clock({method: case}, 1, warm_up=False)[method]
+                    timing = Timing.of(partial(methods[method], train, test, goals, level))
                 except Exception as error:
                     if method in BLIND | AWARE | FLOOR:
                         raise

@@ -153,10 +153,9 @@ def _clarabel_sentences(content: Content) -> Iterable[tuple[str, str]]:
 
 _BESIDE = Table(
     "One convex step, medians", "rows",
-    "rows: {rows:,} | distinct: {distinct:,} | constraints: {m} | to 1e-4, s: {0.0001[median_s]:.3f} "
-    "| to 1e-6, s: {1e-06[median_s]:.3f} | clarabel, s: {clarabel[median_s]:.3f} | clarabel / to 1e-4: "
-    "{ratio[0.0001]:.1f} "
-    "| clarabel / to 1e-6: {ratio[1e-06]:.1f} | our optimum over clarabel's, less 1: {above:+.0e} | in our bracket: "
+    "rows: {rows:,} | distinct: {distinct:,} | constraints: {m} | to 1e-4, s: {0.0001[median_s]:.3f} | to 1e-6, s: "
+    "{1e-06[median_s]:.3f} | clarabel, s: {clarabel[median_s]:.3f} | clarabel / to 1e-4: {ratio[0.0001]:.1f} | "
+    "clarabel / to 1e-6: {ratio[1e-06]:.1f} | our optimum over clarabel's, less 1: {above:+.0e} | in our bracket: "
     "{inside}",
 )  # fmt: skip
 
@@ -248,7 +247,7 @@ _CELL = "{{{0}[svms]}} / {{{0}[epochs]}} / {{{0}[seconds]:.2f}}"
 TASKS = {
     "convex_step": Task(
         "One convex step of constrained training beside clarabel, an interior-point solver for any cone programme: "
-        "goals of one,\n"
+        "goals of one, "
         "four and ten constraints on the first rows of a9a, ours to gaps of 1e-4 and 1e-6, clarabel to its own 1e-8.",
         {"rows": on_a9a}, {"times": _BESIDE}, _clarabel_targets, half="tuning", peers=("clarabel",),
     ),
@@ -258,8 +257,7 @@ TASKS = {
     ),
     "cut_choosers": Task(
         "Where the paper's nest looks next: SVMs solved, epochs and seconds until a gap, by the choosers of Algorithm "
-        "2.\n"
-        "Convex steps on a9a with one to ten constraints; every SVM adds a cut.",
+        "2. Convex steps on a9a with one to ten constraints; every SVM adds a cut.",
         {"rows": choosers},
         {
             "means": Table(

@@ -1,12 +1,9 @@
-"""Training over blocks: the same objective, rows that do not fit, passes, overhead of a cluster, killed workers."""
+"""Training over blocks: rows that do not fit, passes, overhead of a cluster, killed workers."""
 
-import os
 import random
 import tempfile
 import time
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,17 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
 from benchmarks.tasks._blocks import GOAL, KilledMap, Kills, adult_columns, cluster, limited, watched, write_synthetic
 from widemargin import RateConstrainedClassifier
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import bind
-from widemargin.goals.binding.sources import make_source
-from widemargin.problems.rate_constrained import build_problem
-from widemargin.rows import Rows
 from widemargin.solvers.convex import level_method, newton
 
 GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -44,15 +37,13 @@ Case = tuple[Any, Any, Any, Any]
 
 def fit(goal: Any, X: Any, y: Any, populations: Any = None) -> RateConstrainedClassifier:
     """In memory."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         return RateConstrainedClassifier(goal, on_infeasible="warn").fit(X, y, populations=populations)
 
 
 def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: Any) -> RateConstrainedClassifier:
     """Over blocks."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         model = RateConstrainedClassifier(goal, on_infeasible="warn", **gathered(options or {}))
         model.fit_blocks(blocks, **more)
         return model
@@ -67,24 +58,10 @@ def _cases(ctx: Context) -> dict[str, Case]:
     return found
 
 
-@contextmanager
-def _workers() -> Iterator[Any]:
-    os.environ["OMP_NUM_THREADS"] = "1"  # of the workers
-    with cluster() as client:
-        yield client
-
-
 def _first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
     """The convex step from nothing."""
     at = problem.scores(np.zeros(problem.n_features), problem.constant_start(1.0))
     return solver.solve(problem.majorise(at), tol=gap)
-
-
-def _problem_in_memory(goal: str | Goal, X: Any, y: Any, populations: Any) -> Any:
-    """The problem that `fit` solves, with the regulariser of `_problem_of`."""
-    goal = goal if isinstance(goal, Goal) else Goal.parse(goal)
-    source = make_source(Rows(X, y, populations=populations), classes=(-1.0, 1.0))
-    return build_problem(bind(goal, [source]), [X], 10.0 / len(y), fit_intercept=True)
 
 
 def _problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
@@ -93,26 +70,6 @@ def _problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
     found, (counts, tied) = blocks.sum(block_survey), counted_goal(blocks, labels)
     lam = 10.0 / found.weight
     return blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
-
-
-def same(ctx: Context) -> list[Row]:
-    """The first convex step to 1e-6, in memory and over blocks: the optimum lies in both brackets [dual, primal]."""
-    rows: list[Row] = []
-    if ctx.quick:  # without a cluster
-        return rows
-    with _workers() as client:
-        for name, (goal, X, y, table) in _cases(ctx).items():
-            here = _first_step(_problem_in_memory(goal, X, y, table))
-            recipes = labelled_rows(X, y, populations=table, block_rows=max(500, len(y) // 8))
-            for place, blocks in (("serial", SerialMap(recipes)), ("dask", DaskMap(recipes, client))):
-                there = _first_step(_problem_of(goal, blocks))
-                rows.append({
-                    "data": name, "n": len(y), "where": place, "primal": there.primal, "dual": there.dual,
-                    "gap": there.gap, "primal in memory": here.primal, "dual in memory": here.dual,
-                    "gap in memory": here.gap,
-                    "brackets apart": max(here.dual - there.primal, there.dual - here.primal, 0.0),
-                })  # fmt: skip
-    return rows
 
 
 def overhead(ctx: Context) -> list[Row]:
@@ -129,7 +86,7 @@ def overhead(ctx: Context) -> list[Row]:
         found[f"a9a, {n:,} rows drawn"] = (large.goal, large.X, large.y, large.populations)
     dense = ctx.load("drawn: dense")(600_000, 59)
     found["dense, 600,000 x 59"] = (dense.goal, dense.X, dense.y, dense.populations)
-    with _workers() as client:
+    with cluster() as client:
         for name, (goal, X, y, table) in found.items():
             recipes = labelled_rows(X, y, populations=table, block_rows=-(-len(y) // 4))
             timings = ctx.clock({
@@ -297,7 +254,7 @@ def kills(ctx: Context) -> list[Row]:
         return rows
     task, rng = ctx.load(PEOPLE)(60_000, 4), random.Random(0)
     recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-len(task.y) // 6))
-    with _workers() as client:
+    with cluster() as client:
         expected = fit_blocks(task.goal, SerialMap(recipes))
         began = time.perf_counter()
         fit_blocks(task.goal, DaskMap(recipes, client), gather_below=0)
@@ -315,10 +272,6 @@ def kills(ctx: Context) -> list[Row]:
 
 
 def _targets(content: Content) -> Iterable[Limit]:
-    for row in content.get("same", []):
-        gap = max(row["gap"], row["gap in memory"])
-        if not row["brackets apart"]:
-            yield Limit(f"{row['data']}, {row['where']}: gap of overlapping brackets", gap, 1e-6)
     for row in content.get("overhead", []):
         yield Limit(f"a fit by two workers over one in memory, {row['data']}", row["ratio"], 2.0)
         if row["n"] >= 500_000:
@@ -382,18 +335,11 @@ _LOOKS = " | ".join(
 TASKS = {
     "distributed": Task(
         "Training over blocks, a pass being a sum over blocks; two worker processes of one thread each (Dask), "
-        "everything else on\n"
-        "one thread.",
-        {"same": same, "overhead": overhead, "passes": passes, "features": features, "linear": linear, "costs": costs,
+        "everything else on one thread.",
+        {"overhead": overhead, "passes": passes, "features": features, "linear": linear, "costs": costs,
          "large": large,
          "kills": kills},
         {
-            "same": Table(
-                "The first convex step to a gap of 1e-6: the brackets must overlap", "same",
-                "data | n: {n:,} | where | primal: {primal:.9f} | dual: {dual:.9f} | primal in memory: "
-                "{primal in memory:.9f} "
-                "| dual in memory: {dual in memory:.9f} | brackets apart: {brackets apart:g}",
-            ),
             "overhead": Table(
                 "Whole fits, rows in memory, two workers", "overhead",
                 "data | rows: {n:,} | `fit`, s: {in memory s:.1f} | on a cluster, s: {dask s:.1f} | ratio: {ratio:.1f} "

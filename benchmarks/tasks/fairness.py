@@ -7,8 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, ratios
-from benchmarks.tasks._people import TEST_ERROR_SE, People, along, fit, of_a9a, of_table, reached
+from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, grouped, ratios
+from benchmarks.tasks._people import (
+    TEST_ERROR_SE,
+    People,
+    along,
+    compared,
+    fairlearn_cases,
+    fit,
+    of_a9a,
+    of_table,
+    reached,
+)
 from widemargin.losses.ramp import ramp
 
 KAPPAS = (0.4, 0.6, 0.8, 1.0)
@@ -65,33 +75,18 @@ def quality(ctx: Context) -> list[Row]:
 
 
 def _timed(
-    ctx: Context,
-    data: People,
-    cases: dict[str, Callable[[], Any]],
-    repeats: int | None = None,
-    *,
-    warm_up: bool | None = None,
+    ctx: Context, data: People, cases: dict[str, Callable[[], Any]], repeats: int | None = None, **more: Any
 ) -> list[Row]:
     """Times and what each case, named `what|kappa`, reached in its last run."""
-    timings = ctx.clock(cases, repeats, warm_up=warm_up)
     rows = []
-    for name, timing in timings.items():
-        what, _, kappa = name.partition("|")
-        row = {"what": what, "kappa": float(kappa)} | timing.to_dict() | reached(data, timing.result)
-        if hasattr(timing.result, "history_"):
-            row["last_gap"] = timing.result.history_[-1]["gap"]
-        if what.startswith("ours") and f"fairlearn|{kappa}" in timings:
-            row["fairlearn_time_ratio"] = round(timings[f"fairlearn|{kappa}"].median / timing.median, 2)
-        rows.append(row)
+    for row, model in compared(ctx, data, cases, repeats, **more):
+        row["kappa"] = row.pop("value")
+        rows.append(row | ({"last_gap": model.history_[-1]["gap"]} if hasattr(model, "history_") else {}))
+    peers = {row["kappa"]: row["median_s"] for row in rows if row["what"] == "fairlearn"}
+    for row in rows:
+        if row["what"].startswith("ours") and row["kappa"] in peers:
+            row["fairlearn_time_ratio"] = round(peers[row["kappa"]] / row["median_s"], 2)
     return rows
-
-
-def _fairlearn(ctx: Context, data: People, kappa: float) -> dict[str, Callable[[], Any]]:
-    peers = ctx.peer("benchmarks.tasks._fairlearn")
-    if peers is None:
-        return {}
-    dense, labels = data.X.toarray(), (data.y > 0).astype(int)
-    return {f"fairlearn|{kappa}": partial(peers.fit_parity, dense, labels, ~data.first, kappa)}
 
 
 def times(ctx: Context) -> list[Row]:
@@ -103,7 +98,7 @@ def times(ctx: Context) -> list[Row]:
             cases[f"{name}|{kappa}"] = partial(fit, data, kappa, C=C, enforce=enforce)
             if C != DEFAULT_C:
                 cases[f"{name}, loose steps|{kappa}"] = partial(fit, data, kappa, C=C, enforce=enforce, step_tol=LOOSE)
-        cases |= _fairlearn(ctx, data, kappa)
+        cases |= fairlearn_cases(ctx, data, kappa)
     return _timed(ctx, data, cases)
 
 
@@ -128,7 +123,7 @@ def people(ctx: Context) -> list[Row]:
         fit(data.some(500), 1.0)  # compiles
         for kappa in ctx.pick(PEOPLE_KAPPAS, PEOPLE_KAPPAS[:1]):
             cases[f"{OURS}|{kappa}"] = partial(fit, data, kappa)
-            cases |= _fairlearn(ctx, data, kappa)
+            cases |= fairlearn_cases(ctx, data, kappa)
         rows += [{"data": title, "rows": len(data.y)} | row for row in _timed(ctx, data, cases, warm_up=False)]
     return rows
 
@@ -144,8 +139,8 @@ def _with_verdicts(content: Content) -> Iterable[Row]:
 
 
 def _a9a_targets(content: Content) -> Iterable[Ratio | Limit]:
-    for kappa in sorted({row["kappa"] for row in content["times"]}):
-        seconds = {row["what"]: row["median_s"] for row in content["times"] if row["kappa"] == kappa}
+    for kappa, rows in grouped(content["times"], "kappa"):
+        seconds = {row["what"]: row["median_s"] for row in rows}
         yield from ratios(f"80% rule at {kappa:g}, a9a", seconds, OURS, {"fairlearn": 6.0})
     own = [row["median_s"] for row in content["times"] if row["what"].startswith("ours")]
     asked = _asked(content)
@@ -195,18 +190,16 @@ _TIMES = (
 
 TASKS = {
     "fairness_a9a": Task(
-        "Women are selected at least kappa times as often as men, on a9a: minimise the error under `s_p(M) <= s_p(F) "
-        "/ kappa`.\n"
-        "Certificates and violations of every setting, its test point against a frontier, whole fits beside "
+        "Women are selected at least kappa times as often as men, on a9a: minimise the error under `s_p(M) <= s_p(F) / "
+        "kappa`. Certificates and violations of every setting, its test point against a frontier, whole fits beside "
         "fairlearn's.",
         {"quality": quality, "times": times, "nest": nest},
         {
             "certificates": Table(
                 "Certificates and violations on the training rows", _with_verdicts,
-                "lambda | enforce | kappa | steps | largest gap: {largest_gap:.1e} | last gap: {last_gap:.1e} "
-                "| all <= 1e-3: {gaps met} | ramp violation: {ramp_violation:.1e} | 0/1 violation: "
-                "{hard_violation:.1e} "
-                "| train error: {train_error:.4f}",
+                "lambda | enforce | kappa | steps | largest gap: {largest_gap:.1e} | last gap: {last_gap:.1e} | all <= "
+                "1e-3: {gaps met} | ramp violation: {ramp_violation:.1e} | 0/1 violation: {hard_violation:.1e} | train "
+                "error: {train_error:.4f}",
             ),
             "frontier": Table(
                 f"Test rows: error of `predict` against the frontier at the same ratio (standard error "
@@ -225,7 +218,7 @@ TASKS = {
         _a9a_targets, half="tuning", peers=("fairlearn",),
     ),
     "fairness_people": Task(
-        "One group is called positive at least kappa times as often as the other: whole fits with the defaults beside\n"
+        "One group is called positive at least kappa times as often as the other: whole fits with the defaults beside "
         "fairlearn's ExponentiatedGradient over LinearSVC with an equivalent bound, on at most 6,000 training rows.",
         {"people": people},
         {

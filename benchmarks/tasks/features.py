@@ -1,17 +1,16 @@
 """Features under a ratio of rates: kernels, exact or by feature maps, on a9a; codings of raw Adult's numbers."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from benchmarks.task import Content, Context, Ratio, Row, Table, Task, ratios
-from benchmarks.tasks._people import TEST_ERROR_SE, People, fit, of_a9a, reached
+from benchmarks.task import Context, Row, Table, Task
+from benchmarks.tasks._people import People, compared, fit, of_a9a, reached
 from widemargin import RateConstrainedClassifier, ThermometerEncoder
 from widemargin.preprocessing import QuantileBins
 
@@ -48,14 +47,10 @@ def _kernel_rows(ctx: Context, data: People, kinds: Mapping[str, dict[str, Any]]
         fit(data.some(100), KAPPA, C=0.2, kernel="rbf", solver=solver, **SHARED)  # compiles
     cases = {f"{name}|{C}": partial(fit, data, KAPPA, C=C, **SHARED | kind) for C in Cs for name, kind in kinds.items()}
     rows = []
-    for name, timing in ctx.clock(cases, warm_up=False).items():
-        model, (what, _, C) = timing.result, name.partition("|")
+    for row, model in compared(ctx, data, cases, warm_up=False):
         size = model.support_.shape[0] if hasattr(model, "support_") else model.coef_.shape[1]
-        rows.append(
-            {"rows": data.X.shape[0], "what": what, "C": float(C), "met": model.goal_report_.all_met(),
-             "gap": model.subproblem_gap_, "size": int(size), "solver": model.solver_}
-            | reached(data, model) | timing.to_dict()
-        )  # fmt: skip
+        row |= {"rows": data.X.shape[0], "C": row.pop("value"), "met": model.goal_report_.all_met(), "size": int(size)}
+        rows.append(row | {"gap": model.subproblem_gap_, "solver": model.solver_})
     return rows
 
 
@@ -85,15 +80,12 @@ def whole(ctx: Context) -> list[Row]:
 
 # --- codings of numbers -----------------------------------------------------------------------------------------------
 
-KAPPAS = (1.0, 0.8, 0.6, 0.4)
-REGULARISERS = {2.0 / 3.0: "3/n", 0.2: "10/n"}
 NUMBERS = ("age", "education_num", "hours_per_week", "capital_gain", "capital_loss")
 WORDS = ("workclass", "education", "marital_status", "occupation", "relationship", "race", "sex", "native_country")
-THERMOMETERS = "thermometers (ThermometerEncoder)"
 CODINGS: dict[str, Callable[[], Any]] = {
     "scaled numbers": StandardScaler,
     "bins (QuantileBins)": QuantileBins,
-    THERMOMETERS: ThermometerEncoder,
+    "thermometers (ThermometerEncoder)": ThermometerEncoder,
 }
 
 
@@ -123,49 +115,16 @@ def codings(ctx: Context) -> list[Row]:
     return rows
 
 
-def frontier(ctx: Context) -> list[Row]:
-    """The frontier of the 80% rule on thermometers beside fairlearn's, on the same features."""
-    data, cases = coded(ctx.load("adult"), THERMOMETERS), {}
-    peers = ctx.peer("benchmarks.tasks._fairlearn")
-    dense, labels = (data.X.toarray() if peers else None), (data.y > 0).astype(int)
-    for kappa in ctx.pick(KAPPAS, KAPPAS[1:2]):
-        for C, lam in REGULARISERS.items():
-            cases[f"ours, lambda = {lam}|{kappa}"] = partial(fit, data, kappa, C=C)
-        if peers:
-            for peer, base in (("LR", LogisticRegression(max_iter=1000)), ("LinearSVC", None)):
-                cases[f"fairlearn, {peer}|{kappa}"] = partial(
-                    peers.fit_parity, dense, labels, ~data.first, kappa, base=base
-                )
-    timings, rows = ctx.clock(cases, warm_up=False), []
-    for name, timing in timings.items():
-        what, _, kappa = name.partition("|")
-        row = {"what": what, "kappa": float(kappa)} | reached(data, timing.result) | timing.to_dict()
-        for peer in ("LR", "LinearSVC"):
-            if what.startswith("ours") and (other := timings.get(f"fairlearn, {peer}|{kappa}")) is not None:
-                row[f"times_{peer}"] = round(other.median / timing.median, 1)
-        rows.append(row)
-    return rows
-
-
-def _thermometer_targets(content: Content) -> Iterable[Ratio]:
-    for kappa in sorted({row["kappa"] for row in content["frontier"]}):
-        seconds = {row["what"]: row["median_s"] for row in content["frontier"] if row["kappa"] == kappa}
-        peers = {"fairlearn, LR": None, "fairlearn, LinearSVC": None}
-        yield from ratios(f"80% rule at {kappa:g}, thermometers", seconds, "ours, lambda = 3/n", peers)
-
-
 _KERNELS = (
     "rows | what | C | met | train error: {train_error:.4f} | test error: {test_error:.4f} | test ratio: "
-    "{test_ratio:.2f} "
-    "| gap: {gap:.0e} | size | median s: {median_s:.2f} | cpu s: {median_processor_s:.2f}"
+    "{test_ratio:.2f} | gap: {gap:.0e} | size | median s: {median_s:.2f} | cpu s: {median_processor_s:.2f}"
 )
 
 TASKS = {
     "kernelised": Task(
         "The 80% rule on a9a with a Gaussian kernel (gamma .03): exactly on subsets, through 300 Nystroem or Fourier "
-        "features,\n"
-        "and linear; the solvers of exact training; all rows through maps. Size: number of features or of support "
-        "vectors.",
+        "features, and linear; the solvers of exact training; all rows through maps. Size: number of features or of "
+        "support vectors.",
         {"subsets": subsets, "solvers": solvers, "whole": whole},
         {
             "subsets": Table("Subsets: linear, exact kernel, feature maps", "subsets", _KERNELS),
@@ -176,22 +135,15 @@ TASKS = {
     ),
     "thermometer_adult": Task(
         "The 80% rule on raw Adult with its numbers as 0/1 columns `x >= threshold` at 30 quantiles, beside scaled "
-        "numbers and\n"
-        "one-hot bins, and beside fairlearn's reductions on the same features.",
-        {"codings": codings, "frontier": frontier},
+        "numbers and one-hot bins.",
+        {"codings": codings},
         {
             "codings": Table(
                 "What the coding of the five numbers is worth (lambda = 10/n)", "codings",
                 "coding | features | goal | train error: {train_error:.4f} | test ratio: {test_ratio:.3f} "
                 "| test error: {test_error:.4f}",
             ),
-            "frontier": Table(
-                f"Frontier (test standard error {TEST_ERROR_SE})", "frontier",
-                "kappa | what | train ratio / error: {train_ratio:.3f} / {train_error:.4f} "
-                "| test ratio / error: {test_ratio:.3f} / {test_error:.4f} | median s: {median_s:.2f} "
-                "| processor s: {median_processor_s:.2f} | LR / ours: {times_LR} | LinearSVC / ours: {times_LinearSVC}",
-            ),
         },
-        _thermometer_targets, half="tuning", peers=("fairlearn",),
+        half="tuning",
     ),
 }  # fmt: skip

@@ -1,8 +1,7 @@
-"""First use: three commands, the first call of each estimator, imports and sizes, audits of a million rows."""
+"""First use: three commands, the first call of each estimator, imports and sizes."""
 
 import contextlib
 import gzip
-import io
 import json
 import os
 import resource
@@ -16,27 +15,43 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from itertools import islice
 from pathlib import Path
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import NamedTuple
 
 from benchmarks.machine import ROOT
 from benchmarks.task import Content, Context, Limit, Row, Table, Task
-from widemargin.cli.goals_file.reader import read_goals_file
-from widemargin.cli.main import main as command_line
-from widemargin.cli.tables.table_files import read_table
-from widemargin.diagnostics import audit
 from widemargin.exceptions import MissingDataError
-from widemargin.persistence import load_model
 
 EXAMPLE, PEOPLE = ROOT / "examples" / "adult.toml", ROOT / "examples" / "data" / "adult.csv.gz"
 
 
-def _processor() -> float:
-    """Processor seconds of the processes that this one has started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+class Ended(NamedTuple):
+    """A process of its own: what it said, its exit code, seconds and processor seconds."""
+
+    said: str
+    code: int
+    wall: float
+    processor: float
+
+
+def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), **environment: str) -> Ended:
+    """What Python makes of some arguments in a new process.
+
+    Raises
+    ------
+    MissingDataError, RuntimeError
+        With the end of what it said, where it ends with another exit code than those.
+    """
+    before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=os.environ | environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if done.returncode not in codes:
+        problem = MissingDataError if "data" in arguments else RuntimeError
+        raise problem(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
+    wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Ended(done.stdout, done.returncode, wall, used)
 
 
 # --- three commands ---------------------------------------------------------------------------------------------------
@@ -44,41 +59,30 @@ def _processor() -> float:
 SIZES = {"adult": 48_842, "credit-card": 30_000}
 
 
-def _command(folder: Path, arguments: Sequence[str], cache: Path | None) -> tuple[int, float, float]:
-    """Exit code, seconds and processor seconds of one command."""
-    before, wall = _processor(), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "widemargin", *arguments], cwd=folder, capture_output=True, text=True, check=False,
-        env=os.environ | ({} if cache is None else {"NUMBA_CACHE_DIR": str(cache)}),
-    )  # fmt: skip
-    if done.returncode not in (0, 1):
-        problem = MissingDataError if arguments[0] == "data" else RuntimeError
-        raise problem(f"widemargin {' '.join(arguments)}: {done.stderr.strip()[-500:]}")
-    return done.returncode, time.perf_counter() - wall, _processor() - before
-
-
 def three_commands(ctx: Context) -> list[Row]:
     """`widemargin init`, `train` and `report`, each a process, with an empty cache of compiled code for each table."""
     rows = []
     for name in ctx.pick(tuple(SIZES), ("adult",)):
         with tempfile.TemporaryDirectory() as made:
-            folder, cache = Path(made), ctx.pick(Path(made) / "cache", None)
+            folder = Path(made)
+            cache = ctx.pick({"NUMBA_CACHE_DIR": f"{folder / 'cache'}"}, {})
             if ctx.quick:
                 with gzip.open(PEOPLE, "rt") as table:
                     (folder / "people.csv").write_text("".join(islice(table, 1500)))
             else:
                 ctx.load(name)
-                _command(folder, ["data", name, "--data", str(ctx.folder.resolve()), "--out", "people.csv"], None)
+                given = ("data", name, "--data", str(ctx.folder.resolve()), "--out", "people.csv")
+                command("-m", "widemargin", *given, folder=folder)
             row: Row = {"table": name, "rows": SIZES[name], "seconds": 0.0, "processor_s": 0.0}
             for arguments in (
                 ["init", "people.csv", "--out", "goals.toml"],
                 ["train", "goals.toml"],
                 ["report", "goals.toml", "--model", "goals.skops", "--out", "report.html"],
             ):
-                code, wall, processor = _command(folder, arguments, cache)
-                row |= {f"{arguments[0]}_s": wall, f"{arguments[0]}_code": code}
-                row["seconds"] += wall
-                row["processor_s"] += processor
+                done = command("-m", "widemargin", *arguments, folder=folder, codes=(0, 1), **cache)
+                row |= {f"{arguments[0]}_s": done.wall, f"{arguments[0]}_code": done.code}
+                row["seconds"] += done.wall
+                row["processor_s"] += done.processor
             row["report_kb"] = (folder / "report.html").stat().st_size >> 10
             rows.append(row)
     return rows
@@ -129,17 +133,11 @@ def first_calls(ctx: Context) -> list[Row]:
 
 def trained_example(ctx: Context) -> list[float]:
     """Processor seconds of `widemargin train` on the census example: with an empty cache, and with a filled one."""
-    seconds: list[float] = []
     if ctx.quick:
-        return seconds
+        return []
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "widemargin", "train", str(EXAMPLE), "--model", f"{folder}/adult.skops"]
-        for _ in range(2):
-            before = _processor()
-            environment = {**os.environ, "NUMBA_CACHE_DIR": folder, "OMP_NUM_THREADS": "1"}
-            subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
-            seconds.append(_processor() - before)
-    return seconds
+        train = ("-m", "widemargin", "train", str(EXAMPLE), "--model", f"{folder}/adult.skops")
+        return [command(*train, NUMBA_CACHE_DIR=folder, OMP_NUM_THREADS="1").processor for _ in range(2)]
 
 
 def _call_sentences(content: Content) -> Iterable[tuple[str, str]]:
@@ -182,11 +180,7 @@ def imports(ctx: Context) -> list[Row]:
         )
         seconds, modules = [], []
         for _ in range(ctx.repeats):
-            ended = subprocess.run(
-                [sys.executable, "-c", code], env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
-                check=True,
-            )  # fmt: skip
-            taken, modules = json.loads(ended.stdout)
+            taken, modules = json.loads(command("-c", code, OMP_NUM_THREADS="1").said)
             seconds.append(taken)
         loads = [name for name in NEEDED_FOR if called.get(name, name) in modules]
         rows.append({"statement": statement, "seconds": round(statistics.median(seconds), 3), "loads": loads})
@@ -210,112 +204,17 @@ def wheel(ctx: Context) -> list[int] | None:
     if ctx.quick:
         return None
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
-        if subprocess.run(command, capture_output=True, check=False).returncode:
+        pip = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT))
+        if command(*pip, codes=(0, 1, 2)).code:
             return None
         (made,) = Path(folder).glob("*.whl")
         return [made.stat().st_size, sum(item.file_size for item in zipfile.ZipFile(made).infolist())]
 
 
-# --- audits of a million rows -----------------------------------------------------------------------------------------
-
-SMALL, LARGE, QUICK, PIECE = 10_000, 1_000_000, 3_000, 100_000
-
-
-def _drawn(n: int, path: Path, *, parts: int = 1) -> Path:
-    """Write n rows drawn from the example as one Parquet file, or as a folder of several."""
-    table, rng = read_table(PEOPLE), np.random.default_rng(0)
-    sizes = [min(PIECE, n - start) for start in range(0, n, PIECE)]
-    pieces = (table.take(pa.array(rng.integers(0, table.num_rows, size))) for size in sizes)
-    if parts > 1:
-        path.mkdir()
-        for number, piece in enumerate(pieces):
-            pq.write_table(piece, path / f"{number:02d}.parquet")
-        return path
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for piece in pieces:
-            writer.write_table(piece)
-    return path
-
-
-def one_audit(ctx: Context, *arguments: str) -> Row:
-    """One audit in this process: seconds, processor seconds, peak resident set, its report."""
-    wall, processor = time.perf_counter(), time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        with contextlib.redirect_stdout(io.StringIO()):
-            code = command_line(["audit", str(EXAMPLE), *arguments, "--rows", "all", "--report-json", str(report)])
-        found = json.loads(report.read_text())["report"]
-    # The peak of this program alone, where `getrusage` would count what its parent held when it was started.
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return {
-        "code": code, "wall": time.perf_counter() - wall, "processor": time.process_time() - processor,
-        "resident": 1024 * int(line.split()[1]), "report": found,
-    }  # fmt: skip
-
-
-def _apart(report: Row, data: Path, model: Path | None) -> float:
-    """The largest difference of any rate, bound or end of an interval to an audit of all rows in memory."""
-    goals, table = read_goals_file(EXAMPLE), pq.read_table(data)
-    said = table["deployed"] if model is None else load_model(model)
-    whole = audit(
-        said, goals.audit_goal or goals.goal, None if model is None else table, table[goals.data.target],
-        populations=table, pos_label=goals.data.positive,
-    ).to_dict()  # fmt: skip
-    pairs = [(report["objective"], whole["objective"])]
-    for a, b in zip(report["constraints"], whole["constraints"], strict=True):
-        pairs += [(a[key], b[key]) for key in ("rate", "bound", "slack")]
-        pairs += [(a["interval"][key], b["interval"][key]) for key in ("lower", "upper")]
-    return max(abs(a - b) for a, b in pairs)
-
-
-def audits(ctx: Context) -> list[Row]:
-    """By a model of one file and of a folder, and by a column of predictions; growth over an audit of few rows."""
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        if ctx.quick:
-            data = _drawn(QUICK, folder / "rows.parquet")
-            found = one_audit(ctx, "--predictions", f"{data}:deployed", "--data", str(data))
-            apart = _apart(found.pop("report"), data, None)
-            return [{"case": "predictions, one file", "rows": QUICK, "growth": 0, "difference": apart, **found}]
-        model = folder / "model.skops"
-        train = [sys.executable, "-m", "widemargin", "train", str(EXAMPLE), "--model", str(model), "--json"]
-        subprocess.run(train, cwd=ROOT, capture_output=True, check=True)
-        files = {n: _drawn(n, folder / f"{n}.parquet") for n in (SMALL, LARGE)}
-        folders = {n: _drawn(n, folder / f"{n}", parts=2) for n in (SMALL, LARGE)}
-        rows = []
-        for case, data_of in (("model, one file", files), ("model, folder", folders), ("predictions, one file", files)):
-            uses = "model" in case
-            small, large = (
-                ctx.fresh(
-                    one_audit, *(("--model", str(model)) if uses else ("--predictions", f"{data_of[n]}:deployed")),
-                    "--data", str(data_of[n]),
-                )
-                for n in (SMALL, LARGE)
-            )  # fmt: skip
-            apart = _apart(large.pop("report"), data_of[LARGE], model if uses else None)
-            growth = large["resident"] - small["resident"]
-            rows.append({"case": case, "rows": LARGE, "growth": growth, "difference": apart, **large})
-    return rows
-
-
-def _audit_targets(content: Content) -> Iterable[Limit]:
-    rows = [row for row in content["rows"] if row["rows"] >= LARGE]
-    if rows:
-        yield Limit("audit of a million rows, processor", max(row["processor"] for row in rows), 20.0, "s")
-        yield Limit("audit of a million rows, from one in memory", max(row["difference"] for row in rows), 1e-9)
-
-
-def _megabytes(content: Content) -> Iterable[Row]:
-    for row in content["rows"]:
-        yield row | {"MB": row["resident"] >> 20, "over": row["growth"] >> 20}
-
-
 TASKS = {
     "first_report": Task(
         "From a table to a report: `widemargin init`, `train` and `report`, as the README shows them, on Adult and on "
-        "credit-card\n"
-        "clients, each a process of its own, with an empty cache of compiled code for each table.",
+        "credit-card clients, each a process of its own, with an empty cache of compiled code for each table.",
         {"rows": three_commands},
         {
             "seconds": Table(
@@ -330,15 +229,14 @@ TASKS = {
     ),
     "first_call": Task(
         "What compiling costs: the first fit of each estimator in a process with an empty cache of compiled code, the "
-        "second in\n"
+        "second in "
         "that process, and the first in a new process that finds the cache filled, as `widemargin compile` leaves it.",
         {"rows": first_calls, "train": trained_example},
         {
             "seconds": Table(
                 "Processor seconds on 500 rows; compiled code is kept between processes", "rows",
-                "estimator | first call, empty cache: {empty[first]:.2f} "
-                "| wall: {empty[wall]:.2f} | first call, filled cache: {filled[first]:.2f} | second call: "
-                "{empty[second]:.2f}",
+                "estimator | first call, empty cache: {empty[first]:.2f} | wall: {empty[wall]:.2f} | first call, "
+                "filled cache: {filled[first]:.2f} | second call: {empty[second]:.2f}",
             ),
             "train": Table(
                 "`widemargin train examples/adult.toml`, processor seconds",
@@ -351,8 +249,7 @@ TASKS = {
     ),
     "footprint": Task(
         "What an installation weighs: the wheel, the libraries below it, and how long imports take (processor seconds "
-        "of a new\n"
-        "process, the interpreter's own start taken off).",
+        "of a new process, the interpreter's own start taken off).",
         {"imports": imports, "megabytes": megabytes, "wheel": wheel},
         {
             "imports": Table("Imports, processor seconds", "imports",
@@ -371,20 +268,5 @@ TASKS = {
             ),
         },
         half="neutral",
-    ),
-    "audit_stream": Task(
-        "`widemargin audit` of a million rows from Parquet, drawn with replacement from the example's table, in a "
-        "process of its\n"
-        "own: by a model (one file, and a folder of ten) and by a column of predictions; the numbers are those of an "
-        "audit in memory.",
-        {"rows": audits},
-        {
-            "audits": Table(
-                "Audits from Parquet", _megabytes,
-                "case | rows: {rows:,} | seconds: {wall:.1f} | processor s: {processor:.1f} | peak MB: {MB} "
-                "| over 10,000 rows, MB: {over} | largest difference: {difference:.0e}",
-            ),
-        },
-        _audit_targets, half="neutral",
     ),
 }  # fmt: skip

@@ -1,17 +1,21 @@
-"""How time and memory grow: exponents over at least four doublings, and what a billion rows on a cluster would take."""
+"""How time and memory grow: exponents over at least four doublings, threads, and a billion rows on a cluster."""
 
 import time
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from joblib import cpu_count
+from threadpoolctl import threadpool_limits
 
-from benchmarks.task import Content, Context, Limit, Row, Table, Task
-from benchmarks.tasks.scaling import resident_growth
+from benchmarks.machine import resident_growth
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
+from widemargin._threads import in_threads
+from widemargin.diagnostics import AuditBlock, audit_stream
 from widemargin.distributed import SerialMap, labelled_rows
 
 GOAL = "minimize error_rate()\nsubject to recall() >= 0.75\nsubject to demographic_parity(g, difference=0.05)"
@@ -78,6 +82,15 @@ def _audit(n: int) -> Callable[[], Any]:
     return lambda: audit(said, GOAL, None, data.y, populations=data.table)
 
 
+def _audit_blocks(n: int) -> Callable[[], Any]:
+    def blocks() -> Iterator[AuditBlock]:
+        for start in range(0, n, 100_000):
+            data = drawn(min(n - start, 100_000), 1, seed=start)
+            yield AuditBlock((data.X[:, 0] > 0).astype(int), data.y, populations=data.table)
+
+    return lambda: audit_stream(blocks(), GOAL, classes=(0, 1))
+
+
 def _doublings(first: int, times: int = 4) -> tuple[int, ...]:
     return tuple(first * 2**k for k in range(times + 1))
 
@@ -105,18 +118,19 @@ AXES = {
     "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", _doublings(8), _label_sets,
                    lambda k: 1000 * (20 + k)),
     "audited rows": Axis("audit, rows", _doublings(250_000), _audit, lambda n: 2 * n),
+    "rows audited in blocks": Axis("audit_stream, rows, drawn as it goes", _doublings(250_000), _audit_blocks,
+                                   lambda n: 2 * n),
 }  # fmt: skip
 
 
 def measured(ctx: Context, name: str, size: int) -> Row:
     """One size in a process of its own; the smallest one compiles first."""
     axis = AXES[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         axis.prepare(axis.sizes[0] if not ctx.quick else size)()
         run = axis.prepare(size)
-        grown = resident_growth(run)
-        timing = ctx.clock({"run": run}, warm_up=False)["run"]
+        _, grown = resident_growth(run)
+    timing = ctx.clock({"run": run}, warm_up=False)["run"]
     return {
         "axis": name, "size": size, "processor_s": min(timing.processor),
         "grown_mb": None if grown is None else round(grown / 1e6, 1), "data_mb": round(8e-6 * axis.numbers(size), 1),
@@ -126,7 +140,7 @@ def measured(ctx: Context, name: str, size: int) -> Row:
 def growth(ctx: Context) -> list[Row]:
     """Every axis at every size."""
     small = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "support vectors": 200,
-             "labels": 4, "audited rows": 1000}  # fmt: skip
+             "labels": 4, "audited rows": 1000, "rows audited in blocks": 1000}  # fmt: skip
     return [
         ctx.fresh(measured, name, size) for name, axis in AXES.items() for size in ctx.pick(axis.sizes, [small[name]])
     ]
@@ -163,6 +177,52 @@ def exponents(content: Content) -> Iterable[Row]:
             "time": slope("processor_s"), "memory": slope("grown_mb"), "grown": last["grown_mb"],
             "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
         }  # fmt: skip
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def _read(size: int) -> Callable[[], Any]:
+    vector = np.ones(size)
+    return lambda: in_threads(size, 1, lambda first, last: vector[first:last].sum())
+
+
+THREADED: dict[str, tuple[Callable[..., Callable[[], Any]], tuple[int, ...]]] = {
+    "rate-constrained, 500,000 x 30": (_trained, (500_000, 30)),
+    "rate-constrained, 30,000 x 1,000": (_trained, (30_000, 1000)),
+    "kernel, 12,000 x 10": (_kernel_fit, (12_000,)),
+    "kernel prediction": (_kernel_predictions, (12_000,)),
+    "label sets, 14 labels": (_label_sets, (14,)),
+    "reading memory": (_read, (50_000_000,)),
+}
+
+
+def threads(ctx: Context) -> list[Row]:
+    """The same calls with one thread, two, four, up to the cores of the machine, in turn in one process."""
+    cores, found = cpu_count(), []
+    counts = [1, *(2**k for k in range(1, 8) if 2**k < cores), *([cores] if cores > 1 else [])]
+    for name, (prepare, sizes) in THREADED.items():
+        with quietly():
+            call = prepare(*(ctx.pick(size, min(size, 300)) for size in sizes))
+
+        def with_threads(count: int, call: Callable[[], Any] = call) -> Any:
+            with threadpool_limits(count):
+                return call()
+
+        timings = ctx.clock({str(count): partial(with_threads, count) for count in counts}, warm_up=True)
+        found += [
+            {"task": name, "threads": count, "wall_s": timing.median, "processor_s": timing.processor_median,
+             "gain": timings["1"].median / timing.median}
+            for count, timing in zip(counts, timings.values(), strict=True)
+        ]  # fmt: skip
+    return found
+
+
+def _thread_limits(content: Content) -> Iterable[Limit]:
+    """No thread may make a call slower by more than a tenth."""
+    several = [row["gain"] for row in content["rows"] if row["threads"] > 1]
+    if several:
+        yield Limit("least gain of further threads", min(several), 0.9, at_least=True)
 
 
 # --- a cluster --------------------------------------------------------------------------------------------------------
@@ -252,7 +312,7 @@ def _limits(content: Content) -> Iterable[Limit]:
 TASKS = {
     "growth": Task(
         "How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on "
-        "rows drawn here;\nwhat late answers of a cluster cost a fit over blocks, and what follows for a billion rows.",
+        "rows drawn here; what late answers of a cluster cost a fit over blocks, and what follows for a billion rows.",
         {"thread": thread, "growth": growth, "delays": delays},
         {
             "exponents": Table(
@@ -276,5 +336,18 @@ TASKS = {
             ),
         },
         _limits, half="neutral", repeats=2, picture=_picture,
+    ),
+    "threads": Task(
+        "What further threads gain: rate-constrained, kernel and structural fits and kernel predictions with one "
+        "thread, two, four, up to the cores of the machine, and how much faster they read a large vector, which bounds "
+        "what loops can gain.",
+        {"rows": threads},
+        {
+            "gains": Table(
+                "Seconds by number of threads", "rows",
+                "task | threads | wall s: {wall_s:.2f} | processor s: {processor_s:.2f} | gain: {gain:.2f}",
+            ),
+        },
+        _thread_limits, half="neutral", threads=True,
     ),
 }  # fmt: skip

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.data.sources import OUTCOMES, encoded
-from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
 from benchmarks.tasks.group_thresholds import FirstColumn
 from widemargin import GoalThresholdClassifier, RateConstrainedClassifier
 from widemargin.exceptions import InfeasibleGoalError
@@ -162,8 +161,7 @@ def positive_share(model: Any, X: Any, table: pa.Table) -> Floats:
 
 def _fitted(model: Any, X: Any, y: Any, table: pa.Table) -> bool:
     """Fit; whether the goal was not refused."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quietly():
         try:
             model.fit(X, y, populations=table)
         except InfeasibleGoalError:
@@ -331,24 +329,21 @@ def _targets(content: Content) -> Iterable[Limit]:
 TASKS = {
     "guarantees": Task(
         "How often \"with confidence\" is wrong. Four distributions are known exactly; a model is accepted on 500 "
-        "validation rows\n"
-        "at delta = .1 and measured in the distribution itself. The rate of false draws may be delta and what the "
-        "simulation adds.",
+        "validation rows at delta = .1 and measured in the distribution itself. The rate of false draws may be delta "
+        "and what the simulation adds.",
         {"simulations": simulations},
         {
             "false": Table(
                 f"False guarantees in draws of {ROWS} validation rows, delta = {DELTA:g}", _with_estimates,
                 "scenario | form | draws | model given: {given:.3f} | false: {false:.4f} | at most: {most:.3f} | "
-                "within "
-                "| false by estimate: {by estimate:.2f}",
+                "within | false by estimate: {by estimate:.2f}",
             ),
         },
         _targets, half="neutral",
     ),
     "guarantees_splits": Task(
         "What a guarantee costs: random thirds of Adult and COMPAS for training, validation and test. How far bounds "
-        "are\n"
-        "tightened in training was chosen on such splits.",
+        "are tightened in training was chosen on such splits.",
         {"splits": splits},
         {
             "hold": Table(

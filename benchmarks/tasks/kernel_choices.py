@@ -1,13 +1,8 @@
-"""The tables of docs/kernel-svm.md: solvers, stopping, searches, perceptrons, classes; and what a fit costs."""
+"""The tables of docs/kernel-svm.md: solvers, stopping, searches, perceptrons, classes."""
 
-import os
 import statistics
-import tempfile
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from benchmarks.task import Content, Context, Row, Table, Task
+from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped
 from benchmarks.tasks._kernels import KernelTask, fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
 
@@ -72,8 +67,7 @@ def stopping(ctx: Context) -> list[Row]:
         for seed in range(ctx.pick(SEEDS, 1)):
             seeded = {way: options | {"random_state": seed} for way, options in ways.items()}
             every += _timed(ctx, title, some(task(ctx, name), ctx.pick(n, 400), seed, STOP_TEST_ROWS), seeded, 1)
-        for way in ways:
-            mine = [row for row in every if row["way"] == way]
+        for way, mine in grouped(every, "way"):
             means = {what: statistics.fmean(row[what] for row in mine) for what in ("processor_s", "error")}
             rows.append({"data": title, "way": way} | means)
     return rows
@@ -90,9 +84,7 @@ def searches(ctx: Context) -> list[Row]:
         "kernel_search, nu": lambda: kernel_search(SBPClassifier(random_state=0), of.X, of.y, nus=nus, **shared),
         "GridSearchCV over SVC": lambda: GridSearchCV(SVC(), {"C": Cs, "gamma": gammas}, cv=5).fit(of.X, of.y),
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        runs = ctx.clock(cases, 1, warm_up=False)
+    runs = ctx.clock(cases, 1, warm_up=False)
     return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
 
 
@@ -124,10 +116,7 @@ def algorithms(ctx: Context) -> list[Row]:
         "nu = 0, gamma 1": (clean, {"nu": 0.0, "gamma": 1.0, "tol": 0.01, "max_iter": steps}),
     }
     for name, ((X, y), chosen) in cases.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            case = partial(SBPClassifier(random_state=0, **chosen).fit, X, y)
-            run = ctx.clock({name: case}, 1, warm_up=False)[name]
+        run = Timing.of(partial(SBPClassifier(random_state=0, **chosen).fit, X, y))
         model = run.result
         rows.append({
             "way": name, "gap": float(model.gap_), "steps": int(np.max(model.n_iter_)),
@@ -171,10 +160,8 @@ def unscaled(ctx: Context) -> list[Row]:
     X, y = load_breast_cancer(return_X_y=True)
     X, y = ctx.pick((X, y), (X[:150, :5], y[:150]))
     ways = {"scaled": StandardScaler().fit_transform(X), "as they are": X}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = {way: partial(KernelSVC(kernel="linear").fit, rows, y) for way, rows in ways.items()}
-        runs = ctx.clock(cases, 1, warm_up=True)
+    cases = {way: partial(KernelSVC(kernel="linear").fit, rows, y) for way, rows in ways.items()}
+    runs = ctx.clock(cases, 1, warm_up=True)
     return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
 
 
@@ -210,18 +197,12 @@ def probabilities(ctx: Context) -> list[Row]:
     return rows
 
 
-def _part(name: str) -> Callable[[Content], list[Row]]:
-    return lambda content: content.get(name, [])
-
-
 def _wide(name: str, columns: tuple[str, ...]) -> Callable[[Content], Iterable[Row]]:
     """One row for each data set, a cell for each way: seconds, and the test error."""
 
     def rows(content: Content) -> Iterable[Row]:
-        found = _part(name)(content)
-        for data in dict.fromkeys(row["data"] for row in found):
-            mine = {row["way"]: row for row in found if row["data"] == data}
-            made = {"data": data}
+        for data, found in grouped(content[name], "data"):
+            mine, made = {row["way"]: row for row in found}, {"data": data}
             for way in columns:
                 row = mine.get(way)
                 error = "" if row is None or row["error"] is None else f" ({row['error']:.1%})"
@@ -232,101 +213,9 @@ def _wide(name: str, columns: tuple[str, ...]) -> Callable[[Content], Iterable[R
 
 
 def _both(content: Content) -> Iterable[Row]:
-    cells = {(row["cache_size"], row["solver"]): row for row in _part("caches")(content)}
+    cells = {(row["cache_size"], row["solver"]): row for row in content["caches"]}
     for size in sorted({size for size, _ in cells}, reverse=True):
         yield {"size": size, "sbp": cells[size, "sbp"], "unbiased": cells[size, "sbp-unbiased"]}
-
-
-# --- what a fit costs -------------------------------------------------------------------------------------------------
-
-Case = Row
-BY_ROWS: list[Case] = [
-    *({"rows": "a9a", "n": n} for n in (1000, 2000, 4000, 8000, 16_000, 32_561)),
-    *({"rows": "mnist", "n": n} for n in (1000, 4000, 15_000, 60_000)),
-    *({"rows": "covtype", "n": n} for n in (1000, 8000, 32_000, 130_000, 522_910)),
-]
-BY_COLUMNS: list[Case] = [{"rows": "normal", "n": 8000, "d": d} for d in (4, 16, 64, 256, 1024)]
-BY_CACHE: list[Case] = [{"rows": "a9a", "n": 32_561, "cache_size": size} for size in (8.0, 32.0, 128.0, 512.0)]
-FIRST: list[Case] = [{"rows": "normal", "n": 300, "d": 5, "first": kind} for kind in ("float64", "float32")]
-QUICK: list[Case] = [{"rows": "normal", "n": n, "d": 5} for n in (200, 400)]
-
-
-class Peak:
-    """The most memory of this process while the block runs, in MB above what it was at the start."""
-
-    def __enter__(self) -> "Peak":
-        self.grown, self._done = 0.0, threading.Event()
-        self._before = _resident()
-        self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._watcher.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._watcher.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.005):
-            self.grown = max(self.grown, _resident() - self._before)
-
-
-def _resident() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
-def cost(ctx: Context, case: Case) -> Case:
-    """Time and memory of a fit in this process."""
-    if case["rows"] == "normal":
-        of = _drawn(ctx, "drawn: normal columns", 1.0 / case["d"], n=case["n"], d=case["d"])
-        of = of._replace(X=of.X.astype(case.get("first", "float32")))
-    else:
-        of = some(task(ctx, case["rows"]), case["n"])
-    options = {"cache_size": case.get("cache_size", 200.0)}
-    if "first" not in case:
-        fit(of._replace(X=of.X[:200], y=of.y[:200]), **options)  # compiles
-    with Peak() as peak:
-        timing = ctx.clock({"fit": partial(fit, of, **options)}, 1, warm_up=False)["fit"]
-    model = timing.result
-    return {"d": of.X.shape[1]} | options | case | {
-        "seconds": round(timing.median, 3), "processor_s": round(timing.processor_median, 3),
-        "grown_mb": round(peak.grown, 1), "solver": model.solver_, "evaluations": int(model.evaluations_),
-        "kernel rows": round(model.evaluations_ / case["n"]), "support": int(model.support_.shape[0]),
-    }  # fmt: skip
-
-
-def costs(ctx: Context) -> dict[str, list[Case]]:
-    """Each case in a process of its own; a first fit with an empty cache of compiled code, then once more."""
-    groups = ctx.pick({"rows": BY_ROWS, "columns": BY_COLUMNS, "cache": BY_CACHE}, {"rows": QUICK})
-    found = {part: [ctx.fresh(cost, case) for case in some_cases] for part, some_cases in groups.items()}
-    if not ctx.quick:
-        found["first"] = []
-        for case in FIRST:
-            with tempfile.TemporaryDirectory() as folder:
-                empty, again = (ctx.fresh(cost, case, NUMBA_CACHE_DIR=folder) for _ in range(2))
-            found["first"].append(empty | {"again_s": again["seconds"], "again_processor_s": again["processor_s"]})
-    return found
-
-
-def _picture(content: Content, path: Path) -> None:
-    """Seconds against rows and columns, memory against the cache."""
-    from matplotlib.figure import Figure
-
-    parts, figure = content["cases"], Figure(figsize=(13, 4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3)
-    for name in dict.fromkeys(row["rows"] for row in parts["rows"]):
-        part = [row for row in parts["rows"] if row["rows"] == name]
-        left.plot([row["n"] for row in part], [row["processor_s"] for row in part], "o-", label=name)
-    left.set(xscale="log", yscale="log", xlabel="training rows", ylabel="processor seconds", title="time by rows")
-    left.legend()
-    part = parts["columns"]
-    middle.plot([row["d"] for row in part], [row["processor_s"] for row in part], "o-")
-    middle.set(xscale="log", yscale="log", xlabel="columns", title=f"time by columns, {part[0]['n']} rows")
-    sizes = [row["cache_size"] for row in parts["cache"]]
-    right.plot(sizes, [row["grown_mb"] for row in parts["cache"]], "o-", label="memory of the fit")
-    right.plot(sizes, sizes, ":", label="cache_size")
-    right.set(xscale="log", yscale="log", xlabel="cache_size, MB", ylabel="MB", title="memory, a9a")
-    right.legend()
-    figure.savefig(path, dpi=110)
 
 
 _ONCE = (
@@ -337,9 +226,8 @@ _ONCE = (
 TASKS = {
     "kernel_choices": Task(
         "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
-        "`kernel_search` beside\n"
-        "`GridSearchCV`, the batch perceptron by size of its cache and by algorithm, ten digits, features that are "
-        "not scaled.",
+        "`kernel_search` beside `GridSearchCV`, the batch perceptron by size of its cache and by algorithm, ten "
+        "digits, features that are not scaled.",
         {"caches": caches, "algorithms": algorithms, "unscaled": unscaled, "searches": searches, "classes": classes,
          "solvers": solvers, "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities},
         {
@@ -351,16 +239,16 @@ TASKS = {
                 "Stopping by the hold-out rule", _wide("stopping", ("tol=1e-3", "tol=None", "sbp, tol=None")),
                 'data | `tol=1e-3`: {tol=1e-3} | `tol=None`: {tol=None} | "sbp" with `tol=None`: {sbp, tol=None}',
             ),
-            "searches": Table("25 cells on 2,000 rows of a9a", _part("searches"),
+            "searches": Table("25 cells on 2,000 rows of a9a", "searches",
                 "way | processor s: {processor_s:.1f}"),
             "caches": Table(
                 "The batch perceptron by its cache", _both,
                 '`cache_size`: {size:.0f} | "sbp", gap: {sbp[gap]:.1%} | kernel values / n^2: {sbp[values]:.2f} '
                 '| "sbp-unbiased", gap: {unbiased[gap]:.1%} | kernel values / n^2: {unbiased[values]:.2f}',
             ),
-            "algorithms": Table("The batch perceptron by algorithm", _part("algorithms"), _ONCE),
+            "algorithms": Table("The batch perceptron by algorithm", "algorithms", _ONCE),
             "classes": Table(
-                "Ten digits", _part("classes"),
+                "Ten digits", "classes",
                 "way | fit: {fit_s:.1f} | predict 1,000: {predict_s:.2f} | error: {error:.1%} | kernel values / n^2: "
                 "{values:.2f}",
             ),
@@ -369,24 +257,8 @@ TASKS = {
                 "rows: {rows:,} | `KernelSVC`: {KernelSVC:.1f} | SVC: {SVC:.1f}",
             ),
             "probabilities": Table("Mean log loss", "probabilities", "way | log loss: {log_loss:.3f}"),
-            "unscaled": Table("Features as they are", _part("unscaled"), "way | processor s: {processor_s:.2f}"),
+            "unscaled": Table("Features as they are", "unscaled", "way | processor s: {processor_s:.2f}"),
         },
         subject="kernels", half="tuning",
-    ),
-    "kernel_scaling": Task(
-        "What a fit of KernelSVC costs: seconds against rows and columns, memory against `cache_size`, and the first "
-        "fit ever.\n"
-        "Memory is what the process grew by during the fit, at its peak.",
-        {"cases": costs},
-        {
-            "fits": Table(
-                "KernelSVC with default settings", lambda content: [row for rows in content["cases"].values()
-                for row in rows],
-                "rows | n: {n:,} | d | cache MB: {cache_size:g} | seconds: {seconds:.2f} | processor s: "
-                "{processor_s:.2f} "
-                "| grown MB: {grown_mb:.0f} | solver | kernel rows | SVs: {support} | again s: {again_s}",
-            ),
-        },
-        subject="kernels", half="tuning", picture=_picture,
     ),
 }  # fmt: skip

@@ -226,10 +226,8 @@ _ERRORS = {
 TASKS = {
     "kernel_svm": Task(
         "Time to a certified objective of a kernel SVM: Adult (a9a, sigma^2 = 100, C = 100), MNIST's 8 against the "
-        "rest\n"
-        "(sigma^2 = 25, C = 1) and Forest (ten numeric columns, class 2 against the rest, tol = .5), beside LIBSVM "
-        "and\n"
-        "scikit-learn-intelex. Ours have the default cache of 200 MB, the peers 2 GB.",
+        "rest (sigma^2 = 25, C = 1) and Forest (ten numeric columns, class 2 against the rest, tol = .5), beside "
+        "LIBSVM and scikit-learn-intelex. Ours have the default cache of 200 MB, the peers 2 GB.",
         {"runs": optimum},
         {
             "times": Table(
@@ -243,14 +241,13 @@ TASKS = {
     ),
     "kernel_svc_accuracy": Task(
         "Time to LIBSVM's test error on Adult and MNIST: training and test rows drawn anew for five splits, "
-        "differences in test\n"
-        "error paired by split. `KernelSVC` at several tolerances and by the hold-out rule, the batch perceptron, "
-        "both peers.",
+        "differences in test error paired by split. `KernelSVC` at several tolerances and by the hold-out rule, the "
+        "batch perceptron, both peers.",
         {"runs": partial(runs_of, names=TUNED)}, _ERRORS, _error_targets, subject="kernels", half="tuning",
         peers=(INTELEX,),
     ),
     "kernel_svc_blind": Task(
-        "The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures;\n"
+        "The same on data that nothing was chosen on: letters A to M against N to Z, ijcnn1 and drawn textures; "
         "C and width by a search on 1,500 rows.",
         {"runs": partial(runs_of, names=BLIND)}, _ERRORS, _error_targets, _error_sentences, subject="kernels",
         peers=(INTELEX,),

@@ -2,7 +2,6 @@
 
 import resource
 import statistics
-import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +10,21 @@ import numba
 import numpy as np
 
 from benchmarks.data.structures import shuffled, standardised
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, mean_and_error, ratios
+from benchmarks.machine import resident_growth
+from benchmarks.task import (
+    Content,
+    Context,
+    Limit,
+    Ratio,
+    Row,
+    Table,
+    Task,
+    Timing,
+    grouped,
+    mean_and_error,
+    quietly,
+    ratios,
+)
 from benchmarks.tasks._structured_methods import (
     SCORES,
     Chain,
@@ -21,10 +34,8 @@ from benchmarks.tasks._structured_methods import (
     Structural,
     compare_methods,
     paired,
-    quietly,
     scores,
 )
-from benchmarks.tasks.kernel_choices import Peak
 from widemargin import MultiLabelSVC, structural_search
 from widemargin.datasets import LabelSets
 from widemargin.structured.compiled import workspace
@@ -217,25 +228,20 @@ def rcv1_timed(ctx: Context) -> list[Row]:
     """The file's own halves at the papers' C: one training to a gap of 1%, its memory, how predictions are proved."""
     task, rows = ctx.load("rcv1"), []
     for edges, rescaling, weight, known in TIMED:
-        with quietly():
-            _rcv1(edges, rescaling, 1.0, 2).fit(task.X[:50], task.Y[:50])  # compiles
+        Timing.of(partial(_rcv1(edges, rescaling, 1.0, 2).fit, task.X[:50], task.Y[:50]))  # compiles
         clock, C = Clock(), 1.0 / (weight * task.Y.shape[0])
         passes = ctx.pick(min(TIMED_PASSES, 200) if edges == "full" else TIMED_PASSES, 20)
         made = _rcv1(edges, rescaling, C, passes, tol=0.01, callbacks=[clock])
-        with Peak() as peak:
-            svm = clock.fit(partial(made.fit, task.X, task.Y))
-        started = time.process_time()
-        predicted, proved = svm.decode_certified(task.X_test)
-        seconds = time.process_time() - started
+        svm, grown = resident_growth(lambda made=made, clock=clock: clock.fit(partial(made.fit, task.X, task.Y)))
+        predicted = Timing.of(partial(svm.decode_certified, task.X_test))
+        labels, proved = predicted.result
         rows.append({
-            "edges": edges, "rescaling": rescaling, "papers_C": weight, "C": C, "prototype": known,
-            "processor_s": clock.processor, "wall_s": clock.wall, "passes": svm.n_iter_, "gap": svm.gap_,
-            "certified": svm.certified_, "proved_gap": svm.proved_gap_, "to_5": clock.until(0.05),
-            "to_1": clock.until(0.01), "us_argmax": _argmax_microseconds(ctx, svm, task), "peak_mb": peak.grown,
-            "us_per_search": 1e6 * clock.processor / svm.n_oracle_calls_,
+            "edges": edges, "rescaling": rescaling, "papers_C": weight, "C": C, "prototype": known, **clock.row(svm),
+            "certified": svm.certified_, "proved_gap": svm.proved_gap_,
+            "us_argmax": _argmax_microseconds(ctx, svm, task), "peak_mb": grown and grown / 1e6,
             "process_peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "us_per_prediction": 1e6 * seconds / task.Y_test.shape[0], "proved": float(np.mean(proved)),
-            **scores(task.Y_test, predicted),
+            "us_per_prediction": 1e6 * predicted.processor[0] / task.Y_test.shape[0], "proved": float(np.mean(proved)),
+            **scores(task.Y_test, labels),
         })  # fmt: skip
     return rows
 
@@ -268,9 +274,8 @@ def rcv1_summary(content: Content) -> list[Row]:
     """For each method: mean scores, by how much full slack is above it split by split, standard errors, seconds."""
     runs = content["runs"]
     drawn, made = [run for run in runs if run["split"] >= 0], []
-    for name in dict.fromkeys(run["method"] for run in runs):
-        mine = [run for run in drawn if run["method"] == name]
-        own = next(run for run in runs if run["method"] == name and run["split"] < 0)
+    for name, both in grouped(runs, "method"):
+        mine, own = [run for run in both if run["split"] >= 0], next(run for run in both if run["split"] < 0)
         above = {score: paired(drawn, FIRST, name, score) for score in SCORES}
         made.append({
             "method": name, "splits": len(mine), "above": above, "C": [run["C"] for run in mine],
@@ -317,19 +322,16 @@ def _rcv1_targets(content: Content) -> Iterable[Ratio | Limit]:
 TASKS = {
     "structured_yeast": Task(
         "`MultiLabelSVC` on yeast (1500 training and 917 test rows, 103 columns, 14 labels, all pairs), slack and "
-        "margin\n"
-        "rescaling, both exact: time of 20 and 100 passes, certified gap, test scores beside OneVsRest and "
+        "margin rescaling, both exact: time of 20 and 100 passes, certified gap, test scores beside OneVsRest and "
         "ClassifierChain.",
         {"runs": yeast_runs, "compared": yeast_compared, "orders": yeast_orders},
         {
             "runs": Table(
                 "Yeast, all pairs, processor seconds", "runs",
-                "rescaling | C and offset: {chosen} | C: {C:.3g} | offset: {offset:g} "
-                "| 20 passes s: {passes_20[median_processor_s]:.2f} | 100 passes s: "
-                "{passes_100[median_processor_s]:.2f} "
-                "| us/example: {us_per_step:.1f} | us/search: {us_per_search:.1f} | gap 20: {gap_few:.2%} | gap 100: "
-                "{gap:.2%} "
-                "| jaccard 20: {jaccard_few:.4f} | " + _SCORES,
+                "rescaling | C and offset: {chosen} | C: {C:.3g} | offset: {offset:g} | 20 passes s: "
+                "{passes_20[median_processor_s]:.2f} | 100 passes s: {passes_100[median_processor_s]:.2f} | "
+                "us/example: {us_per_step:.1f} | us/search: {us_per_search:.1f} | gap 20: {gap_few:.2%} | gap 100: "
+                "{gap:.2%} | jaccard 20: {jaccard_few:.4f} | " + _SCORES,
             ),
             "few": Table(
                 "Yeast: test Jaccard and the difference from the first row", _yeast_few,
@@ -351,20 +353,17 @@ TASKS = {
     ),
     "structured_rcv1": Task(
         "`MultiLabelSVC` on rcv1subset1 with its 50 most frequent labels (3000 training and 3000 test rows, 47,236 "
-        "sparse\n"
-        "columns), all 1225 pairs (local search), a tree of pairs (exact) and none. First the file's halves at the "
-        "papers' C,\n"
-        "then splits of all rows drawn anew, beside one-vs-rest, thresholds and chains; differences are paired by "
-        "split.",
+        "sparse columns), all 1225 pairs (local search), a tree of pairs (exact) and none. First the file's halves at "
+        "the papers' C, then splits of all rows drawn anew, beside one-vs-rest, thresholds and chains; differences are "
+        "paired by split.",
         {"timed": rcv1_timed, "runs": rcv1_runs},
         {
             "timed": Table(
                 "The file's halves at the papers' C: processor seconds, from nothing to a gap of 1%", "timed",
                 "edges | rescaling | papers' C: {papers_C:g} | us/argmax: {us_argmax:.1f} | us/search: "
-                "{us_per_search:.1f} "
-                "| to 5%: {to_5[0]:.1f} | to 1%: {to_1[0]:.1f} | passes | gap: {gap:.2%} | certified "
-                "| proved gap: {proved_gap:.1%} | MB grown: {peak_mb:.0f} | jaccard: {jaccard:.4f} | prototype "
-                "| us/prediction: {us_per_prediction:.0f} | proved: {proved:.1%}",
+                "{us_per_search:.1f} | to 5%: {to_5[0]:.1f} | to 1%: {to_1[0]:.1f} | passes | gap: {gap:.2%} | "
+                "certified | proved gap: {proved_gap:.1%} | MB grown: {peak_mb:.0f} | jaccard: {jaccard:.4f} | "
+                "prototype | us/prediction: {us_per_prediction:.0f} | proved: {proved:.1%}",
             ),
             "few": Table(
                 "50 topics of rcv1subset1, random splits", lambda content: [row for row in rcv1_summary(content)

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 import widemargin as wm
 from benchmarks.data.halves import names
-from benchmarks.data.sources import OUTCOMES, drawn, encoded
+from benchmarks.data.sources import drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error
 
 ROWS, FOLDS, REPEATS, SEEDS, SHARE = 3000, 5, 3, 5, 0.1
@@ -36,16 +36,8 @@ def _rows(ctx: Context, name: str) -> Callable[[int], Rows]:
         X, y = make_classification(400, 8, n_informative=5, n_classes=3, random_state=len(name))
     else:
         data = ctx.load(name)
-        if name == "a9a":
-            X, y = data.X.toarray(), data.y
-        elif name == "mnist":
-            X, y = np.asarray(data.X), data.digit
-        elif name in OUTCOMES:
-            sparse, y = encoded(data, OUTCOMES[name])
-            X = sparse.toarray()
-        else:
-            X, y = data
-            y = y == 1 if name == "covtype" else y
+        several = {"mnist": lambda: (data.X, data.digit), "letter": lambda: data}
+        X, y = several[name]() if name in several else two_classes(name, data)
     split = drawn(X, y, ROWS)
     return lambda seed: split(seed)[:2]
 
@@ -120,9 +112,8 @@ def _targets(content: Content) -> Iterable[Limit]:
 TASKS = {
     "label_suspects": Task(
         "Average precision of planted wrong labels (a tenth of 3,000 rows, five seeds), `label_suspects` beside "
-        "cleanlab's three\n"
-        "rankings over the probabilities of the same folds. The data sets have wrong labels of their own: no ranking "
-        "reaches 1.",
+        "cleanlab's three rankings over the probabilities of the same folds. The data sets have wrong labels of their "
+        "own: no ranking reaches 1.",
         {"rankings": rankings},
         {
             "few": Table(

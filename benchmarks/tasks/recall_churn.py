@@ -4,7 +4,6 @@ Minimise `errors(D1) + false_positives(D2)` subject to `recall(D2) >= r` and `ch
 published draw of this task cannot be repeated, so `recall_task` of widemargin-papers rebuilds it from its description.
 """
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, ratios
+from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, quietly, ratios
 from widemargin import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import InfeasibleGoalError
@@ -40,8 +39,7 @@ PEERS = {"fairlearn": "benchmarks.tasks._fairlearn", "Cooper": "benchmarks.tasks
 def fit(task: RecallTask, point: tuple[float, float], **parameters: Any) -> RateConstrainedClassifier:
     """Our deterministic model: D1 and D2 are the training rows, D3 an external data set without labels."""
     made = RateConstrainedClassifier(goal_of(*point), on_infeasible="warn", **gathered(parameters))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an unmet goal shows in the table
+    with quietly():  # an unmet goal shows in the table
         return made.fit(task.X, task.y, populations=task.populations, external=task.external)
 
 
@@ -59,8 +57,7 @@ class ShiftedSVM:
     """The paper's baseline: an SVM on D1 and D2 whose threshold is moved to the recall asked; churn is what it is."""
 
     def __init__(self, task: RecallTask, least_recall: float) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quietly():
             self._svm = LinearSVC(loss="hinge", C=1.0, random_state=0).fit(task.X, task.y)
         second = slice(task.n1, None)
         positive = np.sort(self._svm.decision_function(task.X[second][task.y[second] > 0]))[::-1]
@@ -155,10 +152,9 @@ def _targets(content: Content) -> Iterable[Ratio | Limit]:
 
 TASKS = {
     "recall_churn": Task(
-        "Recall and churn on three data sets drawn from a9a: minimise `errors(D1) + false_positives(D2)` subject to\n"
-        "`recall(D2) >= r` and `churn(D3) <= c`, with D3 unlabelled. fairlearn has moments written by hand (a "
-        "mixture: its\n"
-        "rates are expectations), Cooper the best of six pairs of step sizes, chosen at every point on its own "
+        "Recall and churn on three data sets drawn from a9a: minimise `errors(D1) + false_positives(D2)` subject to "
+        "`recall(D2) >= r` and `churn(D3) <= c`, with D3 unlabelled. fairlearn has moments written by hand (a mixture: "
+        "its rates are expectations), Cooper the best of six pairs of step sizes, chosen at every point on its own "
         "training rows.",
         {"rows": rows, "refusals": refusals},
         {

@@ -1,12 +1,9 @@
 """Time and memory of whole fits: against rows, features and constraints, and in numbers a row over the data."""
 
 import gc
-import os
 import resource
 import tracemalloc
-import warnings
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +11,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from benchmarks.data.goal_rows import GoalRows
-from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from benchmarks.machine import resident_growth
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, quietly
 from widemargin import RateConstrainedClassifier
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import bind
@@ -59,14 +57,12 @@ def whole_fit(ctx: Context, case: Row) -> Row:
     """A whole fit with the default parameters in this process: a small one compiles, then it is timed."""
 
     def fit(task: GoalRows) -> RateConstrainedClassifier:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a goal that is not met shows in the table
-            options = {"solver": case.get("solver", "auto")}
-            made = RateConstrainedClassifier(task.goal, solver_options=options, on_infeasible="warn")
-            return made.fit(task.X, task.y, populations=task.populations)
+        options = {"solver": case.get("solver", "auto")}
+        made = RateConstrainedClassifier(task.goal, solver_options=options, on_infeasible="warn")
+        return made.fit(task.X, task.y, populations=task.populations)
 
-    fit(_rows_of(ctx, case | {"n": min(case["n"], 2000), "m": min(case["m"], 4)}))
-    task = _rows_of(ctx, case)
+    small, task = _rows_of(ctx, case | {"n": min(case["n"], 2000), "m": min(case["m"], 4)}), _rows_of(ctx, case)
+    Timing.of(lambda: fit(small))
     timing = ctx.clock({"fit": lambda: fit(task)}, warm_up=False)["fit"]
     model: RateConstrainedClassifier = timing.result
     return case | timing.to_dict() | {
@@ -113,34 +109,16 @@ def _blind_sentences(content: Content) -> Iterable[tuple[str, str]]:
             "docs/comparison.md",
             (
                 f"500,000 drawn rows under four constraints take {few['median_processor_s']:.0f} processor seconds, a "
-                f"million "
-                f"rows with a recall floor in each of 50 countries {many['median_processor_s']:.0f} and "
+                f"million rows with a recall floor in each of 50 countries {many['median_processor_s']:.0f} and "
                 f"{many['peak_gb']:.1f} GB"
             ),
         )
-
-
-def exponents(content: Content) -> Iterable[Row]:
-    """Least-squares slopes of log time on log size, over the sizes measured with all else the same."""
-    groups = (
-        ("rows, mixed columns, 4 constraints", "n", lambda row: row["rows"] == MIXED and row["m"] == 4),
-        ("columns, 32,000 heavy-tailed rows", "d", lambda row: row["rows"] == HEAVY),
-    )
-    for what, key, chosen in groups:
-        rows = [row for row in content["cases"] if chosen(row)]
-        sizes = np.log([row[key] for row in rows])
-        if len(rows) >= 4:
-            slope, _ = np.polyfit(sizes, np.log([row["median_processor_s"] for row in rows]), 1)
-            memory, _ = np.polyfit(sizes, np.log([row["peak_gb"] for row in rows]), 1)
-            yield {"against": what, "from": min(row[key] for row in rows), "to": max(row[key] for row in rows),
-                   "time": float(slope), "memory": float(memory)}  # fmt: skip
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 BASE, PER_TOUCH = 20, 2
 N_SPARSE, NONZEROS, N_DENSE = 123, 14, 20
-STATUS = Path("/proc/self/status")
 KINDS = ("csr", "dense", "float32")
 FOUR = ("2", "50 groups", "50 nested", "50 overlapping")
 MEMORY_CASES = [
@@ -212,15 +190,14 @@ def memory_of(ctx: Context, kind: str, goal_name: str, n: int, solver: str) -> R
 
     def train(rows: int) -> int:
         X, goal, table = parts[rows]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            options = {"solver": solver, "tol": 0.001}
-            made = RateConstrainedClassifier(goal, max_steps=2, solver_options=options, on_infeasible="warn")
+        options = {"solver": solver, "tol": 0.001}
+        made = RateConstrainedClassifier(goal, max_steps=2, solver_options=options, on_infeasible="warn")
+        with quietly():
             return int(made.fit(X, targets[rows], populations=table).n_rounds_)
 
     train(2000)  # compiles
     gc.collect()
-    resident = resident_growth(lambda: train(n))
+    _, resident = resident_growth(lambda: train(n))
     arrow = pa.default_memory_pool()
     arrow_before = arrow.bytes_allocated()
     tracemalloc.start()
@@ -236,23 +213,6 @@ def memory_of(ctx: Context, kind: str, goal_name: str, n: int, solver: str) -> R
         "traced_per_row": round(traced / (8 * n), 2),
         "arrow_peak_per_row": round((arrow.max_memory() - arrow_before) / (8 * n), 2),
     }  # fmt: skip
-
-
-def resident_growth(run: Callable[[], Any]) -> int | None:
-    """Bytes by which the peak of the resident set exceeds its size before; None where the system does not tell."""
-    reset = Path("/proc/self/clear_refs")
-    if not os.access(reset, os.W_OK):
-        run()
-        return None
-    reset.write_text("5")  # the peak starts anew
-    before = _status("VmRSS")
-    run()
-    return _status("VmHWM") - before
-
-
-def _status(field: str) -> int:
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
-    return 1024 * int(line.split()[1])
 
 
 def memory(ctx: Context) -> list[Row]:
@@ -274,37 +234,27 @@ def _memory_targets(content: Content) -> Iterable[Limit]:
 
 _FITS = (
     "rows | n: {n:,} | d: {d:,} | m | median s: {median_s:.2f} | processor s: {median_processor_s:.2f} | peak GB: "
-    "{peak_gb} "
-    "| solver | iterations | rounds | gap: {gap:.0e} | met | objective: {objective:.4f}"
+    "{peak_gb} | solver | iterations | rounds | gap: {gap:.0e} | met | objective: {objective:.4f}"
 )
 
 TASKS = {
     "scaling": Task(
         "Whole fits with the defaults against rows (people of a9a drawn with replacement, 19 columns more and 1% of "
-        "the bits\n"
-        "flipped), constraints (a recall floor in each of up to 500 countries) and features (dense columns, word "
-        "counts).",
+        "the bits flipped), constraints (a recall floor in each of up to 500 countries) and features (dense columns, "
+        "word counts).",
         {"cases": cases}, {"fits": Table("Whole fits", _every, _FITS)},
         lambda content: _limits(_every(content), (DENSE, "dense")), half="tuning", repeats=1,
     ),
     "scaling_blind": Task(
-        "The same on two drawn families that nothing was chosen on: words and skewed numbers (138 columns, 16 stored "
-        "a row), and\n"
-        "dense columns with heavy tails. Each fit in a process of its own.",
+        "The same on two drawn families that nothing was chosen on: words and skewed numbers (138 columns, 16 stored a "
+        "row), and dense columns with heavy tails. Each fit in a process of its own.",
         {"cases": blind_cases},
-        {
-            "fits": Table("Whole fits", "cases", _FITS),
-            "exponents": Table(
-                "Exponents of processor time and memory, data included", exponents,
-                "against | from: {from:,} | to: {to:,} | time: {time:.2f} | memory: {memory:.2f}",
-            ),
-        },
+        {"fits": Table("Whole fits", "cases", _FITS)},
         lambda content: _limits(content["cases"], (HEAVY,)), _blind_sentences, repeats=1,
     ),
     "memory": Task(
         "Memory of training over the data, in numbers of 8 bytes a row: at most 20, and 2 for every constraint that "
-        "touches a\n"
-        "row. The resident set depends on the allocator; traced allocations are exact for NumPy.",
+        "touches a row. The resident set depends on the allocator; traced allocations are exact for NumPy.",
         {"rows": memory},
         {
             "peaks": Table(

@@ -2,8 +2,7 @@
 
 import statistics
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,20 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.data.halves import names
 from benchmarks.data.structures import Array, Words
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, mean_and_error, ratios
+from benchmarks.task import (
+    Content,
+    Context,
+    Limit,
+    Ratio,
+    Row,
+    Table,
+    Task,
+    Timing,
+    grouped,
+    mean_and_error,
+    quietly,
+    ratios,
+)
 from benchmarks.tasks._structured_methods import (
     SCORES,
     Chain,
@@ -25,13 +37,12 @@ from benchmarks.tasks._structured_methods import (
     compare_methods,
     one_path,
     parents,
-    quietly,
     scores,
     top_down,
 )
 from benchmarks.tasks.label_sets import lead, with_lead
 from widemargin import ChainSVC, HierarchicalSVC
-from widemargin.datasets import Hierarchy
+from widemargin.datasets import Hierarchy, LabelSets
 
 _SCORES = " | ".join(f"{score.replace('_', ' ')}: {{{score}:.4f}}" for score in SCORES)
 
@@ -141,16 +152,14 @@ def to_a_gap(ctx: Context) -> list[Row]:
     for name in names("structures", ctx.task.half):  # type: ignore[arg-type]
         for rescaling, (weight, prototype, limit) in KNOWN.get(name, {}).items():
             task, clock = ctx.load(name), Clock()
-            with quietly():
-                _hierarchical(task, rescaling, 1.0, 2).fit(task.X[:50], task.Y[:50])  # compiles, for paths too
+            small = _hierarchical(task, rescaling, 1.0, 2)
+            Timing.of(partial(small.fit, task.X[:50], task.Y[:50]))  # compiles, for paths too
             C, passes = 1.0 / (weight * task.Y.shape[0]), ctx.pick(600, 20)
             made = _hierarchical(task, rescaling, C, passes, tol=0.01, callbacks=[clock])
             svm = clock.fit(partial(made.fit, task.X, task.Y))
             rows.append({
-                "data": name, "rescaling": rescaling, "papers_C": weight, "C": C, "processor_s": clock.processor,
-                "wall_s": clock.wall, "gap": svm.gap_, "passes": svm.n_iter_, "prototype": prototype,
-                "limit_s": limit, "to_5": clock.until(0.05), "to_1": clock.until(0.01),
-                "us_per_search": 1e6 * clock.processor / svm.n_oracle_calls_,
+                "data": name, "rescaling": rescaling, "papers_C": weight, "C": C, "prototype": prototype,
+                "limit_s": limit, **clock.row(svm),
                 **scores(task.Y_test, svm.predict(task.X_test)),
             })  # fmt: skip
     return rows
@@ -196,8 +205,8 @@ def _few(content: Content) -> Iterable[Row]:
 
 
 def _hierarchy_targets(content: Content) -> Iterable[Ratio | Limit]:
-    for name in dict.fromkeys(row["data"] for row in content["runs"]):
-        seconds = {row["method"]: row["fit_s"] for row in content["runs"] if row["data"] == name}
+    for name, runs in grouped(content["runs"], "data"):
+        seconds = {row["method"]: row["fit_s"] for row in runs}
         ours = "HierarchicalSVC margin, one path"
         ours = ours if ours in seconds else "HierarchicalSVC margin"
         peers = dict.fromkeys(("OneVsRest", "ClassifierChain", "hiclass, per parent"))
@@ -259,6 +268,25 @@ def letter_errors(Y: Sequence[Array], predicted: Sequence[Array]) -> dict[str, f
     }
 
 
+class Chains(Structural):
+    """`ChainSVC`, which predicts words of different lengths."""
+
+    def predict(self, X: Any) -> Any:
+        """A letter per step."""
+        return self.svm.predict(list(X))
+
+
+def _chains(rescaling: str, C: float) -> Chains:
+    return Chains(ChainSVC(C=C, rescaling=rescaling, max_iter=CHAIN_PASSES, tol=0.01, random_state=0, warm_start=True))
+
+
+def _ragged(some: Sequence[Array]) -> Array:
+    """An array of arrays, of which rows can be picked."""
+    made = np.empty(len(some), dtype=object)
+    made[:] = some
+    return made
+
+
 def parts(words: Words, fold: int, large: bool) -> tuple[Part, Part]:
     """Training and test words: a fold and the nine others, or the reverse."""
     inside = (words.fold == fold) != large
@@ -269,46 +297,23 @@ def _words(X: Sequence[Array], Y: Sequence[Array], chosen: Array) -> Part:
     return [X[i] for i in chosen], [Y[i] for i in chosen]
 
 
-def _fits(name: str, grid: Sequence[float], train: Part) -> Iterator[tuple[float, Any, float]]:
-    """C, the model and processor seconds; a chain from the dual point of the C before, with the seconds before it."""
-    svm, started = None, time.process_time()
-    for C in grid:
-        if name.startswith("ChainSVC"):
-            options = {"max_iter": CHAIN_PASSES, "tol": 0.01, "random_state": 0, "warm_start": True}
-            svm = svm or ChainSVC(rescaling=name.split()[1], **options)
-            with quietly():
-                model: Any = svm.set_params(C=C).fit(*train)
-        else:
-            started = time.process_time()
-            model = Letters(C, int("neighbours" in name)).fit(*train)
-        yield C, model, time.process_time() - started
-
-
 def ocr_runs(ctx: Context) -> list[Row]:
     """C chosen by character errors on a fifth of the training words, for each fold; the reverse for the first."""
     words, runs = ctx.load("ocr"), []
-    methods = ["ChainSVC slack", "ChainSVC margin", REFERENCE, *(["LinearSVC, neighbours"] if ctx.with_peers else [])]
+    methods = [
+        Method(f"ChainSVC {rescaling}", partial(_chains, rescaling), grid, warm=True)
+        for rescaling, grid in CHAIN_GRIDS.items()
+    ] + [Method(REFERENCE, Letters, LETTER_GRID)]
+    methods += [Method("LinearSVC, neighbours", partial(Letters, window=1), LETTER_GRID)] if ctx.with_peers else []
     for large, count in ((False, ctx.pick(FOLDS, 2)), (True, LARGE_FOLDS)):
         for fold in range(count):
             train, test = parts(words, fold, large)
-            order = np.random.default_rng(0).permutation(len(train[0]))
-            held, inner = np.sort(order[: len(order) // 5]), np.sort(order[len(order) // 5 :])
-            for name in methods:
-                grid = CHAIN_GRIDS[name.split()[1]] if name.startswith("ChainSVC") else LETTER_GRID
-                X, Y = _words(*train, held)
-                found = {
-                    C: letter_errors(Y, model.predict(X))["character"]
-                    for C, model, _ in _fits(name, grid, _words(*train, inner))
-                }
-                best = min(found, key=lambda C: found[C])
-                upto = [C for C in grid if best >= C] if name.startswith("ChainSVC") else [best]
-                *_, (_, model, seconds) = _fits(name, upto, train)
-                runs.append({
-                    "large": large, "fold": fold, "method": name, "C": best, "at_end": best in (grid[0], grid[-1]),
-                    "fit_s": seconds, "gap": getattr(model, "gap_", None), "train_words": len(train[0]),
-                    **letter_errors(test[1], model.predict(test[0])),
-                })  # fmt: skip
-            print(f"{'large' if large else 'small'}, fold {fold}", flush=True)
+            task = LabelSets(*(_ragged(some) for some in (*train, *test)), "words")
+            found = compare_methods(
+                task, methods, merit=lambda Y, predicted: -letter_errors(Y, predicted)["character"],
+                judge=letter_errors,
+            )  # fmt: skip
+            runs += [{"large": large, "fold": fold, "train_words": len(train[0]), **run} for run in found]
     return runs
 
 
@@ -322,9 +327,7 @@ def ocr_timed(ctx: Context) -> list[Row]:
             made = ChainSVC(C=C, rescaling=rescaling, max_iter=passes, random_state=0, tol=0.01, callbacks=[clock])
             svm = clock.fit(partial(made.fit, *train))
             rows.append({
-                "rescaling": rescaling, "C": C, "train_words": len(train[0]), "processor_s": clock.processor,
-                "passes": svm.n_iter_, "gap": svm.gap_, "to_5": clock.until(0.05), "to_1": clock.until(0.01),
-                "us_per_search": 1e6 * clock.processor / svm.n_oracle_calls_,
+                "rescaling": rescaling, "C": C, "train_words": len(train[0]), **clock.row(svm),
                 **letter_errors(test[1], svm.predict(test[0])),
             })  # fmt: skip
     return rows
@@ -333,8 +336,7 @@ def ocr_timed(ctx: Context) -> list[Row]:
 def ocr_summary(content: Content) -> list[Row]:
     """Mean errors of every method and direction in %, and their difference to LinearSVC's, paired by fold."""
     runs, made = content["runs"], []
-    for large, name in dict.fromkeys((run["large"], run["method"]) for run in runs):
-        mine = [run for run in runs if (run["large"], run["method"]) == (large, name)]
+    for (large, name), mine in grouped(runs, "large", "method"):
         base = {run["fold"]: run for run in runs if (run["large"], run["method"]) == (large, REFERENCE)}
         row: Row = {
             "trained on": "nine folds" if large else "one fold", "method": name, "folds": len(mine),
@@ -382,9 +384,8 @@ _PARTS = {"runs": hierarchies, "to_a_gap": to_a_gap, "starts": starts}
 TASKS = {
     "structured_hierarchies": Task(
         "`HierarchicalSVC` on hierarchies of labels that nothing was chosen on (Enron_corr, Diatoms, cellcycle_FUN): "
-        "slack and\n"
-        "margin rescaling beside one-vs-rest, chains, local classifiers and, where every label set is one path, "
-        "hiclass.",
+        "slack and margin rescaling beside one-vs-rest, chains, local classifiers and, where every label set is one "
+        "path, hiclass.",
         _PARTS, _TABLES, _hierarchy_targets, _hierarchy_sentences, subject="structures", peers=("hiclass",),
     ),
     "structured_hierarchies_tuned": Task(
@@ -393,7 +394,7 @@ TASKS = {
     ),
     "structured_ocr": Task(
         "`ChainSVC` on OCR letters (6877 words, 52,152 letters of 16 x 8 pixels, 26 states) beside LinearSVC per "
-        "letter, which\n"
+        "letter, which "
         "sees the letter alone or its two neighbours too. Each fold in turn is trained on and the other nine tested.",
         {"runs": ocr_runs, "timed": ocr_timed},
         {
@@ -405,10 +406,8 @@ TASKS = {
             "errors": Table(
                 "Test errors in %, C chosen on training words", ocr_summary,
                 "trained on | folds | method | C: {C:g} | at end of grid: {at_end} | fit s: {fit_s:.2f} | gap: "
-                "{gap:.1%} "
-                "| characters: {character:±.2f} | words: {word:±.2f} | characters minus LinearSVC's: "
-                "{character_less:±+.2f} "
-                "| words minus: {word_less:±+.2f}",
+                "{gap:.1%} | characters: {character:±.2f} | words: {word:±.2f} | characters minus LinearSVC's: "
+                "{character_less:±+.2f} | words minus: {word_less:±+.2f}",
             ),
             "timed": Table(
                 "From nothing to a gap of 1%, processor seconds", "timed",

@@ -17,9 +17,9 @@ from benchmarks.tasks import (
     features,
     guarantees,
     kernel_speed,
-    margins,
     recall_churn,
     scaling,
+    spoilt_rows,
 )
 from joblib import cpu_count
 from testing import exact
@@ -29,7 +29,7 @@ from widemargin_papers.reproductions.recall_task import draw
 
 TASKS = all_tasks()
 SHORT = {
-    "audit_stream", "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy", "kernel_svm",
+    "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy", "kernel_svm",
     "label_suspects", "margin_robustness", "margin_speed", "memory", "scaling", "structured_hierarchies",
 }  # fmt: skip
 """Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
@@ -261,16 +261,16 @@ def test_spoiled_rows_are_as_many_and_as_they_are_called():
     X = np.random.default_rng(0).normal(size=(200, 3))
     split = Split(X, (X[:, 0] > 0).astype(int), X, (X[:, 0] > 0).astype(int))
     for kind, factor in {"labels": 1.0, "times 3": 3.0, "times 20": 20.0}.items():
-        bad = margins.spoil(split, kind, 0.2, 1)
+        bad = spoilt_rows.spoil(split, kind, 0.2, 1)
         wrong = bad.y != split.y
         assert wrong.sum() == 40
         np.testing.assert_allclose(bad.X, X * np.where(wrong, factor, 1.0)[:, None])
-    tails = margins.spoil(split, "tails", 0.2, 1)
+    tails = spoilt_rows.spoil(split, "tails", 0.2, 1)
     assert (tails.y == split.y).all()
     assert (tails.X != X).any(axis=1).sum() == 40
     assert tails.X_test is split.X_test
 
 
 def test_clipped_rows_keep_their_direction():
-    clipped = margins.clip_rows(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 1.0)
+    clipped = spoilt_rows.clip_rows(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 1.0)
     np.testing.assert_allclose(clipped, [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
