@@ -50,8 +50,8 @@ def spoil(split: Split, kind: str, share: float, seed: int) -> Split:
     """The split with a share of its training rows spoiled.
 
     "labels": the other label; "tails": Cauchy noise on every feature, the label stays; "times 3", "times 20": all
-    features multiplied, and the other label; "fewer": none is spoiled, and as many are kept as labels are worth of which
-    that share is wrong.
+    features multiplied, and the other label; "fewer": none is spoiled, and as many are kept as labels are worth of
+    which that share is wrong.
     """
     rng = np.random.default_rng((seed, 1))
     order = rng.permutation(len(split.y))
@@ -281,8 +281,8 @@ def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
     yield (
         "docs/which-risk.md",
         (
-            f"in {sum(fewer[0] > 1.0 for fewer in missed)} of the {len(missed)} cases of wrong labels that end more than "
-            "a point above, so do clean rows of the same worth"
+            f"in {sum(fewer[0] > 1.0 for fewer in missed)} of the {len(missed)} cases of wrong labels that end more "
+            "than a point above, so do clean rows of the same worth"
         ),
     )
 
