@@ -217,8 +217,8 @@ class Visits:
 
     def _mean_scores(self, shares: Floats) -> list[Floats]:
         """Scores of an average, for each source."""
-        visited, of_source = shares[: len(self.scores)], zip(*self.scores, strict=True)
-        return [np.tensordot(visited, np.array(of_each), 1) for of_each in of_source]
+        used = np.flatnonzero(shares).tolist()  # one model or two
+        return [sum(shares[visit] * self.scores[visit][source] for visit in used) for source in range(len(self.group))]
 
     def placed(self, average: Average, margins: Floats | None = None) -> Placed:
         """An average with its best thresholds under tightened bounds; None: under those of the goal."""

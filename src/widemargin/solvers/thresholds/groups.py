@@ -149,10 +149,11 @@ class Candidates:
         upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._start[self.group[numbers]])]
         return upto @ self._gain, upto @ self._change
 
-    def totals(self, numbers: Ints) -> tuple[float, Floats]:
-        """Objective and excess of one candidate a group."""
-        gain, change = self.columns(numbers)
-        return self.objective + float(gain.sum()), self.excess + change.sum(axis=0)
+    def totals(self, numbers: Ints) -> tuple[Floats, Floats]:
+        """Objective, shape (...), and excess, shape (..., m), of one candidate a group each: shape (..., n_groups)."""
+        gain, change = self.columns(numbers.ravel())
+        gains, changes = gain.reshape(numbers.shape), change.reshape(*numbers.shape, self.n_constraints)
+        return self.objective + gains.sum(axis=-1), self.excess + changes.sum(axis=-2)
 
     def improve(self, numbers: Ints, sweeps: int = 50) -> Ints:
         """Move the groups' thresholds in turn, each to its best place given the others, until none moves.

@@ -78,13 +78,15 @@ class ModelMixture:
     def add(self, model: Candidates) -> None:
         """Take in a model, at first with a few thresholds from calling nobody positive to calling everybody so."""
         self.models.append(model)
-        for share in np.linspace(0.0, 1.0, self.first):
-            numbers = [start + round(share * (stop - 1 - start)) for start, stop in pairwise(model.first)]
-            self._take(len(self.models) - 1, np.array(numbers, np.int64))
+        last = np.diff(model.first) - 1
+        spaced = np.round(np.linspace(0.0, 1.0, self.first)[:, None] * last).astype(np.int64)
+        self._take(len(self.models) - 1, model.first[:-1] + spaced)
 
-    def _take(self, number: int, numbers: Ints) -> None:
-        self._columns.append((number, numbers))
-        self._values.append(self.models[number].totals(numbers))
+    def _take(self, number: int, several: Ints) -> None:
+        """Take in columns of a model, shape (s, n_groups)."""
+        objectives, excesses = self.models[number].totals(several)
+        self._columns += [(number, numbers) for numbers in several]
+        self._values += zip(objectives.tolist(), excesses, strict=True)
 
     def solve(self, rho: float) -> MixedModels:
         """The best lottery where a unit of excess costs `rho`."""
@@ -130,5 +132,5 @@ class ModelMixture:
             cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(model.first)], np.int64)
             cost = model.objective + float(prices[cheapest].sum() + multipliers @ model.excess)
             if cost < price - self.gap and (number, cheapest.tobytes()) not in known:
-                self._take(number, cheapest)
+                self._take(number, cheapest[None])
         return len(self._columns) > before

@@ -105,7 +105,7 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
     # or the looks were used up.
     if search.known == np.inf:
         return _nearest(candidates, best_mixture(candidates), proved=search.bound == np.inf)
-    objective = candidates.totals(search.best)[0]
+    objective = float(candidates.totals(search.best)[0])
     lower = max(lower, objective - (search.known - search.bound))  # of both the same terms are left out
     return GroupThresholds(
         search.best, objective, 0.0, min(lower, objective), objective - lower <= rounding, search.n_boxes
@@ -119,7 +119,7 @@ def _nearest(candidates: Candidates, mixture: Mixture, *, proved: bool) -> Group
     likeliest = np.argsort(-mixture.probability, kind="stable")
     start = mixture.numbers[likeliest[np.unique(owner[likeliest], return_index=True)[1]]]
     numbers = candidates.improve(start)
-    objective, excess = candidates.totals(numbers)
+    total, excess = candidates.totals(numbers)
     violation = float(excess[excess > FEASIBLE].sum())
     lower = np.inf if proved else mixture.lower
-    return GroupThresholds(numbers, objective, violation, lower, proved, 0)
+    return GroupThresholds(numbers, float(total), violation, lower, proved, 0)
