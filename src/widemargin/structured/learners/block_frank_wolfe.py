@@ -6,11 +6,14 @@ features. The certificate needs a pass at fixed weights; it is made when the gap
 success, and now and then.
 """
 
+from typing import Any
+
 import numpy as np
 
 from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.example_rows import row_parts
+from widemargin.structured.learners.label_steps import go_by_label
 from widemargin.structured.learners.passes import CompiledPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
@@ -38,6 +41,9 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
             order, purpose, passes.training, passes.work, weights, blocks, np.empty(0), t, problem.C, sums,
             passes.buffers(),
         )  # fmt: skip
+    # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their own.
+    compiles = getattr(problem.model, "compiles", None)
+    compiled: Any = problem.model if not problem.slack and compiles is not None and compiles(False) else None
     for i, u, seen in passes.violations(order, weights):
         t += 1
         first, last = int(problem.start[i]), int(problem.start[i + 1])
@@ -47,10 +53,16 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
             sums_a, sums_loss, sums_theta, visited = average
             remember(a, blocks.loss, weights.theta, t, visited, sums_a[first:last], sums_loss, sums_theta, i)
         gram = problem.gram[problem.gram_start[i] : problem.gram_start[i + 1]]
-        p, p_b = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b)
+        p, p_b, loss, before = np.ascontiguousarray(seen.A), np.ascontiguousarray(seen.b), seen.loss, -np.inf
+        if compiled is not None:
+            truth, weight = compiled.encode(problem.Y[i]), float(problem.weight[i])
+            loss, before = go_by_label(
+                u, weights.theta, truth, weight, gram[0], compiled.structure, problem.C, a, b, p, p_b, loss
+            )
         gap, _ = update_block(
-            problem.rows, first, last, gram, u, p, p_b, seen.loss, problem.C, a, b, blocks.loss, i, *weights
+            problem.rows, first, last, gram, u, p, p_b, loss, problem.C, a, b, blocks.loss, i, *weights
         )
+        gap = max(gap, before)
         # Labels of a batch may be out of date by now: then there is no step, and the gap may be negative.
         total += max(0.0, gap) if passes.stale else gap
     return total

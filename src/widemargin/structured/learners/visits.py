@@ -12,6 +12,7 @@ from widemargin._numba import inlined_kernel, kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 from widemargin.structured.learners.example_rows import ExampleRows, add_rows, scores
+from widemargin.structured.learners.label_steps import go_by_label
 from widemargin.structured.learners.problem import Blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.oracles.argmax import best_answer, difference
@@ -243,9 +244,13 @@ def visit(
         # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
         if purpose == AVERAGED_STEPS:
             remember(a[first:last], loss, theta, t, visited, a_sums[first:last], loss_sums, theta_sums, i)
+        products, before = gram[gram_start[i] : gram_start[i + 1]], -np.inf
+        if lam is not None:
+            own_loss, before = go_by_label(
+                u[:m], theta, mine, weight[i], products[0], structure, C, a[first:last], b[i], p[:m], p_b, own_loss
+            )
         gap, _ = update_block(
-            rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u[:m],
-            p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta,
-        )  # fmt: skip
-        total += gap
+            rows, first, last, products, u[:m], p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta
+        )
+        total += max(gap, before)
     return total
