@@ -1,5 +1,7 @@
 """Steps of label sets in which every label has a length of its own, against the distributions that they stand for."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -51,7 +53,7 @@ def test_the_goal_is_a_distribution_and_no_worse_than_the_label_set(seed, pull):
     lengths = np.where(np.abs(move) > 1e-12, (C * new - a)[0] / np.where(np.abs(move) > 1e-12, move, 1.0), 1.0)
     levels = np.concatenate([[0.0], np.sort(np.clip(lengths, 0.0, 1.0)), [1.0]])
     mixed, parts = [], []
-    for low, high in zip(levels[:-1], levels[1:], strict=True):
+    for low, high in itertools.pairwise(levels):
         from_goal = lengths > 0.5 * (low + high)
         mixed += [np.where(from_goal, goal, own) for own in sets]
         parts += [(high - low) * share for share in shares]

@@ -1,17 +1,16 @@
 """Block-coordinate Frank-Wolfe (Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013, Algorithm 4), the default learner.
 
 A step asks for the most violating label of one example, and moves the block of that example towards it as far as the
-dual grows most. A block is small (see `problem`), so a step costs no more than the argmax and the example's
-features. The certificate needs a pass at fixed weights; it is made when the gaps summed over the last pass promise
-success, and now and then.
+dual grows most; for margin rescaling of label sets every label goes its own way there (`label_steps`). A block is small
+(see `problem`), so a step costs no more than the argmax and the example's features. The certificate needs a pass at
+fixed weights; it is made when the gaps summed over the last pass promise success, and now and then.
 """
-
-from typing import Any
 
 import numpy as np
 
 from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
+from widemargin.structured.compiled import CompiledModel
 from widemargin.structured.learners.example_rows import row_parts
 from widemargin.structured.learners.label_steps import go_by_label
 from widemargin.structured.learners.passes import CompiledPasses, Passes, choose_passes
@@ -42,8 +41,8 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
             passes.buffers(),
         )  # fmt: skip
     # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their own.
-    compiles = getattr(problem.model, "compiles", None)
-    compiled: Any = problem.model if not problem.slack and compiles is not None and compiles(False) else None
+    model = problem.model
+    compiled = model if not problem.slack and isinstance(model, CompiledModel) and model.compiles(False) else None
     for i, u, seen in passes.violations(order, weights):
         t += 1
         first, last = int(problem.start[i]), int(problem.start[i + 1])

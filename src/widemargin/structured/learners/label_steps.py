@@ -40,7 +40,7 @@ def _pair(
     goal_far = truth[far] - p[far] / mass
     goal_near, now_near = truth[near] - p[near] / mass, truth[near] - a[near] / (C * mass)
     on = lengths[near] * goal_far * goal_near + (lengths[far] - lengths[near]) * goal_far * now_near
-    return mass * both - mass * on - (1.0 - lengths[far]) * (mass * both - own / C)
+    return float(mass * (both - on) - (1.0 - lengths[far]) * (mass * both - own / C))
 
 
 @kernel
@@ -54,7 +54,7 @@ def _as_one(
 
 @kernel_by_class(
     "structure",
-    {kind: _as_one for kind in (ChainStructure, HierarchyStructure, MulticlassStructure, PathsStructure)},
+    dict.fromkeys((ChainStructure, HierarchyStructure, MulticlassStructure, PathsStructure), _as_one),
 )
 def go_by_label(
     u: Floats, theta: Floats, truth: Ints, mass: float, square: float, structure: Structure, C: float, a: Floats,
