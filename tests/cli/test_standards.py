@@ -103,7 +103,7 @@ def test_errors_name_the_thing(table, capsys, monkeypatch, tmp_path, options, te
 def test_what_is_missing_is_asked_for(tmp_path, capsys):
     path = tmp_path / "plain.csv"
     path.write_text("a,b\n1,2\n")
-    assert "no column has a name like that of outcome; there are 'a', 'b'" in run(capsys, path)[2]
+    assert "no name of a column says that it holds the outcome; there are 'a', 'b'" in run(capsys, path)[2]
     assert "no table was named" in run(capsys)[2]
     assert main(["audit", "goals.toml", "--model", "m.skops", "--html", "x.html"]) == 2
     assert "--html: 1 option(s) belong to audits with --standard" in capsys.readouterr().err

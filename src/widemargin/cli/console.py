@@ -4,6 +4,7 @@ Nothing heavy is imported before something is shown, because `--help` goes this 
 """
 
 import contextlib
+import io
 import os
 import sys
 import time
@@ -187,10 +188,10 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
         if len(members) > 1:
             name = f"{item.bundle}, worst of {len(members)}"
         table.add_row(Text(printable(name)), *cells)
-    console = Console(width=100, force_terminal=False, no_color=True, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    # Not captured from stdout: rich ends the program by exit code 1 where the reader of stdout has left.
+    drawn = io.StringIO()
+    Console(file=drawn, width=100, force_terminal=False, no_color=True, highlight=False).print(table)
+    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
 
 
 class Deadline:

@@ -106,7 +106,8 @@ def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> t
         likely = {name: kind for name in names if (kind := matching_kind(patterns, name)) is not None}
         if named is None and not likely:
             raise DataError(
-                f"{path}: no column has a name like that of {role}; there are {listing(names, 20)}. Name it by --{role}"
+                f"{path}: no name of a column says that it holds the {role}; there are {listing(names, 20)}. "
+                f"Name it by --{role}"
             )
         if named is not None and named not in names:
             raise DataError(

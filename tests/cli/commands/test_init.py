@@ -69,6 +69,26 @@ def test_a_csv_file_becomes_a_model_in_two_commands(tmp_path, capsys):
     assert (tmp_path / "goals.skops").exists()
 
 
+def test_identifiers_of_somebody_who_has_several_rows_are_ignored():
+    rng = np.random.default_rng(0)
+    persons = rng.integers(100, 160, 300).tolist()
+    found = roles(**{"ID": persons, "branch_id": rng.integers(0, 9, 300).tolist(), "": persons, "E": [0, 1, 1] * 100})
+    assert found.features == ("branch_id",) and set(found.ignore) == {"ID", ""}
+    assert found.ignore["ID"] == f"is an identifier by its name: {len({*persons})} of them in 300 rows"
+
+
+def test_infinite_numbers_give_no_warning_of_numpys():
+    found = roles(u=[float("inf")] * 30 + [*map(float, range(30))], v=[1, 2, 3] * 20, E=[0, 1] * 30)
+    assert found.ignore == {"u": "holds infinite numbers"}
+
+
+def test_a_column_without_a_name_is_shown_as_such(tmp_path, capsys):
+    write_csv(tmp_path / "people.csv", {"": list(range(300)), **people(300)})
+    assert main(["init", str(tmp_path / "people.csv"), "--out", str(tmp_path / "goals.toml")]) == 0
+    assert "  (column without a name) names the rows" in capsys.readouterr().out
+    assert "#   (column without a name) names the rows" in (tmp_path / "goals.toml").read_text()
+
+
 def test_columns_that_number_the_rows_are_ignored(tmp_path, capsys):
     """The index that pandas writes, and a column that counts."""
     numbers = list(range(1, 1201))
@@ -194,8 +214,12 @@ def test_targets_are_guessed_by_name_then_by_place():
     assert roles(n=[1, 2, 3, 4], income=two, target=other, z=y).target == "target"
     assert roles(n=[1, 2, 3, 4], a=two, sex=other).target == "a"
     assert roles(n=[1, 2, 3, 4], b=y).positive == "x"
-    with pytest.raises(DataError, match=r"no column without gaps has exactly two values"):
-        roles(n=[1, 2, 3, 4], m=[1, 2, None, 1])
+    assert "because 'approved' names it" in roles(n=[1, 2, 3, 4], sex=other, approved=two).why_positive
+    with pytest.raises(DataError, match=r"no column without gaps has exactly two values, so none"):
+        roles(m=[1, 2, None, 1])
+    said = r"two values but 'sex', by name attributes of people.*--target \('state' may be one, of more values\)"
+    with pytest.raises(DataError, match=said):
+        roles(n=[1, 2, None, 4], sex=other, state=["a", "b", "c", "a"])
     with pytest.raises(DataError, match=r"no column is left as a feature"):
         roles(y=two)
 
@@ -276,8 +300,8 @@ def test_a_rule_is_trained_to_the_least_margin_that_every_fold_keeps():
     assert _least_margin_that_keeps(rule, [], Trials(), plain) == (rule[1], "")
     assert tried == [["0.85"], ["0.9"]]
     for result, said in (
-        ({"0.85": (0.2, 2), "0.9": (0.2, 1)}, "trained to 0.9, it is missed on unseen rows in 2 of 3 folds"),
-        ({"0.85": (0.26, 3)}, "it costs more than half of what learning gains: error 0.260 on unseen rows, and 0.200 "),
+        ({"0.85": (0.2, 2), "0.9": (0.2, 1)}, "even trained to 0.9, it is missed on unseen rows in 2 of 3 folds"),
+        ({"0.85": (0.26, 3)}, "it costs more than half of what learning gains: error 0.260 on unseen rows, 0.200 "),
         ({"0.85": (math.inf, 0)}, "no model was found that keeps it"),
     ):
         results.update(result)

@@ -157,10 +157,14 @@ def test_sparse_equals_dense(data, index):
 def test_float32_is_used_as_it_is(data):
     X, y, columns = data
     table = pd.DataFrame(columns)
+    single = X.astype(np.float32)
+    narrow = RateConstrainedClassifier(PARITY).fit(single, y, populations=table)
+    # The same numbers in double precision; those of X differ in their eighth digit, which may end the search elsewhere.
+    same = RateConstrainedClassifier(PARITY).fit(single.astype(float), y, populations=table)
+    np.testing.assert_array_equal(narrow.predict(single), same.predict(single))
     wide = RateConstrainedClassifier(PARITY).fit(X, y, populations=table)
-    narrow = RateConstrainedClassifier(PARITY).fit(X.astype(np.float32), y, populations=table)
-    assert np.mean(wide.predict(X) == narrow.predict(X.astype(np.float32))) > 0.99
-    assert narrow.goal_report_.all_met()
+    assert abs(narrow.goal_report_.objective - wide.goal_report_.objective) < 0.01
+    assert narrow.goal_report_.all_met() and wide.goal_report_.all_met()
 
 
 def test_weights_equal_repetition(data):

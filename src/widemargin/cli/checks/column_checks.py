@@ -92,8 +92,7 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
     if distinct == 1:
         return [f"has the same value in all {len(column)} rows. Add it to data.ignore"]
     told = []
-    all_differ = distinct >= 0.9 * len(column) and len(column) >= 50  # in few rows, all may differ
-    if numbers_rows(column) or (all_differ and ID_NAME.search(name) is not None):
+    if numbers_rows(column) or names_rows(name, distinct, len(column)):
         text = f"has {distinct} distinct values in {len(column)} rows and looks like an identifier"
         told.append(f"{text}. If it is one, add it to data.ignore")
     share = None if labels is None else tells_target(column, labels)
@@ -101,6 +100,11 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
         text = f"alone tells the target in {share:.1%} of the rows. If it is known only after the fact"
         told.append(f"{text}, add it to data.ignore")
     return told
+
+
+def names_rows(name: str, distinct: int, n_rows: int) -> bool:
+    """Whether a column is an identifier by its name, of one row or of somebody who has several; of at least 50 rows."""
+    return ID_NAME.search(name) is not None and n_rows >= 50 and distinct >= 0.1 * n_rows
 
 
 def numbers_rows(column: pa.ChunkedArray) -> bool:
@@ -138,7 +142,8 @@ def tells_target(column: pa.ChunkedArray, labels: npt.NDArray[Any], *, least: fl
     elif has_many_values:
         numbers = np.asarray(column.to_numpy(), np.float64)
         order = np.argsort(numbers)
-        ordered, ends = numbers[order], np.flatnonzero(np.diff(numbers[order]))  # a cut lies between different numbers
+        ordered = numbers[order]
+        ends = np.flatnonzero(ordered[1:] != ordered[:-1])  # a cut lies between different numbers
         # How many rows of either class are up to each cut, and how many beyond.
         below = np.cumsum(np.eye(int(groups.max()) + 1, dtype=np.int64)[groups[order]], axis=0)[ends]
         told = below.max(axis=1) + (np.bincount(groups) - below).max(axis=1)

@@ -73,7 +73,7 @@ def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple
         if item.n_rows < 100:  # fewer make a verdict hang on chance
             width = min(0.5, 0.98 / item.n_rows**0.5)
             text = (
-                f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95 % interval around a rate "
+                f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95% interval around a rate "
                 f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
                 'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
             )

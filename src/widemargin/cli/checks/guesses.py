@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin.cli.checks.column_checks import ID_NAME, numbers_rows, tells_target
+from widemargin._text import listing
+from widemargin.cli.checks.column_checks import names_rows, numbers_rows, tells_target
 from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 
@@ -235,6 +236,8 @@ def _positive(
     elif matching_kind({"harm": _HARMS}, target) is not None:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
+    elif _words_of(target) & GOOD_VALUES and len(named) == 1:
+        likely, why = named[0], f"because {target!r} names it"
     else:
         likely, why = named[0] if len(named) == 1 else rarer, "no name says which"
     if ask is not None:
@@ -274,10 +277,13 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
     # A column that may be about a group of people is a target only where there is no other.
     candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
     if not candidates:
-        raise DataError(
-            f"{where}: no column without gaps has exactly two values, so none can be the target. Name it by --target, "
-            "or join its values to two"
-        )
+        said = "no column without gaps has exactly two values"
+        if two_valued:
+            said += f" but {listing(two_valued)}, by name attributes of people or decisions of an earlier model"
+        others = [name for name in table.column_names if name not in taken and _is_target(table[name], MOST_NAMED)]
+        others = [name for name in others if name not in two_valued and matching_kind(PROTECTED, name) is None]
+        cure = f" ({listing(others, 5)} may be one, of more values)" if others else ""
+        raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
     return candidates[-1], "the last column with two values; name another by --target"
 
 
@@ -313,13 +319,12 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
     n_values = len(column) - column.null_count
-    is_named = is_text or ID_NAME.search(name) is not None
     reasons = {
         "has the same value in every row": distinct == 1,
         # Words that stand in one row each teach nothing about another row, however few the rows are.
         "names the rows: nearly every value is another one": distinct > 0.9 * n_values
-        and n_values >= (10 if is_text else 50)
-        and is_named,
+        and ((is_text and n_values >= 10) or names_rows(name, distinct, n_values)),
+        f"is an identifier by its name: {distinct} of them in {n_values} rows": names_rows(name, distinct, n_values),
         "counts the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20

@@ -181,13 +181,13 @@ def _least_margin_that_keeps(
             return None, "no model was found that keeps it"
         if error > dearest:
             return None, (
-                f"it costs more than half of what learning gains: error {error:.3f} on unseen rows, and {without:.3f} "
-                "without the rule"
+                f"it costs more than half of what learning gains: error {error:.3f} on unseen rows, {without:.3f} "
+                f"without the rule, {plain.constant_error:.3f} without learning"
             )
         if folds_kept == OPTIONS.folds:
             return proposal, ""
         missed = OPTIONS.folds - folds_kept
-        why = f"trained to {proposal.margin}, it is missed on unseen rows in {missed} of {OPTIONS.folds} folds"
+        why = f"even trained to {proposal.margin}, it is missed on unseen rows in {missed} of {OPTIONS.folds} folds"
     return None, why
 
 
@@ -338,15 +338,15 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
         why = f"every group gets {outcome} at least four fifths as often as any other"
         promised = _four_fifths(column, pairs, values, 0.8)
         yield [
-            Proposal(column, "80% rule", f"{ratio:g}", _four_fifths(column, pairs, values, ratio), promised,
-                     f"{why}; trained to {ratio:g}{rest}")
+            Proposal(column, "80% rule", f"a ratio of {ratio:g}", _four_fifths(column, pairs, values, ratio), promised,
+                     f"{why}; trained to a ratio of {ratio:g}, so that it holds on other rows, too{rest}")
             for ratio in OPTIONS.ratios
         ]  # fmt: skip
         why = f"of those with {outcome}, as many are found in every group, within 5 points"
         promised = _opportunity(column, pairs, values, 0.05)
         yield [
-            Proposal(column, "equal opportunity", "1 point" if most == 0.01 else f"{100 * most:g} points",
-                     _opportunity(column, pairs, values, most), promised, f"{why}; trained to {100 * most:g}{rest}")
+            Proposal(column, "equal opportunity", f"within {100 * most:g}", _opportunity(column, pairs, values, most),
+                     promised, f"{why}; trained to within {100 * most:g}, so that it holds on other rows, too{rest}")
             for most in OPTIONS.differences
         ]  # fmt: skip
 

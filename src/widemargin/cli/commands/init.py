@@ -63,6 +63,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if guesses.ignore:
             say("Ignored:", *(f"  {_names([name])} {reason}" for name, reason in guesses.ignore.items()))
         say("Goal:", *(f"  {line}" for line in goal.split("\n")))
+        say(*(f"Asked: {_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
         say(*(f"Not asked: {printable(text)}" for text in left_out))
         say(*(f"Caution: {text}." for text in cautions))
         say(f"Saved as {out}. Read it, then: widemargin train {out}")
@@ -116,7 +117,7 @@ def _refuse_without_names(table: pa.Table, path: Path) -> None:
     if table.num_columns == 1:
         raise DataError(
             f"{path}: the table has one column, {table.column_names[0][:80]!r}. Name what stands between its fields by "
-            "--separator, or give a table with a target and features"
+            "--separator (a blank: --separator ' '), or give a table with a target and features"
         )
     values = {name: {str(value) for value in table[name].slice(0, 1000).to_pylist()} for name in table.column_names}
     among_values = [name for name in table.column_names if name in values[name]]
@@ -255,4 +256,5 @@ def _toml(value: object) -> str:
 
 def _names(columns: Iterable[str], most: int = 80) -> str:
     """Columns on one line, whatever is in their names; of long ones the beginning."""
-    return ", ".join(name if len(name) <= most else f"{name[:most]}..." for name in map(printable, columns))
+    shown = (printable(name) or "(column without a name)" for name in columns)
+    return ", ".join(name if len(name) <= most else f"{name[:most]}..." for name in shown)

@@ -328,7 +328,8 @@ def _show(result: _Result) -> None:
             ramp = 'the ramp rates (of predict_randomized), as enforce = "randomized" asks'
             by = f" by {ramp if part == 'train' else 'the rates of predict'}"
         verdicts.append(f"{'met' if met else 'NOT MET'} on the {PART_NAMES[part]}{by}")
-    say(f"Goal: {'; '.join(verdicts)}.")
+    asks = goals.goal.constraints or goals.audit_goal is not None
+    say(f"Goal: {'; '.join(verdicts)}." if asks else "Goal: no constraints, so nothing had to be met.")
     say(*(f"Caution: {text}" for text in result.cautions))
     if result.saved is None:
         say("The model was not saved. Name a file by [output] model or --model.")
