@@ -64,8 +64,7 @@ def sentence(item: Any) -> str:
     """A target, and whether it is reached."""
     word = "reached" if item.reached else "**MISSED**"
     if isinstance(item, Limit):
-        sign = "at least" if item.at_least else "at most"
-        return f"{item.what}: {item.measured:.4g} {item.unit}, {sign} {item.limit:,.4g}: {word}".replace(" ,", ",")
+        return f"{item.what}: {item.measured:.4g} {item.unit}, {item.sign} {item.limit:,.4g}: {word}".replace(" ,", ",")
     return f"{item.case}: {item.peer} over {item.ours} {item.value:.2f}, at least {item.target:g}: {word}"
 
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import Row, table_of
 from benchmarks.machine import ROOT, describe, machine
-from benchmarks.task import Row, Table
 
 __all__ = ["WORKING_TREE", "Comparison", "compare", "main", "ratio_with_interval", "sources", "verdict_of"]
 
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found = {**found, **{item.kernel: item for item in compare(old, new, again, options)}}
     title = f"{options.new} over {options.old}, processor milliseconds ({describe(machine())})"
     columns = "kernel | old ms: {old_ms:.3f} | new ms: {new_ms:.3f} | ratio: {ratio:.3f} | 95%: {interval} | verdict"
-    print(f"### {title}\n\n" + Table("", lambda _: _rows(list(found.values())), columns).markdown({}))
+    print(f"### {title}\n\n" + table_of(list(_rows(list(found.values()))), columns))
     slower = [name for name, item in found.items() if item.verdict == "SLOWER"]
     what = f"slower by more than {100 * (options.threshold - 1):.0f}%"
     print(f"{len(slower)} of {len(found)} kernels are {what}{': ' if slower else ''}{', '.join(slower)}.")

@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 from threadpoolctl import threadpool_limits
 
 from benchmarks import recorded, summary
+from benchmarks.cells import table_of
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Content, Context, Limit, Table, Task, modules, tasks_of
+from benchmarks.task import Content, Context, Limit, Task, modules, tasks_of
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Run", "main", "measure"]
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"Left out, as they are not installed: {', '.join(lacking)}.")
         runs = sorted(run_all(chosen, tasks, places, folder, options), key=lambda run: list(chosen).index(run.task))
         columns = "task | status | seconds: {seconds:.0f} | processor s: {processor:.0f} | message"
-        print("\n" + Table("", lambda _: [run._asdict() for run in runs], columns).markdown({}))
+        print("\n" + table_of([run._asdict() for run in runs], columns))
     if options.summary_only:
         for name in [name for name in tasks if recorded.machines(name, folder)]:
             (folder / f"{name}.md").write_text(recorded.page(name, tasks[name], folder))

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import recorded
+from benchmarks.cells import table_of
 from benchmarks.machine import describe, slug
-from benchmarks.task import Limit, Ratio, Row, Table, Task
+from benchmarks.task import Limit, Ratio, Row, Task
 
 __all__ = ["text", "write"]
 
@@ -58,24 +59,20 @@ def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str
             for name, machine, _, item in some if isinstance(item, Ratio)
         ]  # fmt: skip
         limits = [
-            {"task": name, "machine": machine, "what": item.what, "measured": item.measured, "limit": item.limit,
-             "unit": item.unit, "sign": "at least" if item.at_least else "at most",
-             "reached": None if quick else item.reached}
+            {"task": name, "machine": machine, "what": item.what, "measured": item.measured, "unit": item.unit,
+             "target": item.asked, "reached": None if quick else item.reached}
             for name, machine, _, item in some if isinstance(item, Limit)
         ]  # fmt: skip
         parts.append(f"## {title}\n")
         parts.append("Times beside peers: median seconds of the peer over ours in one run; above 1 ours is quicker.\n")
         parts.append(
-            _table(peers, "task | case | machine | ours | peer | ratio: {value:.2f} | target: {target:g} | reached")
+            table_of(peers, "task | case | machine | ours | peer | ratio: {value:.2f} | target: {target:g} | reached")
         )
         parts.append("Other targets:\n")
-        columns = (
-            "task | what | machine | measured: {measured:.4g} {unit} | target: {sign} {limit:,.4g} {unit} | reached"
-        )
-        parts.append(_table(limits, columns))
+        parts.append(table_of(limits, "task | what | machine | measured: {measured:.4g} {unit} | target | reached"))
     parts.append("## Runs\n")
     parts.append(
-        _table(_run_rows(folder, tasks), "task | measured on | last run | code | status | seconds: {seconds:.0f}")
+        table_of(_run_rows(folder, tasks), "task | measured on | last run | code | status | seconds: {seconds:.0f}")
     )
     return "\n".join(parts)
 
@@ -84,10 +81,6 @@ _HALVES: Sequence[tuple[str, Callable[[Task], bool]]] = (
     ("On data that no constant was chosen on", lambda task: task.half != "tuning"),
     ("On tuning data: no evidence for other data", lambda task: task.half == "tuning"),
 )
-
-
-def _table(rows: Sequence[Row], columns: str) -> str:
-    return Table("", lambda _: rows, columns).markdown({})
 
 
 def _run_rows(folder: Path, tasks: Mapping[str, Task]) -> list[Row]:

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks import recorded
+from benchmarks.cells import table_of
 from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
-from benchmarks.task import Table, all_tasks
+from benchmarks.task import all_tasks
 
 __all__ = ["documents", "made", "main", "region", "typed"]
 
@@ -48,12 +49,12 @@ def _own(name: str) -> str:
              "question": " ".join(task.question.split())}
             for name, task in all_tasks().items()
         ]  # fmt: skip
-        return Table("", lambda _: rows, "task: `{task}` | half | what: {question} | parts | peers").markdown({})
+        return table_of(rows, "task: `{task}` | half | what: {question} | parts | peers")
     rows = [
         {"subject": subject} | {half: ", ".join(members) for half, members in halves.items()}
         for subject, halves in HALVES.items()
     ]
-    return Table("", lambda _: rows, "subject | tuning | reporting").markdown({})
+    return table_of(rows, "subject | tuning | reporting")
 
 
 def region(task_name: str, table_name: str) -> str:

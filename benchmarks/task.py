@@ -9,9 +9,7 @@ import contextlib
 import importlib
 import json
 import os
-import re
 import statistics
-import string
 import subprocess
 import sys
 import time
@@ -21,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from benchmarks.cells import Content, MissingPartError, Parts, Row, Table
 from benchmarks.data.halves import REPORTING, Half, check
 from benchmarks.machine import ROOT, version_of
 from widemargin.datasets import data_folder
@@ -30,84 +29,7 @@ __all__ = [
     "grouped", "mean_and_error", "modules", "quietly", "ratios", "tasks_of",
 ]  # fmt: skip
 
-Row = dict[str, Any]
-Content = Mapping[str, Any]
 T = TypeVar("T")
-
-
-class MissingPartError(KeyError):
-    """A part that was not measured yet."""
-
-
-class Parts(dict[str, Any]):
-    """The content of a result file, which says so where a part was not measured."""
-
-    def __missing__(self, name: str) -> Any:
-        raise MissingPartError(name)
-
-
-class _Cells(string.Formatter):
-    """Cells of tables: "-" for what is missing, "yes" and "NO" for truth, `:±.3f` for a mean with its error."""
-
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, str]:
-        """A field by its keys: names, and places in lists, such as `path[median_s]` or `to_1[0]`."""
-        value: Any = kwargs
-        for key in re.findall(r"[^\[\]]+", field_name):
-            try:
-                value = value[int(key) if isinstance(value, list | tuple) else key]
-            except (KeyError, TypeError, IndexError):
-                return None, field_name
-        return value, field_name
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        if value is None:
-            return "-"
-        if isinstance(value, bool):
-            return "yes" if value else "NO"
-        if format_spec.startswith("±"):
-            mean, error = (format(part, format_spec[1:]) for part in value)
-            return mean if error.endswith("nan") else f"{mean} ± {error.lstrip('+')}"
-        if isinstance(value, list | tuple):
-            return " ".join(format(part, format_spec) for part in value)
-        return str(value) if isinstance(value, str) else format(value, format_spec)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the result page, and of any document that asks for it.
-
-    Attributes
-    ----------
-    title : str
-    rows : str or callable
-        The part whose rows it shows, or what makes them of the whole content.
-    columns : str
-        Headings between bars, each with how its cell is made of a row: `n | seconds: {median_s:.2f}`. A heading alone
-        shows the field of its name. Empty: every field of the rows.
-    """
-
-    title: str
-    rows: str | Callable[[Content], Iterable[Mapping[str, Any]]]
-    columns: str = ""
-
-    def markdown(self, content: Content) -> str:
-        """The table itself, without its title; nothing where there are no rows."""
-        try:
-            rows = list(content.get(self.rows, []) if isinstance(self.rows, str) else self.rows(content))
-        except MissingPartError:
-            return ""
-        if not rows:
-            return ""
-        wanted = self.columns or " | ".join(f"{name}: {{{name}:.4g}}" for name in rows[0])
-        columns = [cell.strip().partition(": ") for cell in wanted.split(" | ")]
-        cells = [[name for name, _, _ in columns]]
-        cells += [[_Cells().format(form or f"{{{name}}}", **row) for name, _, form in columns] for row in rows]
-        widths = [max(len(line[j]) for line in cells) for j in range(len(columns))]
-        lines = [
-            "| " + " | ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)) + " |"
-            for line in cells
-        ]
-        return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]) + "\n"
 
 
 @dataclass(frozen=True)
@@ -135,6 +57,16 @@ class Limit:
     limit: float
     unit: str = ""
     at_least: bool = False
+
+    @property
+    def sign(self) -> str:
+        """As words."""
+        return "at least" if self.at_least else "at most"
+
+    @property
+    def asked(self) -> str:
+        """The limit in words."""
+        return f"{self.sign} {self.limit:,.4g} {self.unit}".rstrip()
 
     @property
     def share(self) -> float:
@@ -281,9 +213,8 @@ def _targets_of(task: Task) -> Table:
     def rows(content: Content) -> Iterable[Row]:
         for item in task.judged(content):
             if isinstance(item, Limit):
-                sign = "at least" if item.at_least else "at most"
                 yield {"what": item.what, "measured": f"{item.measured:.3g} {item.unit}".rstrip(),
-                       "target": f"{sign} {item.limit:,.4g} {item.unit}".rstrip(), "reached": item.reached}  # fmt: skip
+                       "target": item.asked, "reached": item.reached}  # fmt: skip
             elif item.target is not None:
                 yield {"what": f"{item.case}: seconds of {item.peer} over those of {item.ours}",
                        "measured": f"{item.value:.1f}", "target": f"at least {item.target:g}",

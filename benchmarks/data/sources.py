@@ -196,8 +196,8 @@ SOURCES: dict[str, Source] = {
     "drawn: words": lambda folder: goal_rows.text_task,
     "drawn: mixed columns": lambda folder: goal_rows.mixed_task,
     "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
-    **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},  # type: ignore[misc]
-    **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},  # type: ignore[misc]
+    **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
+    **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
     "yeast": lambda folder: structures.few_labels() if folder is None else load_yeast(folder),
     "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
     **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},

@@ -34,7 +34,7 @@ class LinearRule:
         return (X @ self._w + self._b > 0).astype(float)
 
 
-class _RecallChurn(cooper.ConstrainedMinimizationProblem):  # type: ignore[misc]
+class _RecallChurn(cooper.ConstrainedMinimizationProblem):
     """errors(D1) + FP(D2) by row, with the shortfall of recall and the excess of churn, in rates."""
 
     def __init__(self, task: RecallTask, X: Floats, least_recall: float, most_churn: float) -> None:

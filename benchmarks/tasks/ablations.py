@@ -75,8 +75,8 @@ def _kernel_rows(ctx: Context, name: str) -> Rows:
     if name == "letter":
         return data[0] / 15.0, (data[1] <= 13).astype(int)
     if not callable(data):
-        return data  # type: ignore[no-any-return]
-    return ctx.pick(data, partial(data, 300))()  # type: ignore[no-any-return]
+        return data
+    return ctx.pick(data, partial(data, 300))()
 
 
 def kernel_devices(ctx: Context) -> list[Row]:

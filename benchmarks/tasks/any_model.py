@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -198,15 +197,20 @@ def _error_parity(train: People, test: People, goals: Goals, level: float) -> Fl
     return np.asarray(np.mean([chosen.predict(test.X, group=test.code) for _ in range(DRAWS)], axis=0))
 
 
-def _oxonfair(*, guessed: bool) -> Method:
+def _oxonfair(groups: str) -> Method:
+    """With groups that are "seen" or "guessed" at prediction, or a recall floor with "none"."""
+
     def method(train: People, test: People, goals: Goals, level: float) -> Floats:
         from oxonfair import FairPredictor, group_metrics
 
         scorer, held = _held_out(train)
-        groups = {"inferred_groups": booster().fit(train.X, train.code)} if guessed else {}
-        given = [{"data": rows.X, "target": rows.y, "groups": rows.code} for rows in (held, test)]
-        chosen = FairPredictor(scorer, given[0], **groups)
-        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), level)
+        given = [{"data": rows.X, "target": rows.y} | ({} if groups == "none" else {"groups": rows.code})
+                 for rows in (held, test)]  # fmt: skip
+        known: dict[str, dict[str, Any]] = {"seen": {}, "none": {"groups": None}}
+        if groups == "guessed":
+            known["guessed"] = {"inferred_groups": booster().fit(train.X, train.code)}
+        chosen, bound = FairPredictor(scorer, given[0], **known[groups]), 1.0 - level if groups == "none" else level
+        chosen.fit(group_metrics.accuracy, getattr(group_metrics, goals.names["oxonfair"]), bound)
         return np.asarray(chosen.predict(given[1]), dtype=np.float64).ravel()
 
     return method
@@ -222,16 +226,6 @@ def _fairgbm(train: People, test: People, goals: Goals, level: float) -> Floats:
         "seed": 0,
     }  # fmt: skip
     return np.asarray(fairgbm.train(settings, rows, 100).predict(test.X) > 0.5, dtype=np.float64)
-
-
-def _oxonfair_floor(train: People, test: People, goals: Goals, level: float) -> Floats:
-    from oxonfair import FairPredictor, group_metrics
-
-    scorer, held = _held_out(train)
-    given = [{"data": rows.X, "target": rows.y} for rows in (held, test)]
-    chosen = FairPredictor(scorer, given[0], groups=None)
-    chosen.fit(group_metrics.accuracy, group_metrics.recall, 1.0 - level)
-    return np.asarray(chosen.predict(given[1]), dtype=np.float64).ravel()
 
 
 def _tuned_threshold(train: People, test: People, goals: Goals, level: float) -> Floats:
@@ -264,20 +258,20 @@ AWARE: dict[str, Method] = {
 }
 BLIND_PEERS: dict[str, tuple[str, Method]] = {
     "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
-    "OxonFair, inferred groups": ("oxonfair", _oxonfair(guessed=True)),
+    "OxonFair, inferred groups": ("oxonfair", _oxonfair("guessed")),
     "FairGBM": ("fairgbm", _fairgbm),
 }
 AWARE_PEERS: dict[str, tuple[str, Method]] = {
     "fairlearn ThresholdOptimizer": ("fairlearn", _threshold_optimizer),
     "error-parity": ("error_parity", _error_parity),
-    "OxonFair": ("oxonfair", _oxonfair(guessed=False)),
+    "OxonFair": ("oxonfair", _oxonfair("seen")),
 }
 FLOOR: dict[str, Method] = {name: BLIND[name] for name in ("linear", "reduction", "one run")} | {
     "threshold": _ours(lambda goal: GoalThresholdClassifier(booster(), goal, cv=5, random_state=0))
 }
 FLOOR_PEERS: dict[str, tuple[str, Method]] = {
     "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
-    "OxonFair": ("oxonfair", _oxonfair_floor),
+    "OxonFair": ("oxonfair", _oxonfair("none")),
 }
 NO_GOAL = "no goal"
 WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
@@ -425,38 +419,6 @@ def _targets(content: Content) -> Iterable[Limit]:
                 yield Limit(what, mean, 2.0 * error if error == error else 0.0)
 
 
-def _picture(content: Content, path: Path) -> None:
-    """Error against violation, a panel for each table: mean points of each method under demographic parity."""
-    import matplotlib.pyplot as plt
-
-    rows = [row for row in _measured(content) if row["goal"] == "demographic parity"]
-    tables = list(dict.fromkeys(row["table"] for row in rows))
-    figure, axes = plt.subplots(1, len(tables), figsize=(4.2 * len(tables), 3.8), squeeze=False)
-    for axis, table in zip(axes[0], tables, strict=True):
-        here = [row for row in rows if row["table"] == table]
-        for number, method in enumerate(dict.fromkeys(row["method"] for row in here)):
-            mine = [row for row in here if row["method"] == method]
-            levels = sorted({row["level"] for row in mine})
-            mean = [[statistics.fmean(row[what] for row in mine if row["level"] == level) for level in levels]
-                    for what in ("violation", "error")]  # fmt: skip
-            ours = method in BLIND | AWARE | FLOOR
-            axis.plot(
-                *mean,
-                "o-" if ours else "s--",
-                ms=4,
-                lw=1.6 if ours else 0.9,
-                label=method,
-                color=plt.get_cmap("tab20")(number),
-            )
-        axis.set(title=table, xlabel="difference of positive rates on new rows")
-    axes[0][0].set_ylabel("error on new rows")
-    lines = {label: line for axis in axes[0] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=4, fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.16, 1, 1))
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
 def _task(half: Any, names: Sequence[str]) -> Task:
     seconds = " | ".join(["method", *(f"{name}: {{{name}:.2f}}" for name in names)])
     return Task(
@@ -474,7 +436,6 @@ def _task(half: Any, names: Sequence[str]) -> Task:
         subject="any model",
         half=half,
         peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
-        picture=_picture,
     )
 
 

@@ -32,7 +32,7 @@ GOALS = {
 }
 
 
-class FirstColumn(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class FirstColumn(ClassifierMixin, BaseEstimator):
     """A fitted scorer whose score is the first column, so that no time goes to making scores."""
 
     classes_ = np.array([0, 1])

@@ -183,7 +183,7 @@ def measured(problem: Problem, solver: str, ctx: Context) -> Row | None:
         if int(spent) > LIMIT * os.sysconf("SC_CLK_TCK"):
             process.kill()
     try:
-        return receiver.recv()  # type: ignore[no-any-return]
+        return receiver.recv()
     except EOFError:  # the child ended without a word
         return None
     finally:

@@ -59,7 +59,7 @@ def gradients(ctx: Context) -> dict[str, float]:
         PURSUIT: lambda: ours.value_gradient(weights),
         LOGISTIC: lambda: peer.loss_gradient(weights, X, labels, l2_reg_strength=1.0 / len(y)),
     }
-    timings = ctx.clock({name: lambda call=call: [call() for _ in range(EVALUATIONS)] for name, call in calls.items()})  # type: ignore[misc]
+    timings = ctx.clock({name: lambda call=call: [call() for _ in range(EVALUATIONS)] for name, call in calls.items()})
     return {name: 1e3 * timing.processor_median / EVALUATIONS for name, timing in timings.items()}
 
 
@@ -108,11 +108,9 @@ def stochastic(ctx: Context) -> dict[str, float]:
         ),
     }
     for loss in PEER_LOSSES:
-        makes[f"SGDClassifier, {loss}"] = lambda k, loss=loss: SGDClassifier(loss=loss, max_iter=k, **shared)  # type: ignore[misc]
+        makes[f"SGDClassifier, {loss}"] = lambda k, loss=loss: SGDClassifier(loss=loss, max_iter=k, **shared)
     cases = {
-        f"{name}|{k}": lambda make=make, k=k: make(k).fit(X, y)  # type: ignore[misc]
-        for name, make in makes.items()
-        for k in (1, 1 + PASSES)
+        f"{name}|{k}": lambda make=make, k=k: make(k).fit(X, y) for name, make in makes.items() for k in (1, 1 + PASSES)
     }
     timings, rates = ctx.clock(cases), {}
     for name in makes:

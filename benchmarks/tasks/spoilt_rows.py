@@ -128,7 +128,7 @@ def _errors(
 def robustness(ctx: Context) -> Errors:
     """Test errors of every method, for every data set of the half, kind, share and seed."""
     every = {"clean 0": ("clean", 0.0)} | {f"{kind} {share:g}": (kind, share) for kind in KINDS for share in SHARES}
-    chosen = names("margins", ctx.task.half)[: ctx.pick(None, 2)]  # type: ignore[arg-type]
+    chosen = names("margins", ctx.task.half)[: ctx.pick(None, 2)]
     few = ("clean 0", "times 3 0.1", "times 3 0.2")
     cases = ctx.pick(every, {name: every[name] for name in few})
     return _errors(ctx, {name: _splits(ctx, name) for name in chosen}, cases, _robust_methods, 1.0)
@@ -220,7 +220,7 @@ def _risk_methods(split: Split, seed: int, kind: str) -> dict[str, Any]:
 
 def risk_errors(ctx: Context) -> Errors:
     """Test errors in percent, by task and case; at most 3,000 training rows."""
-    every = names("risks", ctx.task.half)  # type: ignore[arg-type]
+    every = names("risks", ctx.task.half)
     data = {name: ctx.load(name) for name in (every[-2:] if ctx.quick else every)}
     draws = {name: one if name.startswith("drawn") else drawn(*two_classes(name, one)) for name, one in data.items()}
     return _errors(ctx, draws, RISK_CASES, _risk_methods, 100.0)

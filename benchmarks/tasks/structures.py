@@ -135,7 +135,7 @@ def _beside_best(runs: Sequence[Row]) -> list[Row]:
 def hierarchies(ctx: Context) -> list[Row]:
     """Test scores of all methods on every hierarchy of the half; C, offsets and thresholds chosen on training rows."""
     runs: list[Row] = []
-    for name in names("structures", ctx.task.half):  # type: ignore[arg-type]
+    for name in names("structures", ctx.task.half):
         if name not in _HIERARCHIES or (ctx.quick and runs):
             continue
         task = ctx.load(name)
@@ -149,7 +149,7 @@ _HIERARCHIES = ("ImCLEF07A", "Enron_corr", "Diatoms", LARGEST)
 def to_a_gap(ctx: Context) -> list[Row]:
     """One training from nothing at the papers' C, until the gap is 1%."""
     rows = []
-    for name in names("structures", ctx.task.half):  # type: ignore[arg-type]
+    for name in names("structures", ctx.task.half):
         for rescaling, (weight, prototype, limit) in KNOWN.get(name, {}).items():
             task, clock = ctx.load(name), Clock()
             small = _hierarchical(task, rescaling, 1.0, 2)
@@ -168,7 +168,7 @@ def to_a_gap(ctx: Context) -> list[Row]:
 def starts(ctx: Context) -> list[Row]:
     """Slack rescaling at a C: after the smaller ones of the grid, and from nothing with as many passes."""
     rows, grid = [], ctx.pick(GRIDS["slack"][:8], GRIDS["slack"][:2])
-    for name in names("structures", ctx.task.half)[: ctx.pick(None, 1)]:  # type: ignore[arg-type]
+    for name in names("structures", ctx.task.half)[: ctx.pick(None, 1)]:
         if name not in _HIERARCHIES or name == LARGEST:
             continue
         task, passes = ctx.load(name), PASSES * len(grid)
