@@ -36,6 +36,15 @@ def test_tables_fit_a_page_and_hold_no_markup_or_control_characters():
     assert max(map(len, table.splitlines())) <= 100
 
 
+def test_a_table_is_drawn_where_the_reader_of_stdout_has_left(monkeypatch):
+    class Left(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Left())
+    assert "0.1250" in comparison("Test rows (8)", reports(good=[1, 1, 0, 0, 0, 0, 0, 0]))
+
+
 def test_lines_are_cleaned(capsys):
     say("a\x1b[2Jb\nc")
     assert capsys.readouterr().out == "a?[2Jb\nc\n"
