@@ -217,7 +217,8 @@ def _run(command: Sequence[str], log: Any, timeout: float | None) -> tuple[int, 
 
 
 def _command(name: str, parts: Sequence[str], module: str, folder: Path, options: argparse.Namespace) -> list[str]:
-    command = [sys.executable, "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
+    # Unbuffered: the last line of the log is the last that happened, so that of an exception is read as the message.
+    command = [sys.executable, "-u", "-m", "benchmarks", *(f"{name}:{part}" for part in parts), "--child", module]
     command += ["--out", str(folder)]
     for flag in ("quick", "no_peers", "again"):
         command += [f"--{flag.replace('_', '-')}"] if getattr(options, flag) else []
