@@ -237,11 +237,12 @@ def records() -> list[type[Any]]:
     for module in pkgutil.walk_packages(widemargin.__path__, "widemargin."):
         if module.name.startswith(places):
             importlib.import_module(module.name)
-    kinds = {type(one) for one in gc.get_objects() if type(one).__name__.endswith("Options")}
-    return sorted(
-        (kind for kind in kinds if kind.__module__.startswith("widemargin.") and not issubclass(kind, SolverOptions)),
-        key=lambda kind: (kind.__module__, kind.__name__),
-    )
+    modules = [module for name, module in sys.modules.items() if name.startswith("widemargin.")]
+    kinds = {
+        kind for module in modules for name, kind in vars(module).items()
+        if name.endswith("Options") and dataclasses.is_dataclass(kind) and not issubclass(kind, SolverOptions)
+    }  # fmt: skip
+    return sorted(kinds, key=lambda kind: (kind.__module__, kind.__name__))
 
 
 @contextmanager
@@ -294,7 +295,7 @@ def _judged(fit: Callable[[], Any], objective: Callable[[Any], float]) -> tuple[
 
 def fields(fits: Callable[..., Iterator[Fit]], ctx: Context) -> list[Row]:
     """Every numeric field that some of the fits read, four times as large and a quarter, one at a time."""
-    made, kinds = list(fits(ctx) if fits is kernels else fits()), records()
+    made, kinds = list(fits(ctx) if fits is kernels else fits())[: ctx.pick(None, 1)], records()
     numeric = {
         (kind, item.name)
         for kind in kinds

@@ -124,7 +124,7 @@ def first_calls(ctx: Context) -> list[Row]:
     from widemargin.cli.commands.compile import ESTIMATORS
 
     rows = []
-    for name in list(ESTIMATORS)[: ctx.pick(None, 1)]:
+    for name in list(ESTIMATORS)[: ctx.pick(None, 2)]:
         with tempfile.TemporaryDirectory() as folder:
             empty, filled = (ctx.fresh(first_fits, name, NUMBA_CACHE_DIR=folder) for _ in range(2))
         rows.append({"estimator": name, "empty": empty, "filled": filled})

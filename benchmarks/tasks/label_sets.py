@@ -203,10 +203,10 @@ def _rcv1(edges: Any, rescaling: str, C: float, passes: int, **more: Any) -> Mul
     return MultiLabelSVC(edges, C=C, rescaling=rescaling, max_iter=passes, random_state=0, **{"tol": 0.01} | more)
 
 
-def _argmaxes(U: Any, theta: Any, Y: Any, slack: bool, structure: Any, work: Any, label: Any) -> Any:
+def _argmaxes(U: Any, theta: Any, Y: Any, lam: float | None, structure: Any, work: Any, label: Any) -> Any:
     total = 0.0
     for i in range(U.shape[0]):
-        h, g = loops.best_answer(U[i : i + 1], theta, Y[i], slack, 1.0, structure, work, label)
+        h, g = loops.best_answer(U[i : i + 1], theta, Y[i], lam, structure, work, label)
         total += h * g
     return total
 
@@ -220,7 +220,7 @@ def _argmax_microseconds(ctx: Context, svm: MultiLabelSVC, task: LabelSets) -> f
     Y, structure = np.ascontiguousarray(task.Y, dtype=np.int64), svm.model_.structure
     work, label = workspace(structure), np.empty(Y.shape[1], dtype=np.int64)
     all_rows = ctx.pick(_compiled_argmaxes, _argmaxes)  # to compile it takes long
-    case = partial(all_rows, U, svm.theta_, Y, svm.rescaling == "slack", structure, work, label)
+    case = partial(all_rows, U, svm.theta_, Y, None if svm.rescaling == "slack" else 1.0, structure, work, label)
     return 1e6 * ctx.clock({"argmax": case})["argmax"].processor_median / Y.shape[0]
 
 
