@@ -229,8 +229,8 @@ TASKS = {
     ),
     "first_call": Task(
         "What compiling costs: the first fit of each estimator in a process with an empty cache of compiled code, the "
-        "second in "
-        "that process, and the first in a new process that finds the cache filled, as `widemargin compile` leaves it.",
+        "second in that process, and the first in a new process that finds the cache filled, as `widemargin compile` "
+        "leaves it.",
         {"rows": first_calls, "train": trained_example},
         {
             "seconds": Table(

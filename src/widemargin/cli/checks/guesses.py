@@ -319,12 +319,13 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
     n_values = len(column) - column.null_count
+    is_named = names_rows(name, distinct, n_values)
     reasons = {
         "has the same value in every row": distinct == 1,
         # Words that stand in one row each teach nothing about another row, however few the rows are.
         "names the rows: nearly every value is another one": distinct > 0.9 * n_values
-        and ((is_text and n_values >= 10) or names_rows(name, distinct, n_values)),
-        f"is an identifier by its name: {distinct} of them in {n_values} rows": names_rows(name, distinct, n_values),
+        and (is_named or (is_text and n_values >= 10)),
+        f"is an identifier by its name: {distinct} of them in {n_values} rows": is_named,
         "counts the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20

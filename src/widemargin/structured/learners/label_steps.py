@@ -93,7 +93,7 @@ def go_by_label(
     # Jaccard, F1 and exact match are no sums over labels.
     if structure.scored != 0 or mass == 0.0:
         return goal_loss, -np.inf
-    gains, lengths = np.empty(k), np.empty(k)
+    gains, lengths, moved = np.empty(k), np.empty(k), np.empty(pairs.shape[0])
     gap = bend = 0.0
     for label in range(k):
         move = C * p[0, label] - a[0, label]
@@ -121,14 +121,15 @@ def go_by_label(
         mine += weight[label] * (abs(a[0, label] + step) - abs(a[0, label])) - step * u[0, label]
         turn += step * step * square
     for e in range(pairs.shape[0]):
-        step = C * _pair(pairs[e, 0], pairs[e, 1], truth, mass, lengths, a[0], p[0], b[e], C) - b[e]
+        moved[e] = _pair(pairs[e, 0], pairs[e, 1], truth, mass, lengths, a[0], p[0], b[e], C)
+        step = C * moved[e] - b[e]
         mine -= step * theta[e]
         turn += step * step
     # Without pairs the lengths are the best there are; with pairs they are a guess.
     if mine <= 0.0 or _gained(mine, turn) <= _gained(gap, bend):
         return goal_loss, gap
     for e in range(pairs.shape[0]):
-        p_b[e] = _pair(pairs[e, 0], pairs[e, 1], truth, mass, lengths, a[0], p[0], b[e], C)
+        p_b[e] = moved[e]
     loss = 0.0
     for label in range(k):
         p[0, label] = a[0, label] / C + lengths[label] * (p[0, label] - a[0, label] / C)
