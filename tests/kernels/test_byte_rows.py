@@ -139,11 +139,15 @@ def test_compiled_loops_are_their_python():
         np.testing.assert_array_equal(total, whole[2:5].sum(axis=1))
         packed = ByteRows(words, 1 / 255).tiles
         out, room, square = np.zeros((3, 130), np.float32), np.empty(128, np.int32), (X**2).sum(axis=1)
-        call(
-            "fill_byte_products", start, group, word, total, np.float32(255**-2), packed, 5, 5, 135, square[2:5],
-            square[5:135], np.float32(-0.4), out, np.arange(3), room,
+        given = (
+            "fill_byte_products", start, group, word, total, np.float32(255**-2), packed, square[2:5], square[5:135],
+            np.float32(-0.4), room, 5, 5, 135,
         )  # fmt: skip
-        ends.append((words, start, group[: start[-1]], word[: start[-1]], total, out))
+        call(*given, out, np.arange(3), np.empty(0), np.empty(0))
+        scores, change = np.zeros(130), np.arange(3.0)
+        call(*given, np.empty((1, 128), np.float32), np.zeros(3, np.int64), change, scores)
+        np.testing.assert_allclose(scores, change @ out, rtol=1e-5)
+        ends.append((words, start, group[: start[-1]], word[: start[-1]], total, scores, out))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     np.testing.assert_allclose(ends[0][-1], gaussian(X[2:5], X[5:135], 0.4 * np.log(2)), atol=1e-6)

@@ -123,14 +123,15 @@ def test_compiled_loops_are_their_python(binary):
             packed[t, :9, : part.shape[1]] = part
         square = (X**2).sum(axis=1)
         out = np.zeros((5, 30), np.float32)
+        scores, change = np.zeros(30), np.arange(5.0)
         room = (np.empty(16, np.uint8),) if binary else ()
+        given = (start, place, weight, packed, square[:5], square[5:35], np.float32(-0.4), *room, 5, 5, 35)
         name = "fill_matches" if binary else "fill_products"
         with np.errstate(over="ignore"):
-            call(
-                name, start, place, weight, packed, 5, 5, 35, square[:5], square[5:35], np.float32(-0.4), out,
-                np.arange(5), *room,
-            )  # fmt: skip
-        ends.append((start, place[: start[-1]], weight[: start[-1]], out))
+            call(name, *given, out, np.arange(5), np.empty(0), np.empty(0))
+            call(name, *given, np.empty((1, 16), np.float32), np.zeros(5, np.int64), change, scores)
+        np.testing.assert_allclose(scores, change @ out, rtol=1e-5)
+        ends.append((start, place[: start[-1]], weight[: start[-1]], scores, out))
     for one, other in zip(*ends, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     np.testing.assert_allclose(ends[0][-1], gaussian(X[:5], X[5:35], 0.4 * np.log(2)), atol=1e-6)

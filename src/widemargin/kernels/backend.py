@@ -16,15 +16,15 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from widemargin._threads import in_threads
-from widemargin._typing import Index, Ints, Matrix, Reals
+from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import LOG2_E, gaussian
-from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, fill, list_entries, pack
+from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, add, fill, list_entries, pack
 
 __all__ = [
-    "Backend", "DeviceBackend", "NumpyBackend", "Placed", "backend_named", "fill_packed", "squared_norms",
-    "usable_name",
+    "Backend", "DeviceBackend", "NumpyBackend", "Placed", "add_packed", "backend_named", "fill_packed",
+    "squared_norms", "usable_name",
 ]  # fmt: skip
 
 
@@ -61,15 +61,16 @@ class Placed:
         return int(self.X.shape[0])
 
     @cached_property
-    def entries(self) -> Entries:
-        """The entries that are not 0, for the left side of products; listed once."""
+    def _entries(self) -> Entries:
         return list_entries(self.X)
 
-    def words(self, right: ByteRows) -> Words | None:
-        """The bytes that are not 0, for the left side of products with these rows; listed once for each unit in a row.
+    def listed(self, right: PackedRows) -> Entries | Words | None:
+        """What is not 0, for the left side of products with these rows; listed once for each unit in a row.
 
-        None where X holds other numbers than bytes times the unit of the right side.
+        None where the right side are bytes, and X holds other numbers than bytes times their unit.
         """
+        if not isinstance(right, ByteRows):
+            return self._entries
         if self._words is None or self._words[0] != right.unit:
             packed = self.packed if isinstance(self.packed, ByteRows) else None
             # The unit belongs to the right side: another one asks for another list.
@@ -80,8 +81,8 @@ class Placed:
 class Backend(Protocol):
     """Computes blocks of kernel values."""
 
-    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
-        """Take over rows (dense or CSR)."""
+    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
+        """Take over rows (dense or CSR), which are on the left side of products, or also on the right one."""
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right))."""
@@ -93,7 +94,7 @@ class NumpyBackend:
     worth = 1 << 21
     """Values that are worth a thread: their powers take about a millisecond."""
 
-    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
+    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
         """Rows of the wanted precision, narrow sparse ones as dense ones; a copy only where something changes."""
         if kernel.name == "callable":  # the user's function sees the rows as they are
             return Placed(X, None)
@@ -106,7 +107,7 @@ class NumpyBackend:
         X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
         # Sparse rows have a product of their own, and a function of distances needs none.
-        packed = pack(X) if products and not sp.issparse(X) else None
+        packed = pack(X) if products and not left and not sp.issparse(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
@@ -118,7 +119,7 @@ class NumpyBackend:
             distances *= -kernel.gamma
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
-        if right.packed is not None and len(left) >= 16:  # a few rows take BLAS no longer than listing their entries
+        if right.packed is not None:
             filled = np.empty((len(left), len(right)), dtype=right.X.dtype)
             if fill_packed(kernel, left, right, filled, np.arange(len(left))):
                 return filled
@@ -126,7 +127,7 @@ class NumpyBackend:
         block = left.X @ right.X.T
         if sp.issparse(block):
             block = block.toarray()
-        if kernel.name == "rbf" and block.dtype == np.float32:
+        if kernel.name == "rbf":
 
             def part(first: int, last: int) -> None:
                 gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
@@ -172,7 +173,10 @@ class DeviceBackend:
 
     def put(self, values: npt.ArrayLike) -> Any:
         """A copy of some numbers on the device: it may share memory with NumPy, and users may change theirs later."""
-        return self.xp.asarray(np.array(values), device=self.name)
+        values = np.asarray(values)
+        # What goes to a device of its own is copied on the way; PyTorch warns of arrays that cannot be written.
+        copied = self.name != "cpu" and values.flags.writeable
+        return self.xp.asarray(values if copied else np.array(values), device=self.name)
 
     def pull(self, values: Any) -> npt.NDArray[Any]:
         """The numbers of an array of the device."""
@@ -192,7 +196,7 @@ class DeviceBackend:
         """Whether products in single precision are: PyTorch may be told to round their factors to fewer digits."""
         return self.xp is np or self.xp.get_float32_matmul_precision() == "highest"
 
-    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike) -> Placed:
+    def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
         """Rows on the device. CSR rows that would fill it stay where they are, and come in blocks of dense rows.
 
         Raises
@@ -219,8 +223,24 @@ class DeviceBackend:
 
     def values(self, kernel: Kernel, left: Placed, right: Placed) -> Any:
         """Kernel values of all pairs, shape (len(left), len(right)), on the device."""
-        product = self._dense(left.X) @ self._dense(right.X).T
-        return _finish(self.xp, kernel, product, left.square, right.square)
+        return self.fill(kernel, left, right, None)
+
+    def fill(self, kernel: Kernel, left: Placed, right: Placed, out: Any) -> Any:
+        """The same in the memory of `out`, if it is not None."""
+        xp, A, B = self.xp, self._dense(left.X), self._dense(right.X)
+        if kernel.name != "rbf":
+            values = _finish(xp, kernel, A @ B.T, None, None)
+            if out is None:
+                return values
+            out[:] = values
+            return out
+        # Norms as two more columns make the exponent a product: every pass over its values reads and writes all memory.
+        a, b = left.square[:, None], right.square[:, None]
+        A = xp.concatenate((2.0 * kernel.gamma * A, -kernel.gamma * a, xp.ones_like(a)), axis=1)
+        B = xp.concatenate((B, xp.ones_like(b), -kernel.gamma * b), axis=1)
+        values = xp.matmul(A, B.T, out=out)
+        xp.clip(values, None, 0.0, out=values)  # rounding can make the distance of equal rows negative
+        return xp.exp(values, out=values)
 
     def _dense(self, X: Any) -> Any:
         """Rows on the device: they are there, or in an array or CSR matrix on the host."""
@@ -280,7 +300,13 @@ def squared_norms(X: Matrix) -> Reals:
         # Double precision: the distance of near rows is a small difference of large norms.
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
         return np.asarray(np.asarray(squares).ravel().astype(X.dtype))
-    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
+    squares = np.empty(X.shape[0], dtype=X.dtype)
+
+    def part(first: int, last: int) -> None:
+        squares[first:last] = np.einsum("ij,ij->i", X[first:last], X[first:last], dtype=np.float64)
+
+    in_threads(X.shape[0], max(1, (1 << 21) // max(1, X.shape[1])), part)
+    return squares
 
 
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:
@@ -288,15 +314,21 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
     if right.packed is None or sp.issparse(left.X):
         return False
     # The Gaussian is finished in the same pass, while the products are in the cache.
-    fused = kernel.name == "rbf" and out.dtype == np.float32
+    squares = (left.square, right.square) if kernel.name == "rbf" else None
     ends = right.first, right.first + len(right)
-    squares = (left.square, right.square) if fused else None
-    listed = left.words(right.packed) if isinstance(right.packed, ByteRows) else left.entries
-    if not fill(right.packed, listed, squares, -kernel.gamma * LOG2_E, *ends, out, rows):
+    if not fill(right.packed, left.listed(right.packed), squares, -kernel.gamma * LOG2_E, *ends, out, rows):
         return False
-    if not fused:
+    if squares is None:
         out[rows] = _finish(np, kernel, out[rows], left.square, right.square)
     return True
+
+
+def add_packed(kernel: Kernel, left: Placed, right: Placed, change: Floats, scores: Floats) -> bool:
+    """Add `K(right, left) change` to `scores`; False, and nothing done, unless both sides and the kernel allow it."""
+    if right.packed is None or sp.issparse(left.X) or kernel.name != "rbf":
+        return False
+    listed, ends = left.listed(right.packed), (right.first, right.first + len(right))
+    return add(right.packed, listed, (left.square, right.square), -kernel.gamma * LOG2_E, *ends, change, scores)
 
 
 def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:

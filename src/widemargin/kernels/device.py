@@ -100,6 +100,14 @@ class DeviceRows(KernelRows):
         """See `KernelRows`; infinity where the device rounds products to fewer digits."""
         return super().rounding(rows, coef) if self._device.rounds_as_numpy else np.full(rows.shape[0], np.inf)
 
+    def longest_sum(self) -> int:
+        """See `KernelRows`; the norms are added in the same sum, and are as large as the products."""
+        return 2 * super().longest_sum() + 4
+
+    def norms(self) -> Floats:
+        """See `KernelRows`."""
+        return self.pull(self._rows.square).astype(np.float64)
+
     def keep(self, rows: Ints) -> Ints:
         """Have some whole rows in `kept`: their places.
 
@@ -126,17 +134,22 @@ class DeviceRows(KernelRows):
             before = self._owner[taken]
             self._place[before[before >= 0]] = -1
             self._place[missing], self._owner[taken] = taken, missing
-            self._compute(missing, self.put(taken))
+            self._compute(missing, taken)
         self.hits += rows.shape[0] - missing.shape[0]
         self.misses += missing.shape[0]
         return self._place[rows]
 
-    def _compute(self, rows: Ints, places: Any) -> None:
+    def _compute(self, rows: Ints, places: Ints) -> None:
         """Write kernel rows to places in `kept`."""
-        few, width = self._rows[rows], self._tile(rows.shape[0])
+        few, width, first = self._rows[rows], self._tile(rows.shape[0]), int(places[0])
+        following = np.array_equal(places, np.arange(first, first + places.shape[0]))
+        where = slice(first, first + places.shape[0]) if following else self.put(places)
         for low in range(0, self.n_rows, width):
             tile = slice(low, min(low + width, self.n_rows))
-            self.kept[places, tile] = self._device.values(self.kernel, few, self._rows[tile])
+            out = self.kept[where, tile] if following else None
+            values = self._device.fill(self.kernel, few, self._rows[tile], out)
+            if not following:
+                self.kept[where, tile] = values
         self._count.evaluations += rows.shape[0] * self.n_rows
 
     def weighted(self, places: Ints, change: Floats) -> Any:

@@ -14,6 +14,7 @@ by signed ones: `packed[t, g]` holds group g of four columns of the rows `COLUMN
 it. A row of the left side is the list of its words (four bytes) that are not 0.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,13 +24,13 @@ import numpy.typing as npt
 from widemargin._byte_dots import COLUMNS, has_instruction, tile_dots
 from widemargin._numba import kernel
 from widemargin._threads import in_threads
-from widemargin._typing import Flags, Index, Ints, Reals, Signs
+from widemargin._typing import Flags, Floats, Index, Ints, Reals, Signs
 from widemargin.kernels.gaussian import finish_gaussian
 
 __all__ = [
-    "ByteRows", "Entries", "MostlyZero", "PackedRows", "Words", "byte_rows_of", "entries", "fill", "fill_byte_products",
-    "fill_matches", "fill_products", "fill_words", "is_mostly_zero", "list_entries", "list_words", "pack",
-    "smallest_and_largest",
+    "ByteRows", "Entries", "MostlyZero", "PackedRows", "Words", "add", "byte_rows_of", "entries", "fill",
+    "fill_byte_products", "fill_matches", "fill_products", "fill_words", "is_mostly_zero", "list_entries", "list_words",
+    "pack", "smallest_and_largest",
 ]  # fmt: skip
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
@@ -103,12 +104,18 @@ class MostlyZero:
         return value if same and counted.max() <= np.iinfo(np.uint8).max else 0.0
 
     @cached_property
+    def rounded(self) -> int:
+        """Roundings that an inner product adds up at most: none of a count, one of each product."""
+        return 0 if self.value else int(np.count_nonzero(self._X, axis=1).max(initial=0))
+
+    @cached_property
     def tiles(self) -> Packed:
         n, d = self._X.shape
         dtype = np.dtype(np.uint8) if self.value else self._X.dtype
         fit = (1 << 21) // ((d + 1) * dtype.itemsize)  # a tile of about 2 MB stays in the second cache
         # A power of two of rows, within what keeps the loops long and the tile in the cache.
         tile = int(np.clip(1 << max(0, fit.bit_length() - 1), 128, 4096 if self.value else 512))
+        tile = max(1, min(tile, n))
         # The last column stays 0: lists are filled up with it.
         packed = np.zeros((max(1, -(-n // tile)), d + 1, tile), dtype=dtype)
         for t in range(packed.shape[0]):
@@ -177,6 +184,8 @@ class ByteRows:
     """
 
     worth = 1 << 23
+    rounded = 16
+    """Products are exact, but both factors may be off by four units, eight halves, of their rounding; see `_words`."""
 
     def __init__(self, words: Uint32s, unit: float) -> None:
         self._words, self.unit = words, unit
@@ -230,7 +239,7 @@ def fill(
     left : Entries or Words
         Of m rows; None where they are no bytes.
     squares : tuple of two ndarrays, shapes (m,) and (n,), or None
-        Squared norms of both sides: give the Gaussian kernel `2^(scale |x - y|^2)`, float32, instead of products.
+        Squared norms of both sides: give the Gaussian kernel `2^(scale |x - y|^2)` instead of products.
     scale : float
     first, last : int
     out : ndarray of shape (slots, last - first)
@@ -242,39 +251,63 @@ def fill(
         False where nothing was done: matches cannot be counted, because a left row has several values, or the left side
         is no bytes.
     """
-    m = rows.shape[0]
+    m, nothing = rows.shape[0], np.empty(0)
     if m == 0 or last <= first:
         return True
-    if left is None:
+    loop = _loop(packed, left, out.dtype, squares, scale)
+    if loop is None:
         return False
-    # The loops take arrays in any case; without a Gaussian they are not read.
-    norms = (np.empty(0, out.dtype), np.empty(0, out.dtype)) if squares is None else squares
-    exponent = out.dtype.type(0.0 if squares is None else scale)
-    if isinstance(left, Words):
-        assert isinstance(packed, ByteRows)
-        unit, bytes_of_tiles = out.dtype.type(packed.unit * packed.unit), packed.tiles
-        in_threads(last - first, max(1, ByteRows.worth // m), lambda low, high: fill_byte_products(
-            *left, unit, bytes_of_tiles, first, first + low, first + high, *norms, exponent, out, rows,
-            np.empty(COLUMNS, np.int32),
-        ))  # fmt: skip
-        return True
-    assert isinstance(packed, MostlyZero)
-    if packed.value and not left.one_value:
-        return False
-    tiles = packed.tiles
-    # The one value of the right side goes into the weights of the left one.
-    weight = left.weight * packed.dtype.type(packed.value) if packed.value else left.weight
-
-    def columns(low: int, high: int) -> None:
-        ends = (first, first + low, first + high)
-        arguments = (left.start, left.place, weight, tiles, *ends, *norms, exponent, out, rows)
-        if packed.value:
-            fill_matches(*arguments, np.empty(tiles.shape[2], np.uint8))
-        else:
-            fill_products(*arguments)
-
-    in_threads(last - first, max(1, MostlyZero.worth // m), columns)
+    in_threads(last - first, max(1, packed.worth // m), lambda low, high: loop(
+        first, first + low, first + high, out, rows, nothing, nothing
+    ))  # fmt: skip
     return True
+
+
+def add(
+    packed: PackedRows, left: Entries | Words | None, squares: tuple[Reals, Reals], scale: float, first: int, last: int,
+    change: Floats, scores: Floats,
+) -> bool:  # fmt: skip
+    """Add the Gaussian values of `fill`, times `change`, shape (m,), to `scores`, shape (last - first,).
+
+    Nothing is stored but the values of one row with one tile, so one call of a loop does it all.
+    """
+    m, dtype = change.shape[0], squares[0].dtype
+    if m == 0 or last <= first:
+        return True
+    loop = _loop(packed, left, dtype, squares, scale)
+    if loop is None:
+        return False
+    room = np.empty((1, COLUMNS if isinstance(packed, ByteRows) else packed.tiles.shape[2]), dtype)
+    loop(first, first, last, room, np.zeros(m, np.int64), change, scores)
+    return True
+
+
+def _loop(
+    packed: PackedRows, left: Entries | Words | None, dtype: np.dtype[Any], squares: tuple[Reals, Reals] | None,
+    scale: float,
+) -> Callable[..., None] | None:  # fmt: skip
+    """The loop for these rows, with what does not change from call to call; None where they have none."""
+    # The loops take arrays in any case; without a Gaussian they are not read.
+    norms = (np.empty(0, dtype), np.empty(0, dtype)) if squares is None else squares
+    exponent = dtype.type(0.0 if squares is None else scale)
+    if isinstance(packed, ByteRows):
+        if not isinstance(left, Words):
+            return None
+        words, unit, tiles = left, dtype.type(packed.unit * packed.unit), packed.tiles
+        return lambda *ends: fill_byte_products(
+            *words, unit, tiles, *norms, exponent, np.empty(COLUMNS, np.int32), *ends
+        )
+    if not isinstance(left, Entries) or (packed.value and not left.one_value):
+        return None
+    # The one value of the right side goes into the weights of the left one.
+    listed, packed_tiles = left, packed.tiles
+    weight = left.weight * packed.dtype.type(packed.value) if packed.value else left.weight
+    if not packed.value:
+        return lambda *ends: fill_products(listed.start, listed.place, weight, packed_tiles, *norms, exponent, *ends)
+    return lambda *ends: fill_matches(
+        listed.start, listed.place, weight, packed_tiles, *norms, exponent, np.empty(packed_tiles.shape[2], np.uint8),
+        *ends,
+    )
 
 
 def pack(X: Reals) -> PackedRows | None:
@@ -314,21 +347,36 @@ def entries(left: Reals, start: Ints, place: Int32s, weight: Reals) -> bool:
 
 
 @kernel
+def _conclude(
+    sums: Reals, left: Reals, i: int, right: Reals, scale: np.floating[Any], change: Floats, scores: Floats
+) -> None:
+    """What follows the inner products of left row i with a tile: the Gaussian, and what it adds to the scores."""
+    if scale != 0.0:
+        finish_gaussian(sums, left[i], right, scale)
+    if change.shape[0]:
+        for j in range(sums.shape[0]):
+            scores[j] += change[i] * sums[j]
+
+
+@kernel
 def fill_products(
-    start: Ints, place: Int32s, weight: Reals, packed: Packed, origin: int, first: int, last: int, left: Reals,
-    right: Reals, scale: np.floating[Any], out: Reals, rows: Ints,
+    start: Ints, place: Int32s, weight: Reals, packed: Packed, left: Reals, right: Reals, scale: np.floating[Any],
+    origin: int, first: int, last: int, out: Reals, rows: Ints, change: Floats, scores: Floats,
 ) -> None:  # fmt: skip
     """Set part of `out[rows[i]]` to the inner products of left row i with the right rows first to last.
 
-    The first column of `out`, and the first of the norms `right`, belong to row `origin`.
+    The first column of `out`, and the first of the norms `right` and of `scores`, belong to row `origin`.
     Where `scale` is not 0, to the Gaussian kernel `2^(scale |x - y|^2)`; `left` and `right` are the squared norms.
+    With `change` the values times it are added to `scores`, and `out` is room for a tile of them.
     """
     tile = packed.shape[2]
     for t in range(first // tile, (last - 1) // tile + 1):
         low, high = max(first, t * tile), min(last, (t + 1) * tile)
         part, a, b = packed[t], low - t * tile, high - t * tile
+        begin = low if change.shape[0] else origin
+        norms, total = right[low - origin : high - origin], scores[low - origin : high - origin]
         for i in range(rows.shape[0]):
-            sums = out[rows[i], low - origin : high - origin]
+            sums = out[rows[i], low - begin : high - begin]
             for j in range(b - a):
                 sums[j] = 0.0
             # Four entries at a time: a pass over the sums costs more than the arithmetic.
@@ -338,14 +386,13 @@ def fill_products(
                 three, four = part[place[k + 2], a:b], part[place[k + 3], a:b]
                 for j in range(b - a):
                     sums[j] += (u * one[j] + v * two[j]) + (w * three[j] + x * four[j])
-            if scale != 0.0:
-                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
+            _conclude(sums, left, i, norms, scale, change, total)
 
 
 @kernel
 def fill_matches(
-    start: Ints, place: Int32s, weight: Reals, packed: Packed, origin: int, first: int, last: int, left: Reals,
-    right: Reals, scale: np.floating[Any], out: Reals, rows: Ints, count: Flags,
+    start: Ints, place: Int32s, weight: Reals, packed: Packed, left: Reals, right: Reals, scale: np.floating[Any],
+    count: Flags, origin: int, first: int, last: int, out: Reals, rows: Ints, change: Floats, scores: Floats,
 ) -> None:  # fmt: skip
     """`fill_products` where all entries of the right side are 0 or 1, and those of a left row 0 or its first weight.
 
@@ -355,7 +402,8 @@ def fill_matches(
     for t in range(first // tile, (last - 1) // tile + 1):
         low, high = max(first, t * tile), min(last, (t + 1) * tile)
         part, a, b = packed[t], low - t * tile, high - t * tile
-        same = count[: b - a]
+        same, begin = count[: b - a], low if change.shape[0] else origin
+        norms, total = right[low - origin : high - origin], scores[low - origin : high - origin]
         for i in range(rows.shape[0]):
             for j in range(b - a):
                 same[j] = 0
@@ -364,11 +412,10 @@ def fill_matches(
                 three, four = part[place[k + 2], a:b], part[place[k + 3], a:b]
                 for j in range(b - a):
                     same[j] += one[j] + two[j] + three[j] + four[j]
-            sums, value = out[rows[i], low - origin : high - origin], weight[start[i]]
+            sums, value = out[rows[i], low - begin : high - begin], weight[start[i]]
             for j in range(b - a):
                 sums[j] = value * same[j]
-            if scale != 0.0:
-                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
+            _conclude(sums, left, i, norms, scale, change, total)
 
 
 @kernel
@@ -422,19 +469,20 @@ def list_words(words: Uint32s, start: Ints, group: Int32s, word: Uint32s, total:
 
 @kernel
 def fill_byte_products(
-    start: Ints, group: Int32s, word: Uint32s, total: Ints, unit: np.floating[Any], packed: Signs, origin: int,
-    first: int, last: int, left: Reals, right: Reals, scale: np.floating[Any], out: Reals, rows: Ints, room: Int32s,
+    start: Ints, group: Int32s, word: Uint32s, total: Ints, unit: np.floating[Any], packed: Signs, left: Reals,
+    right: Reals, scale: np.floating[Any], room: Int32s, origin: int, first: int, last: int, out: Reals, rows: Ints,
+    change: Floats, scores: Floats,
 ) -> None:  # fmt: skip
     """`fill_products` of bytes; `room` holds the sums of a tile, `unit` is the square of the unit."""
     tile = packed.shape[2] // 4
     for t in range(first // tile, (last - 1) // tile + 1):
         low, high = max(first, t * tile), min(last, (t + 1) * tile)
-        part = room[low - t * tile : high - t * tile]
+        part, begin = room[low - t * tile : high - t * tile], low if change.shape[0] else origin
+        norms, here = right[low - origin : high - origin], scores[low - origin : high - origin]
         for i in range(rows.shape[0]):
             tile_dots(packed[t], group, word, start[i], start[i + 1], room)
             # The right bytes are 128 less than they are, so 128 times the sum of the left ones is missing.
-            sums, missing = out[rows[i], low - origin : high - origin], np.int32(128 * total[i])
+            sums, missing = out[rows[i], low - begin : high - begin], np.int32(128 * total[i])
             for j in range(high - low):
                 sums[j] = unit * (part[j] + missing)
-            if scale != 0.0:
-                finish_gaussian(sums, left[i], right[low - origin : high - origin], scale)
+            _conclude(sums, left, i, norms, scale, change, here)

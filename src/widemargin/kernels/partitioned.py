@@ -17,7 +17,7 @@ from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.backend import NumpyBackend, Placed
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.rows import KernelRows
+from widemargin.kernels.rows import KernelRows, most_entries
 
 __all__ = ["PartitionedRows"]
 
@@ -59,6 +59,10 @@ class PartitionedRows(KernelRows):
         part._map = None
         return part
 
+    def longest_sum(self) -> int:
+        """See `KernelRows`; a block may be packed in another way than all rows."""
+        return most_entries(self._X)
+
     def are_narrow(self, n_rows: int) -> bool:
         """See `KernelRows`; its rows are computed on the workers."""
         return False
@@ -98,13 +102,13 @@ def _placed(data: dict[str, Any], message: tuple[Kernel, Any]) -> tuple[Kernel, 
 def _values(block: Block, few_rows: Matrix) -> Reals:
     """Kernel values of the few rows with those of the block, shape (k, rows of the block)."""
     (kernel, dtype, placed), backend = block.data, NumpyBackend()
-    return backend.block(kernel, backend.place(few_rows, kernel, dtype), placed)
+    return backend.block(kernel, backend.place(few_rows, kernel, dtype, left=True), placed)
 
 
 def _sums(block: Block, message: tuple[Matrix, Floats]) -> Floats:
     """Sums of these values times the changes of the few rows, shape (rows of the block,), in double precision."""
     (kernel, dtype, placed), (few_rows, change), backend = block.data, message, NumpyBackend()
-    few = backend.place(few_rows, kernel, dtype)
+    few = backend.place(few_rows, kernel, dtype, left=True)
     sums = np.empty(len(placed))
     # A tile at a time, so that a block of values is never as long as the rows of the block.
     for low in range(0, sums.shape[0], 4096):

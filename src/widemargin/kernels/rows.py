@@ -5,22 +5,22 @@ instrumented kernel function would have counted.
 """
 
 import copy
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Index, Integers, Ints, Matrix, Reals
 from widemargin.exceptions import KernelError
-from widemargin.kernels.backend import Backend, NumpyBackend, Placed, backend_named, fill_packed, squared_norms
+from widemargin.kernels.backend import Backend, NumpyBackend, Placed, add_packed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
 from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
 
-__all__ = ["KernelRows"]
+__all__ = ["KernelRows", "most_entries"]
 
 MEGABYTE = 1 << 20
 
@@ -77,12 +77,14 @@ class KernelRows:
     at_once = 1 << 20
     """Values of a block that is kept only until it is used: 8 MB stay in the caches of most processors."""
 
-    sum_height, sum_width, copied = 256, 1024, 4096
-    """Rows and columns of a block whose values are summed at once, and rows that are copied for it at a time: memory
-    that is new is slow."""
+    sum_height, sum_width = 256, 1024
+    """Rows and columns of a block whose values are summed at once: memory that is new is slow."""
 
     worth = 1 << 21
     """Values that are worth a thread: they take about a millisecond."""
+
+    few = 16
+    """New rows that take BLAS no longer than listing their entries."""
 
     by_loops = 1 << 18
     """Numbers up to which rows are `narrow`: 2 MB stay in the second cache of most processors."""
@@ -195,14 +197,22 @@ class KernelRows:
         """
         if self.kernel.name != "rbf":
             return np.full(rows.shape[0], np.inf)
-        X, size = self._X[rows], np.abs(coef)
-        entries = X.shape[1] if isinstance(X, np.ndarray) else int(np.diff(X.indptr).max(initial=0))
+        size, square = np.abs(coef), self.norms()[rows]
         # Half of the sum of two norms, as `2 |x| |z|` is at most that sum.
-        exponent = 2.0**-24 * (entries + 10) * self.kernel.gamma * squared_norms(X).astype(np.float64)
+        exponent = 2.0**-24 * (self.longest_sum() + 10) * self.kernel.gamma * square
         if exponent.max(initial=0.0) > 0.05:  # beyond it the power is no longer nearly linear
             return np.full(rows.shape[0], np.inf)
         bound: Floats = 1.1 * (exponent * size.sum() + exponent @ size) + 5e-7 * size.sum()
         return bound
+
+    def norms(self) -> Floats:
+        """Squared norms of the rows of a Gaussian kernel, on the host."""
+        return np.asarray(self._rows.square, dtype=np.float64)
+
+    def longest_sum(self) -> int:
+        """Most roundings that an inner product of two rows adds up: one a product, but those of bytes are exact."""
+        entries = most_entries(self._X)
+        return entries if self._rows.packed is None else min(entries, self._rows.packed.rounded)
 
     def narrow(self) -> NarrowRows | None:
         """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""
@@ -357,31 +367,35 @@ class KernelRows:
             numbers = slice(None) if columns is None else columns
             add_rows(self.block(rows, numbers), np.arange(rows.shape[0]), change, scores)
             return
-        parts = [slice(low, low + self.sum_height) for low in range(0, rows.shape[0], self.sum_height)]
-        # Placed once for all strips of columns.
-        left = [self._rows[rows[part]] for part in parts]
-        if columns is None or isinstance(columns, slice):
-            self._add(parts, left, change, scores, self._rows if columns is None else self._rows[columns])
-        else:
-            for low in range(0, columns.shape[0], self.copied):
-                strip = slice(low, low + self.copied)
-                self._add(parts, left, change, scores[strip], self._rows[columns[strip]])
-        self._count.evaluations += rows.shape[0] * scores.shape[0]
+        left, these = self._rows[rows], self._rows
+        if isinstance(columns, slice):
+            these = self._rows[columns]
+        if these.packed is not None and not sp.issparse(left.X):
+            left.listed(these.packed)  # once for all threads
+            if not isinstance(columns, np.ndarray):
+                these.packed.tiles  # noqa: B018 - the same
 
-    def _add(
-        self, parts: Sequence[slice], left: Sequence[Placed], change: Floats, scores: Floats, right: Placed
-    ) -> None:
         def add_columns(first: int, last: int) -> None:
-            room = np.empty(
-                self.sum_height * self.sum_width, dtype=self.dtype
-            )  # one for all blocks: memory that is new is slow
-            for part, placed in zip(parts, left, strict=True):
-                for low in range(first, last, self.sum_width):
-                    tile = slice(low, min(low + self.sum_width, last))
-                    block = self._values(placed, right[tile], room)
-                    add_rows(block, np.arange(len(placed)), change[part], scores[tile])
+            for low in range(first, last, 4 * self.sum_width):
+                strip = slice(low, min(low + 4 * self.sum_width, last))
+                # What is not a slice is copied, by the thread that needs it.
+                right = these[columns[strip] if isinstance(columns, np.ndarray) else strip]
+                if not add_packed(self.kernel, left, right, change, scores[strip]):
+                    self._add_blocks(left, change, scores[strip], right)
 
         in_threads(scores.shape[0], self._share(scores.shape[0], change.shape[0], self.sum_width), add_columns)
+        self._count.evaluations += rows.shape[0] * scores.shape[0]
+
+    def _add_blocks(self, left: Placed, change: Floats, scores: Floats, right: Placed) -> None:
+        """`add` by blocks of values, one after the other."""
+        room = np.empty(self.sum_height * self.sum_width, dtype=self.dtype)  # one for all: memory that is new is slow
+        for top in range(0, len(left), self.sum_height):
+            part = slice(top, min(top + self.sum_height, len(left)))
+            placed = left[part]
+            for low in range(0, len(right), self.sum_width):
+                tile = slice(low, min(low + self.sum_width, len(right)))
+                block = self._values(placed, right[tile], room)
+                add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
     def diagonal(self) -> Floats:
         """K(x, x) of every row, shape (n,); costs n evaluations unless it is 1 by definition."""
@@ -433,13 +447,17 @@ class KernelRows:
             return np.asarray(check_precomputed(X, square=False, n_columns=self.n_rows) @ coefficients, np.float64)
         out = np.empty((X.shape[0], *coefficients.shape[1:]))
         # As many new rows at a time as a block of bounded memory allows.
-        step = max(1, self.at_once // max(self.n_rows, 1))
+        step, rows = max(1, self.at_once // max(self.n_rows, 1)), self._rows
+        if X.shape[0] < self.few:
+            rows = Placed(rows.X, rows.square)
+        elif rows.packed is not None:
+            rows.packed.tiles  # noqa: B018 - once for all threads
 
         def part(first: int, last: int) -> None:
             for low in range(first, last, step):
                 some = slice(low, min(low + step, last))
-                new = self._backend.place(X[some], self.kernel, self.dtype)
-                out[some] = self._backend.block(self.kernel, new, self._rows) @ coefficients
+                new = self._backend.place(X[some], self.kernel, self.dtype, left=True)
+                out[some] = self._backend.block(self.kernel, new, rows) @ coefficients
 
         in_threads(X.shape[0], self._share(X.shape[0], self.n_rows, 1), part)
         self._count.evaluations += X.shape[0] * self.n_rows
@@ -450,3 +468,8 @@ class KernelRows:
         block = room[: len(left) * len(right)].reshape(len(left), len(right))
         packed = fill_packed(self.kernel, left, right, block, np.arange(len(left)))
         return block if packed else self._backend.block(self.kernel, left, right)
+
+
+def most_entries(X: Matrix) -> int:
+    """Entries of a row that products touch, of CSR rows the largest number that is stored."""
+    return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))

@@ -160,7 +160,7 @@ def add_near(
     number of pairs computed.
     """
     d, m = points.shape[1], points.shape[0]
-    half, floor = np.float32(-0.5), np.float32(-126.0)
+    half = np.float32(-0.5)
     pairs = 0
     for box in range(first, last):
         start, end = box * leaf, min((box + 1) * leaf, scores.shape[0])
@@ -194,5 +194,5 @@ def add_near(
                             room[j] += a * a + b * b
                 weight = change[i]
                 for j in range(end - start):
-                    part[j] += weight * power_of_two(max(floor, half * room[j]))
+                    part[j] += weight * power_of_two(half * room[j])
     return pairs

@@ -69,13 +69,15 @@ def test_only_scores_that_decide_are_computed_anew():
 
         return Counted(Kernel("rbf", gamma=0.1), X[part])
 
-    told = certified(problem, off, exact, np.full(1500, error))
+    told, known = certified(problem, off, exact, np.full(1500, error))
+    np.testing.assert_allclose(told.scores[known], (rows.full() @ off.coef)[known], atol=1e-6)
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
     assert told.gap == pytest.approx(result.gap, rel=1e-3)
     free = int(((result.coef != 0.0) & (np.abs(result.coef) < 1.0)).sum())
     assert free <= asked[0] < 1.1 * free
     # Nothing is known of the errors: all scores are computed.
-    told = certified(problem, off, exact, np.full(1500, np.inf))
+    told, known = certified(problem, off, exact, np.full(1500, np.inf))
+    assert known.all()
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
     assert told.primal == pytest.approx(result.primal, rel=1e-9) and asked[1] == 1500
 
@@ -98,7 +100,7 @@ def test_scores_beyond_the_margin_need_not_be_known():
     result = working_set.solve(problem, tol=1e-4)
     margin = y * (result.scores + result.intercept)
     stale = np.where((result.coef == 0.0) & (margin > 1.1), result.scores + 0.05 * y, result.scores)
-    told = certified(
+    told, _ = certified(
         problem, replace(result, scores=stale), lambda part: rows.in_double(part, 100.0), np.full(1500, 1e-4)
     )
     assert told.violation == pytest.approx(result.violation, abs=1e-9)

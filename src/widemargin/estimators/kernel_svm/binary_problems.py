@@ -244,13 +244,13 @@ def _in_double(
     limited = result.status not in (Status.CONVERGED, Status.MAX_ITER) or (
         result.status == Status.MAX_ITER and "max_iter" in chosen.options
     )
-    result = certified(problem, result, exact, doubt)
+    result, known = certified(problem, result, exact, doubt)
     if tol is None or limited or result.scores is None or not result.violation > tol:
         return result
     # Values in spatial order are in single precision.
     solver = choose("auto", n_rows=problem.n_rows, n_columns=0) if chosen.name == "spatial-dual" else chosen
-    everything = np.arange(problem.n_rows)
-    double, scores = replace(problem, rows=exact(everything)), exact_scores(exact, result.coef, everything)
+    double, scores, rest = replace(problem, rows=exact(np.arange(problem.n_rows))), result.scores, np.flatnonzero(~known)
+    scores[rest] = exact_scores(exact, result.coef, rest)
     more = solver.solve(double, start=result.coef, scores=scores, **run._asdict())
     return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
 

@@ -16,6 +16,7 @@ probabilities: 0.06.
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.exceptions import DataError
 from widemargin.kernels.backend import usable_name
 from widemargin.kernels.functions import settled_kernel
+from widemargin.kernels.rows import KernelRows
 
 
 def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
@@ -142,14 +144,27 @@ def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Ca
         # precision; and these need one product with new rows where support vectors need one each.
         of_columns = np.asarray(coef @ model.support_vectors_[place].astype(np.float64)).T
         return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
-    kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
-    # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times LIBSVM's
-    # tolerance, values of float32 rows are in double precision, too, at twice the time.
-    rows = kernel_rows(
-        kernel, model.support_vectors_[place], cache_size=1e9, backend=backend, tol=3e-3,
-        largest=float(np.abs(weights).sum(axis=0).max()),
-    )  # fmt: skip
+    rows = _support_rows(model, place, float(np.abs(weights).sum(axis=0).max()), backend)
     return lambda X: rows.products(X, weights)
+
+
+_SUPPORT_ROWS: "WeakKeyDictionary[KernelModel, dict[tuple[int, int], tuple[object, object, KernelRows]]]"
+_SUPPORT_ROWS = WeakKeyDictionary()
+"""Of each model, packed for products by its first prediction: this takes longer than the scores of a few rows."""
+
+
+def _support_rows(model: KernelModel, place: slice, largest: float, backend: str) -> KernelRows:
+    """Kernel values with some of the support vectors, which nobody can change any more after that."""
+    vectors, kept = model.support_vectors_, _SUPPORT_ROWS.setdefault(model, {})
+    kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
+    key, settings = (place.start, place.stop), (kernel, largest, backend)
+    if key not in kept or kept[key][0] is not vectors or kept[key][1] != settings:
+        # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times
+        # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time.
+        rows = kernel_rows(kernel, vectors[place], cache_size=1e9, backend=backend, tol=3e-3, largest=largest)
+        (vectors if isinstance(vectors, np.ndarray) else vectors.data).flags.writeable = False
+        kept[key] = vectors, settings, rows
+    return kept[key][2]
 
 
 def fit_calibrators(method: str, parts: Sequence[Split], scores: Floats, codes: Ints, weight: Floats) -> list[Any]:

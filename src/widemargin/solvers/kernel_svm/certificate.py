@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
 
 __all__ = ["certified", "exact_scores"]
@@ -19,8 +19,8 @@ __all__ = ["certified", "exact_scores"]
 
 def certified(
     problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelMatrix], doubt: Floats
-) -> KernelResult:
-    """The result with a violation and a gap that hold for the kernel values in double precision.
+) -> tuple[KernelResult, Bools]:
+    """The result with a violation and a gap that hold for the kernel values in double precision; its exact scores.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def certified(
     """
     coef, y, upper, intercept = result.coef, problem.y, problem.upper, result.intercept
     if result.scores is None or not np.isfinite(result.violation):
-        return result
+        return result, np.zeros(coef.shape[0], dtype=bool)
     scores, known = result.scores.copy(), upper == 0.0  # rows held out have no cost, and no side
     at_zero, at_bound = coef == 0.0, np.abs(coef) >= upper
     while True:  # the bias moves with the scores, and with it the rows that could be on the other side
@@ -51,7 +51,8 @@ def certified(
     # 0, and count as if they were off to the worse side: towards the margin.
     worse = np.where(known, 0.0, y * np.where(at_zero, -doubt, doubt))
     violation = problem.values(coef, scores + worse, intercept).violation
-    return replace(result, intercept=intercept, primal=primal, dual=dual, violation=violation, scores=scores)
+    made = replace(result, intercept=intercept, primal=primal, dual=dual, violation=violation, scores=scores)
+    return made, known & (upper > 0.0)
 
 
 def exact_scores(exact: Callable[[Ints], KernelMatrix], coef: Floats, rows: Ints) -> Floats:

@@ -72,6 +72,7 @@ def solve(
     tol: float | None = 1e-3,
     start: Floats | None = None,
     budget: Budget | None = None,
+    scores: Floats | None = None,
     seed: int = 0,
     positive: bool = True,
     options: NestedOptions = NestedOptions(),
@@ -90,6 +91,8 @@ def solve(
     budget : Budget, optional
         When it runs out the best model of the subsample is returned, by the primal value on its rows (or on all rows,
         where these were looked at), and the scores of all rows are still computed, for the certificate.
+    scores : ndarray of shape (n,), optional
+        `K start`, where it is known and `start` is feasible.
     seed : int, default=0
         Of the subsamples.
     positive : bool, default=True
@@ -107,7 +110,7 @@ def solve(
     budget, n = budget or Budget(), problem.n_rows
     goal = options.loose if tol is None else tol
     rule = HoldOut(problem) if tol is None else None
-    run = _Run(problem, budget, start, goal, options, exact=tol is not None, positive=positive)
+    run = _Run(problem, budget, start, scores, goal, options, exact=tol is not None, positive=positive)
     # Nested: every subsample is the beginning of one random order.
     order = np.random.default_rng(seed).permutation(n)
     sizes = [n // share for share in options.shares if n // share >= options.least_rows] if start is None else []
@@ -145,12 +148,12 @@ class _Run:
     """
 
     def __init__(
-        self, problem: KernelProblem, budget: Budget, start: Floats | None, goal: float, options: NestedOptions, *,
-        exact: bool, positive: bool,
+        self, problem: KernelProblem, budget: Budget, start: Floats | None, scores: Floats | None, goal: float,
+        options: NestedOptions, *, exact: bool, positive: bool,
     ) -> None:  # fmt: skip
         self.problem, self.budget, self.goal, self.options, self.exact = problem, budget, goal, options, exact
         self.coef = problem.feasible(start)
-        self.stale = _StaleScores(problem, self.coef)
+        self.stale = _StaleScores(problem, self.coef, scores)
         self.recorder = KernelRecorder(problem, "nested dual", budget, goal)  # of the looks at all rows
         self.rounds, self.intercept, self.dual = 0, 0.0, 0.0
         self.indefinite, self.noisy = not positive, False
@@ -307,9 +310,9 @@ class _StaleScores:
     scores : ndarray of shape (n,)
     """
 
-    def __init__(self, problem: KernelProblem, coef: Floats) -> None:
+    def __init__(self, problem: KernelProblem, coef: Floats, scores: Floats | None) -> None:
         self.problem, self.coef = problem, coef.copy()
-        self.scores = responses(problem.rows, coef)
+        self.scores = responses(problem.rows, coef) if scores is None else scores.copy()
         self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
         self._off = np.zeros(problem.n_rows)
 
