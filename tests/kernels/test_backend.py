@@ -14,19 +14,20 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 
 
-def test_compiled_gaussian_is_accurate_and_equals_the_plain_python():
+@pytest.mark.parametrize(("dtype", "equal", "right"), [(np.float32, 1e-6, 5e-6), (np.float64, 1e-14, 1e-13)])
+def test_compiled_gaussian_is_accurate_and_equals_the_plain_python(dtype, equal, right):
     rng = np.random.default_rng(0)
     distance = np.concatenate([rng.uniform(0, 30, 2000), rng.uniform(0, 1e-3, 100), [0.0, 80.0, 1e4]])
-    block = (-0.5 * distance[None, :]).astype(np.float32)
-    zero = np.zeros(1, dtype=np.float32), np.zeros(distance.shape[0], dtype=np.float32)
+    block = (-0.5 * distance[None, :]).astype(dtype)
+    zero = np.zeros(1, dtype=dtype), np.zeros(distance.shape[0], dtype=dtype)
     exact = np.exp(-1.3 * -2.0 * block[0].astype(np.float64) * 1.0)
     compiled, plain = block.copy(), block.copy()
     gaussian.gaussian(compiled, *zero, 1.3)
     with np.errstate(over="ignore"):
         gaussian.gaussian.py_func(plain, *zero, 1.3)
-    np.testing.assert_allclose(compiled, plain, rtol=1e-6)
+    np.testing.assert_allclose(compiled, plain, rtol=equal)
     near = exact > 1e-12
-    np.testing.assert_allclose(compiled[0][near], np.exp(1.3 * 2.0 * block[0][near].astype(np.float64)), rtol=5e-6)
+    np.testing.assert_allclose(compiled[0][near], np.exp(1.3 * 2.0 * block[0][near].astype(np.float64)), rtol=right)
     assert (compiled[0][~near] <= 2e-12).all()
     assert (compiled >= 0).all() and (compiled <= 1).all()
 

@@ -15,7 +15,7 @@ it. A row of the left side is the list of its words (four bytes) that are not 0.
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -290,24 +290,27 @@ def _loop(
     # The loops take arrays in any case; without a Gaussian they are not read.
     norms = (np.empty(0, dtype), np.empty(0, dtype)) if squares is None else squares
     exponent = dtype.type(0.0 if squares is None else scale)
+
+    def with_room(
+        loop: Callable[..., None], given: tuple[Any, ...], room: int, kind: npt.DTypeLike
+    ) -> Callable[..., None]:
+        return lambda *ends: loop(*given, np.empty(room, kind), *ends)  # every thread has room of its own
+
     if isinstance(packed, ByteRows):
         if not isinstance(left, Words):
             return None
-        words, unit, tiles = left, dtype.type(packed.unit * packed.unit), packed.tiles
-        return lambda *ends: fill_byte_products(
-            *words, unit, tiles, *norms, exponent, np.empty(COLUMNS, np.int32), *ends
-        )
+        unit = dtype.type(packed.unit * packed.unit)
+        return with_room(fill_byte_products, (*left, unit, packed.tiles, *norms, exponent), COLUMNS, np.int32)
     if not isinstance(left, Entries) or (packed.value and not left.one_value):
         return None
-    # The one value of the right side goes into the weights of the left one.
-    listed, packed_tiles = left, packed.tiles
-    weight = left.weight * packed.dtype.type(packed.value) if packed.value else left.weight
+    tiles = packed.tiles
     if not packed.value:
-        return lambda *ends: fill_products(listed.start, listed.place, weight, packed_tiles, *norms, exponent, *ends)
-    return lambda *ends: fill_matches(
-        listed.start, listed.place, weight, packed_tiles, *norms, exponent, np.empty(packed_tiles.shape[2], np.uint8),
-        *ends,
-    )
+        several: tuple[Any, ...] = (left.start, left.place, left.weight, tiles, *norms, exponent)
+        return partial(fill_products, *several)
+    # The one value of the right side goes into the weights of the left one.
+    weight = left.weight * packed.dtype.type(packed.value)
+    given = (left.start, left.place, weight, tiles, *norms, exponent)
+    return with_room(fill_matches, given, tiles.shape[2], np.uint8)
 
 
 def pack(X: Reals) -> PackedRows | None:

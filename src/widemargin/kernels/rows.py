@@ -226,15 +226,15 @@ class KernelRows:
         X, known = self._rows.X, self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend
         return known and isinstance(X, np.ndarray) and n_rows * X.shape[1] <= self.by_loops
 
-    def tiles(self, rows: Ints) -> "Tiles":
-        """Some of the rows in spatial order, for a Gaussian kernel on few dense columns.
+    def tiles(self, rows: Ints, dtype: npt.DTypeLike = np.float32, reach: float = 22.0) -> "Tiles":
+        """Some of the rows in spatial order, for a Gaussian kernel on few dense columns; see `Tiles`.
 
         Raises
         ------
         CapabilityError
             If the kernel is another one, or the rows are sparse.
         """
-        return Tiles(self.kernel, self._rows[rows].X, self._count)
+        return Tiles(self.kernel, self._rows[rows].X, self._count, dtype, reach)
 
     def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Kernel values of some rows with some others (None: all), shape (len(rows), len(columns)), computed afresh."""

@@ -7,14 +7,16 @@ sooner than it is read from memory, and most pairs of boxes of the k-d tree are 
 """
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from widemargin._numba import kernel
 from widemargin._threads import in_threads
-from widemargin._typing import Floats, Ints, Matrix, Reals, Singles
+from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import gaussian, power_of_two
+from widemargin.linalg.narrow_rows import NarrowRows
 
 __all__ = ["Count", "Tiles", "add_near", "boxes", "spatial_order"]
 
@@ -26,7 +28,7 @@ class Count:
 
 
 class Tiles:
-    """The Gaussian kernel matrix of some rows, in float32, in the order of a k-d tree.
+    """The Gaussian kernel matrix of some rows in the order of a k-d tree.
 
     Parameters
     ----------
@@ -34,6 +36,9 @@ class Tiles:
     X : ndarray of shape (n, d)
     count : Count
         Where evaluations are counted.
+    dtype : float32 or float64
+    reach : float, default=22
+        Values below `2^-reach` are left out: those of 22 are below the precision of float32.
 
     Attributes
     ----------
@@ -46,27 +51,28 @@ class Tiles:
         If the kernel is not Gaussian, or X is sparse.
     """
 
-    dtype = np.dtype(np.float32)
-
     leaf, chunk = 512, 64
     """Rows of a leaf of the tree, and of a run of moved rows, that share a box. Smaller boxes leave out more pairs, and
     more of them have to be compared."""
 
-    reach = 44.0
-    """Values below 2^-22, where twice the exponent exceeds this, are left out: the precision of the others."""
+    worth = 1 << 20
+    """Values of a block that are worth a thread: they take half a millisecond."""
 
-    def __init__(self, kernel: Kernel, X: Matrix, count: Count) -> None:
+    def __init__(
+        self, kernel: Kernel, X: Matrix, count: Count, dtype: npt.DTypeLike = np.float32, reach: float = 22.0
+    ) -> None:
         if kernel.name != "rbf" or sp.issparse(X):
             raise CapabilityError(
                 f"spatial tiles need dense rows and the kernel 'rbf', not {'CSR rows' if sp.issparse(X) else ''}"
                 f"{kernel.name!r}; use solver='dual' without them."
             )
-        self._count = count
+        self._count, self.dtype, self._reach = count, np.dtype(dtype), 2.0 * reach  # of a squared distance
+        self._room: Reals = np.empty(0, dtype=self.dtype)
         self.n_rows = self.capacity = int(X.shape[0])
         self.order = spatial_order(X, self.leaf)
         # Rows are scaled once, so that the loops need a power of two and no gamma.
         scale = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))  # K(x, y) = 2^(-|z_x - z_y|^2 / 2)
-        self._Z = np.zeros((self.n_rows, X.shape[1] + X.shape[1] % 2), dtype=np.float32)
+        self._Z = np.zeros((self.n_rows, X.shape[1] + X.shape[1] % 2), dtype=self.dtype)
         # Centred in double precision: float32 keeps the digits of differences.
         self._Z[:, : X.shape[1]] = (X[self.order] - X.mean(axis=0, dtype=np.float64)) * scale
         # The loops walk along columns of many rows, two columns at a time.
@@ -78,18 +84,33 @@ class Tiles:
         """Kernel values computed so far."""
         return self._count.evaluations
 
-    def block(self, rows: Ints) -> Singles:
-        """Kernel values among some rows, shape (k, k)."""
-        part = self._Z[rows]
+    def block(self, rows: Ints) -> Reals:
+        """Kernel values among some rows, shape (k, k): read them before the next call."""
+        part, k = self._Z[rows], rows.shape[0]
         # exp(-log 2 / 2 |z|^2) = 2^(-|z|^2 / 2).
         square = np.einsum("ij,ij->i", part, part)
-        K = part @ part.T
-        gaussian(K, square, square, 0.5 * float(np.log(2.0)))
+        if self._room.shape[0] < k * k:
+            self._room = np.empty(k * k, dtype=self.dtype)  # kept: memory that is new is slow
+        K = self._room[: k * k].reshape(k, k)
+
+        def fill(first: int, last: int) -> None:
+            np.matmul(part[first:last], part.T, out=K[first:last])
+            gaussian(K[first:last], square[first:last], square, 0.5 * float(np.log(2.0)))
+
+        in_threads(k, max(1, self.worth // max(1, k)), fill)
         self._count.evaluations += K.size
         return K
 
+    def narrow(self, rows: Ints) -> NarrowRows:
+        """Some rows, for loops that compute the values among them."""
+        return NarrowRows(np.array(self._Z[rows].T, np.float64, order="C"), 0.5 * float(np.log(2.0)))
+
+    def count(self, values: int) -> None:
+        """Count values that such loops have computed."""
+        self._count.evaluations += values
+
     def add(self, rows: Ints, change: Floats, scores: Floats) -> None:
-        """Add `K[:, rows] change` to `scores`, shape (n,), without values below 2^-22.
+        """Add `K[:, rows] change` to `scores`, shape (n,), without the values that are left out.
 
         Rows that follow each other in space are fastest: sort them. The leaves are shared out to the threads in force.
         """
@@ -98,10 +119,10 @@ class Tiles:
         chunk_low, chunk_high = boxes(points, self.chunk)
 
         def part(first: int, last: int) -> int:
-            room = np.empty(self.leaf, dtype=np.float32)
+            room = np.empty(self.leaf, dtype=self.dtype)
             return add_near(
                 points, change, chunk_low, chunk_high, self.chunk, self._columns, self._low, self._high, self.leaf,
-                first, last, self.reach, room, scores,
+                first, last, self._reach, room, scores,
             )  # fmt: skip
 
         self._count.evaluations += sum(in_threads(self._low.shape[0], 1, part))
@@ -150,8 +171,8 @@ def boxes(X: Reals, leaf: int) -> tuple[Reals, Reals]:
 
 @kernel
 def add_near(
-    points: Singles, change: Floats, chunk_low: Singles, chunk_high: Singles, chunk: int, columns: Singles,
-    low: Singles, high: Singles, leaf: int, first: int, last: int, reach: float, distance: Singles, scores: Floats,
+    points: Reals, change: Floats, chunk_low: Reals, chunk_high: Reals, chunk: int, columns: Reals, low: Reals,
+    high: Reals, leaf: int, first: int, last: int, reach: float, distance: Reals, scores: Floats,
 ) -> int:  # fmt: skip
     """Add `sum_i change[i] 2^(-|points[i] - columns[:, j]|^2 / 2)` to `scores[j]` for the leaves first to last.
 

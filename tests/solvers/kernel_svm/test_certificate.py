@@ -1,6 +1,7 @@
 """Certificates of kernel SVMs in double precision, whatever precision the steps used."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from fresh import fresh_seed
 from widemargin import KernelSVC
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm.certificate import certified
+from widemargin.solvers.kernel_svm.certificate import certified, exact_scores, near_scores
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
@@ -69,14 +70,14 @@ def test_only_scores_that_decide_are_computed_anew():
 
         return Counted(Kernel("rbf", gamma=0.1), X[part])
 
-    told, known = certified(problem, off, exact, np.full(1500, error))
+    told, known = certified(problem, off, partial(exact_scores, exact), np.full(1500, error))
     np.testing.assert_allclose(told.scores[known], (rows.full() @ off.coef)[known], atol=1e-6)
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
     assert told.gap == pytest.approx(result.gap, rel=1e-3)
     free = int(((result.coef != 0.0) & (np.abs(result.coef) < 1.0)).sum())
     assert free <= asked[0] < 1.1 * free
     # Nothing is known of the errors: all scores are computed.
-    told, known = certified(problem, off, exact, np.full(1500, np.inf))
+    told, known = certified(problem, off, partial(exact_scores, exact), np.full(1500, np.inf))
     assert known.all()
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
     assert told.primal == pytest.approx(result.primal, rel=1e-9) and asked[1] == 1500
@@ -100,7 +101,18 @@ def test_scores_beyond_the_margin_need_not_be_known():
     result = working_set.solve(problem, tol=1e-4)
     margin = y * (result.scores + result.intercept)
     stale = np.where((result.coef == 0.0) & (margin > 1.1), result.scores + 0.05 * y, result.scores)
-    told, _ = certified(
-        problem, replace(result, scores=stale), lambda part: rows.in_double(part, 100.0), np.full(1500, 1e-4)
-    )
+    exact = partial(exact_scores, lambda part: rows.in_double(part, 100.0))
+    told, _ = certified(problem, replace(result, scores=stale), exact, np.full(1500, 1e-4))
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
+
+
+def test_near_scores_leave_out_what_they_say():
+    rng = np.random.default_rng(fresh_seed())
+    X, coef = rng.normal(size=(2500, 3)), rng.normal(size=2500) * (rng.random(2500) < 0.4)
+    rows, some = KernelRows(Kernel("rbf", gamma=80.0), X, dtype=np.float32), np.flatnonzero(rng.random(2500) < 0.7)
+    count, exact = rows._count, lambda part: rows.in_double(part, 100.0)
+    wanted, before = exact_scores(exact, coef, some), count.evaluations
+    for reach in (22.0, 40.0):
+        made = near_scores(exact, coef, some, reach)
+        assert np.abs(made - wanted).max() <= 2.0**-reach * np.abs(coef).sum() + 1e-12
+    assert count.evaluations - before < 1.5 * before  # fewer than twice all pairs

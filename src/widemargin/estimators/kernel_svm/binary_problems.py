@@ -19,7 +19,8 @@ from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, Chosen, choose
-from widemargin.solvers.kernel_svm.certificate import certified, exact_scores
+from widemargin.solvers.kernel_svm.certificate import certified, exact_scores, near_scores
+from widemargin.solvers.kernel_svm.dual.spatial import SpatialOptions
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, WholeMatrix
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions
@@ -236,7 +237,7 @@ class _PairMatrices:
 
 
 def _in_double(
-    chosen: Chosen, problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelMatrix],
+    chosen: Chosen, problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelRows],
     doubt: Floats, run: _Run,
 ) -> KernelResult:  # fmt: skip
     """The result certified in double precision, after more steps in it where these are needed for its `tol`."""
@@ -244,13 +245,20 @@ def _in_double(
     limited = result.status not in (Status.CONVERGED, Status.MAX_ITER) or (
         result.status == Status.MAX_ITER and "max_iter" in chosen.options
     )
-    result, known = certified(problem, result, exact, doubt)
+    solver, left_out, of_rows = chosen, 0.0, partial(exact_scores, exact)
+    if chosen.name == "spatial-dual":
+        size = float(np.abs(result.coef).sum())
+        doubt = doubt + 2.0**-22 * size  # the run leaves out smaller values
+        # What the certificate leaves out must be little beside `tol`; steps in double precision leave out nothing.
+        left_out = SpatialOptions.negligible * (tol or 1.0)
+        of_rows = partial(near_scores, exact, reach=max(22.0, float(np.log2(size / left_out))) if size else 22.0)
+        solver = choose("auto", n_rows=problem.n_rows, n_columns=0)
+    result, known = certified(problem, result, of_rows, doubt, left_out)
     if tol is None or limited or result.scores is None or not result.violation > tol:
         return result
-    # Values in spatial order are in single precision.
-    solver = choose("auto", n_rows=problem.n_rows, n_columns=0) if chosen.name == "spatial-dual" else chosen
-    double, scores, rest = replace(problem, rows=exact(np.arange(problem.n_rows))), result.scores, np.flatnonzero(~known)
-    scores[rest] = exact_scores(exact, result.coef, rest)
+    double = replace(problem, rows=exact(np.arange(problem.n_rows)))
+    scores, rest = result.scores, np.flatnonzero(~known)
+    scores[rest] = of_rows(result.coef, rest)
     more = solver.solve(double, start=result.coef, scores=scores, **run._asdict())
     return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
 
@@ -280,20 +288,20 @@ def _solve(
     share = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, count) if counts else budget.callbacks)
     tol = HoldOutOptions.without_rows if training.tol is None and problem.upper.all() else training.tol
     run = _Run(share, tol, training.seed, training.shrinking, max(1, most) if most >= 0 else None, training.positive)
+    # What spatial order leaves out must not lift the violation above `tol`.
+    steps_to = run if tol is None or chosen.name != "spatial-dual" else run._replace(tol=SpatialOptions.nearly * tol)
     try:
-        result = chosen.solve(problem, **run._asdict())
+        result = chosen.solve(problem, **steps_to._asdict())
     except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
         share.interrupted = True
-        result = chosen.solve(problem, **run._asdict())
+        result = chosen.solve(problem, **steps_to._asdict())
     if problem.rows.dtype == np.float32 or chosen.name == "spatial-dual":
 
-        def exact(rows: Ints) -> KernelMatrix:
+        def exact(rows: Ints) -> KernelRows:
             return training.rows.in_double(index[rows], training.cache_size)
 
         try:
             doubt = training.rows.rounding(index, result.coef)
-            if chosen.name == "spatial-dual":  # which leaves out smaller values
-                doubt += 2.0**-22 * np.abs(result.coef).sum()
             result = _in_double(chosen, problem, result, exact, doubt, run)
         except KeyboardInterrupt:  # the model is kept, without a certificate
             share.interrupted = True

@@ -14,8 +14,10 @@ from typing import Protocol, cast
 
 import numpy as np
 
+from widemargin._threads import ROWS_PER_THREAD, in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import CapabilityError
+from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
@@ -42,6 +44,9 @@ class SpatialOptions:
         the test error that 0.1 gives, in half the time.
     every : int, default=8
         Rounds between two entries of the history.
+    nearly, negligible : float, default=0.98, 1e-5
+        Shares of the tolerance: to which a run is solved, so that the smaller values, which it leaves out, do not lift
+        the violation above it; and what the certificate may leave out.
     blocks : WorkingSetOptions
         Of the steps in a cell.
     """
@@ -52,6 +57,8 @@ class SpatialOptions:
     growth: int = 4
     loose: float = 0.5
     every: int = 8
+    nearly: float = 0.98
+    negligible: float = 1e-5
     blocks: WorkingSetOptions = field(default_factory=WorkingSetOptions)
 
 
@@ -63,6 +70,12 @@ class TiledMatrix(Protocol):
 
     def block(self, rows: Ints) -> Reals:
         """Values among some rows."""
+
+    def narrow(self, rows: Ints) -> NarrowRows:
+        """Some rows, for loops that compute these values."""
+
+    def count(self, values: int) -> None:
+        """Count values that such loops have computed."""
 
     def add(self, rows: Ints, change: Floats, scores: Floats) -> None:
         """Add `K[:, rows] change` to `scores`."""
@@ -79,8 +92,8 @@ def solve(
 ) -> KernelResult:
     """Solve the dual of a kernel SVM with a Gaussian kernel on few columns.
 
-    Memory is a block of 4608^2 float32 (85 MB) and about 30 numbers a row. Kernel values below 2^-22 count as 0, so a
-    score is wrong by at most that times the sum of |coef|, in practice by far less.
+    Memory is at most a block of 4608^2 float32 (85 MB) and about 30 numbers a row. Kernel values below 2^-22 count as 0,
+    so a score is wrong by at most that times the sum of |coef|, in practice by far less.
 
     Parameters
     ----------
@@ -183,9 +196,11 @@ class _Stage:
                 if done:
                     break
                 work = np.union1d(np.concatenate((left.up, left.down)), self._cell(left.middle, lower, upper))
-                b, change = self.block.solve(
-                    self.tiles.block(work), work, self.coef, self.scores, lower, upper, 0.5 * tol
-                )
+                # Of a block one row in ten is asked for, by those who move.
+                K = self.tiles.narrow(work) if self.part.fit_intercept else self.tiles.block(work)
+                b, change = self.block.solve(K, work, self.coef, self.scores, lower, upper, 0.5 * tol)
+                if isinstance(K, NarrowRows):
+                    self.tiles.count(self.block.filled * work.shape[0])
                 moved = np.flatnonzero(change)
                 scores = self.scores.copy()  # an interrupt leaves the old ones
                 self.tiles.add(work[moved], change[moved], scores)
@@ -205,10 +220,15 @@ class _Stage:
 
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
-        size = self.options.cell
-        # How far each row is from its optimality condition, where its coefficient may still move.
-        ahead = self.part.y - self.scores - middle
-        excess = np.where(ahead > 0.0, ahead * (self.coef < upper), -ahead * (self.coef > lower))
-        starts = np.arange(0, excess.shape[0], size)
-        best = size * int(np.argmax(np.add.reduceat(excess, starts)))
-        return np.arange(best, min(best + size, excess.shape[0]))
+        size, n = self.options.cell, self.part.n_rows
+        y, scores, coef = self.part.y, self.scores, self.coef
+
+        def sums(first: int, last: int) -> Floats:
+            some = slice(first * size, min(last * size, n))
+            # How far each row is from its optimality condition, where its coefficient may still move.
+            ahead = y[some] - scores[some] - middle
+            excess = np.where(ahead > 0.0, ahead * (coef[some] < upper[some]), -ahead * (coef[some] > lower[some]))
+            return np.add.reduceat(excess, np.arange(0, excess.shape[0], size))
+
+        best = size * int(np.argmax(np.concatenate(in_threads(-(-n // size), ROWS_PER_THREAD // size, sums))))
+        return np.arange(best, min(best + size, n))

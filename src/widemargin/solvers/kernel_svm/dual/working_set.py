@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
+from widemargin._threads import ROWS_PER_THREAD, in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
@@ -215,6 +216,8 @@ class Block:
     ----------
     steps : int
         Steps so far, of all blocks.
+    filled : int
+        Kernel rows that the last block had.
     tired : bool
         Whether the last block was left before it was solved.
     indefinite : bool
@@ -230,7 +233,8 @@ class Block:
         self._last: Ints = np.empty(0, dtype=np.int64)
         self._lanes, self._every = np.empty(pair_steps.LANES, dtype=self._dtype), np.arange(problem.n_rows)
         self._budget, self._options = budget, options
-        self.steps, self.tired, self.indefinite = 0, False, False
+        self._by_need: Reals = np.empty(0, dtype=self._dtype)
+        self.steps, self.filled, self.tired, self.indefinite = 0, 0, False, False
 
     def next_size(self, size: int) -> int:
         """Rows of the next block: one that ran out of steps was too large; others grow back to the full size."""
@@ -270,11 +274,21 @@ class Block:
         return moved.shape[0] > 0
 
     def solve(
-        self, K: Reals, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats, floor: float
-    ) -> tuple[Floats, Floats]:
-        """The new coefficients of `work`, and what they gained, from the block K of their kernel values."""
+        self, K: Reals | NarrowRows, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,
+        floor: float,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """The new coefficients of `work`, and what they gained, from the block K of their kernel values.
+
+        Rows that are `narrow`, of a Gaussian kernel and with a bias, are computed where a step asks for them.
+        """
         q, options = work.shape[0], self._options
-        diagonal = K.diagonal().copy()
+        if isinstance(K, NarrowRows):
+            columns, gamma, slot, filled, diagonal = *K, np.full(q, -1), 0, np.ones(q, self._dtype)
+            if self._by_need.shape[0] < q * q:
+                self._by_need = np.empty(q * q, self._dtype)  # of its pages those are used that steps ask for
+            K = self._by_need[: q * q].reshape(q, q)
+        else:
+            columns, gamma, slot, filled, diagonal = _NO_COLUMNS, 0.0, self._every[:q], q, K.diagonal().copy()
         b, g = coef[work], self._y[work] - scores[work]
         before = b.copy()
         share = options.share if q < self._y.shape[0] else 0.0  # of all rows there is no other block to turn to
@@ -285,14 +299,15 @@ class Block:
         while more:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
-                taken, curvature, floor, _ = pair_steps.solve_pairs(
-                    _NO_COLUMNS, 0.0, K, self._every[:q], q, *state[1:], room, self._lanes, share, floor, most
+                taken, curvature, floor, filled = pair_steps.solve_pairs(
+                    columns, gamma, K, slot, filled, *state[1:], room, self._lanes, share, floor, most
                 )
             else:
                 taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
             steps, flattest, share = steps + taken, min(flattest, curvature), 0.0  # the first slice has set the goal
             more = 0 < taken == most and steps < options.steps * q and not self._budget.exhausted
         self.steps += steps
+        self.filled = filled
         self.tired = steps >= options.steps * q
         self.indefinite |= significantly_negative(flattest, float(np.abs(diagonal).max(initial=0.0)))
         return b, b - before
@@ -353,10 +368,18 @@ def violation(
     problem: KernelProblem, coef: Floats, scores: Floats, count: int, lower: Floats, upper: Floats
 ) -> Violation:
     """The largest violation, and the `count` rows of either side that violate most."""
-    # Coefficients below their upper bound can go up, those above their lower one down.
-    gradient = problem.y - scores
-    up, down = np.where(coef < upper, gradient, -np.inf), np.where(coef > lower, gradient, np.inf)
-    highest, lowest = float(up.max(initial=-np.inf)), float(down.min(initial=np.inf))
+    up, down = np.empty(problem.n_rows), np.empty(problem.n_rows)
+
+    def sides(first: int, last: int) -> tuple[float, float]:
+        some = slice(first, last)
+        gradient = problem.y[some] - scores[some]
+        # Coefficients below their upper bound can go up, those above their lower one down.
+        up[some] = np.where(coef[some] < upper[some], gradient, -np.inf)
+        down[some] = np.where(coef[some] > lower[some], gradient, np.inf)
+        return up[some].max(initial=-np.inf), down[some].min(initial=np.inf)
+
+    highs, lows = zip(*in_threads(problem.n_rows, ROWS_PER_THREAD, sides, pieces=1), strict=True)
+    highest, lowest = float(max(highs)), float(min(lows))
     if problem.fit_intercept:
         size = max(0.0, highest - lowest)
         middle = 0.5 * (highest + lowest) if np.isfinite(highest - lowest) else 0.0
@@ -367,5 +390,13 @@ def violation(
 
 def _largest(value: Floats, threshold: float, count: int) -> Ints:
     """The rows of the `count` largest values above a threshold."""
-    rows = np.flatnonzero(value > threshold) if count else np.empty(0, dtype=np.int64)
+
+    def largest(first: int, last: int) -> Ints:
+        rows = first + np.flatnonzero(value[first:last] > threshold) if count else np.empty(0, dtype=np.int64)
+        return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
+
+    parts = in_threads(value.shape[0], ROWS_PER_THREAD, largest, pieces=1)
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate(parts)
     return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
