@@ -270,7 +270,7 @@ def test_usage():
     with pytest.raises(SystemExit, match="2"):
         main([])
     with pytest.raises(SystemExit, match="2"):
-        main(["audit", "goals.toml"])
+        main(["compare", "goals.toml"])
 
 
 # Bad input: each kind is told in one message, with exit code 2 (a goal that cannot be met: 1)
