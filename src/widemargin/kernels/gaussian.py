@@ -75,9 +75,7 @@ def _compiled_power(t: Any) -> Any:
 
 
 @kernel
-def finish_gaussian(
-    out: Reals, left: np.floating[Any], right: Reals, scale: np.floating[Any]
-) -> None:
+def finish_gaussian(out: Reals, left: np.floating[Any], right: Reals, scale: np.floating[Any]) -> None:
     """Replace inner products of a row by `2^(scale |x - y|^2)`; `left` and `right` are the squared norms.
 
     Rounding can make the distance of equal rows negative, so it is cut at 0.

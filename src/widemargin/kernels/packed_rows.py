@@ -305,7 +305,13 @@ def _loop(
     if not packed.value:
         return lambda *ends: fill_products(listed.start, listed.place, weight, packed_tiles, *norms, exponent, *ends)
     return lambda *ends: fill_matches(
-        listed.start, listed.place, weight, packed_tiles, *norms, exponent, np.empty(packed_tiles.shape[2], np.uint8),
+        listed.start,
+        listed.place,
+        weight,
+        packed_tiles,
+        *norms,
+        exponent,
+        np.empty(packed_tiles.shape[2], np.uint8),
         *ends,
     )
 

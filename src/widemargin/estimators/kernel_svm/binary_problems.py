@@ -249,7 +249,11 @@ def _in_double(
         return result
     # Values in spatial order are in single precision.
     solver = choose("auto", n_rows=problem.n_rows, n_columns=0) if chosen.name == "spatial-dual" else chosen
-    double, scores, rest = replace(problem, rows=exact(np.arange(problem.n_rows))), result.scores, np.flatnonzero(~known)
+    double, scores, rest = (
+        replace(problem, rows=exact(np.arange(problem.n_rows))),
+        result.scores,
+        np.flatnonzero(~known),
+    )
     scores[rest] = exact_scores(exact, result.coef, rest)
     more = solver.solve(double, start=result.coef, scores=scores, **run._asdict())
     return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
