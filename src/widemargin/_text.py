@@ -3,7 +3,7 @@
 import difflib
 import html
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from widemargin.exceptions import DataError
@@ -19,6 +19,14 @@ def listing(values: Sequence[object], limit: int = 10) -> str:
     shown = ", ".join(map(repr, values[:limit]))
     rest = len(values) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown or "none"
+
+
+def column_names(names: Collection[str], most: int = 50, length: int = 80) -> str:
+    """Columns on one line, whatever is in their names: the first ones, the beginning of long ones, and how many more
+    there are."""
+    shown = [printable(name) or "(column without a name)" for name in [*names][:most]]
+    told = ", ".join(name if len(name) <= length else f"{name[:length]}..." for name in shown)
+    return f"{told} and {len(names) - most} more" if len(names) > most else told
 
 
 def close_match(wanted: object, present: Sequence[object], *, cutoff: float = 0.6) -> str:

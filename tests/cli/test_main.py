@@ -270,7 +270,7 @@ def test_usage():
     with pytest.raises(SystemExit, match="2"):
         main([])
     with pytest.raises(SystemExit, match="2"):
-        main(["audit", "goals.toml"])
+        main(["compare", "goals.toml"])
 
 
 # Bad input: each kind is told in one message, with exit code 2 (a goal that cannot be met: 1)
@@ -389,7 +389,7 @@ BAD_FOR_AUDITS = {
         ["people.skops cannot classify these rows", "It got the columns 'age', 'work'"],
     ),
     "feature absent": (new_rows(age=None), ["lacks 1 column(s): 'age'"]),
-    "population's column absent": (both(new_rows(sex=None), promise(FAIR)), ["column 'sex' is in no table given"]),
+    "population's column absent": (both(new_rows(sex=None), promise(FAIR)), ["not in the table: 'sex' (goal"]),
     "wrong type": (new_rows(age=["young"] * 100), ["'age' held numbers in training but holds words now", "'young'"]),
     "no known word": (new_rows(work=["x"] * 100), ["not one value of column 'work' was known in training"]),
     "labels absent": (new_rows(income=None), ["label"]),

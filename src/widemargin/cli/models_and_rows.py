@@ -164,12 +164,14 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
             f"{blocks.title}: --rows {part} needs the column that data.split names"
             + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
         )
-    baselines = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
-    require_columns(blocks.names, baselines, blocks.title)
+    wanted = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
+    asked = {str(name) for name in columns_used(goal).get(None, {})} - {*goals.baseline_names}
+    wanted |= dict.fromkeys(sorted(asked), "goal.text" if goals.audit_goal is None else "goal.audit.text")
+    require_columns(blocks.names, wanted, blocks.title)
     columns: set[str] | None = None
     all_know = all(candidate.features is not None for candidate in candidates)
     if all_know and not goals.baseline_models and not goals.baseline_functions:
-        columns = {target, *goals.baselines.values(), *map(str, columns_used(goal).get(None, {}))}
+        columns = {target, *wanted, *goals.baselines.values()}
         columns |= {name for candidate in candidates for name in candidate.features or []}
         columns |= set() if goals.data.weight is None else {goals.data.weight}
         columns |= set() if split is None else {split.column}

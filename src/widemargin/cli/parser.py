@@ -116,7 +116,7 @@ _SECONDS: dict[str, Any] = {"type": _positive, "metavar": "SECONDS"}
 _SHARE: dict[str, Any] = {"type": float, "metavar": "SHARE"}
 _FLAG: dict[str, Any] = {"action": "store_true"}
 _ONE_OF = "one of"
-"""Of these options a command takes exactly one."""
+"""Of these options a command takes one at most, and where it is True exactly one."""
 _MODEL = "a model: .skops (of widemargin, or scikit-learn's own types), .onnx, or with --trust-code .joblib"
 _SEPARATOR = {"type": _character, "metavar": "CHARACTER"}
 _SEPARATES = 'what stands between the fields of CSV files, such as ";" (default: {})'
@@ -139,13 +139,13 @@ OPTIONS: list[tuple[str, str, str | None, dict[str, Any]]] = [
     ("compile", "estimator", "names of estimators (default: all)", {"nargs": "*", "metavar": "ESTIMATOR"}),
     # The classifier
     ("train", "--model", "where to save the model (default: [output] model)", _FILE),
-    ("predict", "--model", _MODEL, _FILE),
-    ("audit report", "--model", _MODEL, _FILE | {_ONE_OF: True}),
+    ("predict", "--model", f"{_MODEL} (default: [output] model)", _FILE),
+    ("audit report", "--model", f"{_MODEL} (default: [output] model)", _FILE | {_ONE_OF: False}),
     ("audit", "--standard",
      "the tables that a law asks for, from decisions or scores alone: ll144, New York City Local Law 144",
-     {"choices": ("ll144",), _ONE_OF: True}),
+     {"choices": ("ll144",), _ONE_OF: False}),
     ("audit report", "--predictions", "a column of a CSV or Parquet file",
-     {"metavar": "FILE[:COLUMN]", _ONE_OF: True}),
+     {"metavar": "FILE[:COLUMN]", _ONE_OF: False}),
     ("compare", "--models", f"two of them, each {_MODEL}",
      {"type": Path, "nargs": 2, "metavar": ("A", "B"), _ONE_OF: True}),
     ("compare", "--predictions", "columns of tables",
@@ -302,7 +302,7 @@ def make_parser() -> argparse.ArgumentParser:
         of_command, alternatives = commands.add_parser(command, help=line, description=page), None
         for has_it, name, about, settings in OPTIONS:
             if command in has_it.split() and _ONE_OF in settings:
-                alternatives = alternatives or of_command.add_mutually_exclusive_group(required=True)
+                alternatives = alternatives or of_command.add_mutually_exclusive_group(required=settings[_ONE_OF])
                 settings = {key: value for key, value in settings.items() if key != _ONE_OF}
                 alternatives.add_argument(name, help=about, **settings)
             elif command in has_it.split():

@@ -4,6 +4,7 @@ import datetime
 import json
 import math
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 
 from command_line import people, write_csv
 from widemargin.cli.checks.guesses import guess_roles
-from widemargin.cli.checks.proposals import PlainModel, Proposal, _least_margin_that_keeps
+from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, _least_margin_that_keeps
 from widemargin.cli.commands.init import answer
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.main import main
@@ -79,7 +80,8 @@ def test_identifiers_of_somebody_who_has_several_rows_are_ignored():
 
 def test_infinite_numbers_give_no_warning_of_numpys():
     found = roles(u=[float("inf")] * 30 + [*map(float, range(30))], v=[1, 2, 3] * 20, E=[0, 1] * 30)
-    assert found.ignore == {"u": "holds infinite numbers"}
+    assert [*found.ignore] == ["u"] and "holds infinite numbers: leave these cells empty" in found.ignore["u"]
+    assert roles(u=[float("nan")] * 30 + [*map(float, range(30))], E=[0, 1] * 30).ignore == {}  # NaN is no value
 
 
 def test_a_column_without_a_name_is_shown_as_such(tmp_path, capsys):
@@ -177,7 +179,10 @@ def test_nothing_is_replaced_without_force(tmp_path, capsys):
 def test_the_target_can_be_named(tmp_path, capsys):
     write_csv(tmp_path / "people.csv", people(1200))
     assert init(tmp_path, "people.csv", capsys, "--target", "sex")["target"] == "sex"
-    for target, message in (("sx", "there is no column 'sx'"), ("work", "column 'work' (--target) has 3 values and")):
+    for target, message in (
+        ("sx", "there is no column 'sx'"),
+        ("work", "column 'work' (--target) has no value in 21 of 1200 rows"),
+    ):
         content = init(tmp_path, "people.csv", capsys, "--target", target, "--force", code=2)
         assert message in content["error"]
 
@@ -217,11 +222,78 @@ def test_targets_are_guessed_by_name_then_by_place():
     assert "because 'approved' names it" in roles(n=[1, 2, 3, 4], sex=other, approved=two).why_positive
     with pytest.raises(DataError, match=r"no column without gaps has exactly two values, so none"):
         roles(m=[1, 2, None, 1])
-    said = r"two values but 'sex', by name attributes of people.*--target \('state' may be one, of more values\)"
+    said = r"two values but 'sex', by name attributes of people.*--target \('state', of more values\)"
     with pytest.raises(DataError, match=said):
         roles(n=[1, 2, None, 4], sex=other, state=["a", "b", "c", "a"])
     with pytest.raises(DataError, match=r"no column is left as a feature"):
         roles(y=two)
+
+
+SPELLINGS = {
+    "numbers written as texts, such as 1,000.00": lambda row: f"{1000 + 37 * row:,.2f}",
+    "numbers written as texts, such as €9": lambda row: f"€{9 + row}",
+    "numbers written as texts, such as 0.5%": lambda row: f"{row}.5%",
+    "days such as 1 March 2020": lambda row: f"{1 + row % 28} March {2020 + row // 28}",
+    "days such as Jan 1, 2020": lambda row: f"Jan {1 + row % 28}, {2020 + row // 28}",
+    "days such as 01/02/20": lambda row: f"{1 + row % 28:02d}/02/{20 + row // 28}",
+    "days such as 20200101": lambda row: 20200101 + row % 28 + 10000 * (row // 28),
+}
+
+
+@pytest.mark.parametrize("said", SPELLINGS)
+def test_numbers_and_days_in_other_spellings_are_told_and_not_taken_for_words(said):
+    column = [SPELLINGS[said](row) for row in range(60)]
+    found = roles(x=column, n=[1, 5, 3] * 20, y=[0, 1] * 30)
+    assert found.ignore["x"].startswith(f"holds {said}: write ") and found.features == ("n",)
+
+
+def test_codes_and_small_classes_of_words_stay_words():
+    codes = [f"ABC{row % 30}" for row in range(60)]
+    found = roles(
+        code=codes, share=["5%", "10%", "20%"] * 20, digits=[f"{row % 30:03d}" for row in range(60)], y=[0, 1] * 30
+    )
+    assert found.ignore == {}
+
+
+@pytest.mark.parametrize("pair", ["ja nein", "oui non", "sim não", "tak nie", "да нет", "是 否", "1.0 0.0", "T F"])
+def test_yes_is_known_in_other_languages(pair):
+    yes, no = pair.split(" ")
+    assert roles(n=[1, 2, 3, 4] * 5, sex=["m", "f"] * 10, approved=[yes, yes, yes, no] * 5).positive == yes
+
+
+def test_a_target_that_cannot_be_one_is_told_why():
+    for values, said in (
+        ([1.5, 2.5, 3.5] * 10, r"has 30 values; .*Cut numbers into classes"),
+        (["yes"] * 30, r"has 1 value, 'yes'; .*Add rows of another one"),
+        (["yes", None, "no"] * 10, r"has no value in 10 of 30 rows; .*Drop or fill these rows"),
+    ):
+        values = [value + row for row, value in enumerate(values)] if values[0] == 1.5 else values
+        with pytest.raises(DataError, match=said):
+            guess_roles(pa.table({"n": [*range(30)], "y": values}), "y", "t.csv")
+    with pytest.raises(DataError, match=r"'paid', once the 1 row\(s\) without a value are dropped"):
+        roles(n=[1, 2, 3, 4], paid=["yes", "no", None, "no"])
+    with pytest.raises(DataError, match=r"'sex' \(sex\); 'one' has the same value in every row"):
+        roles(sex=["m", "f"] * 20, one=[1] * 40, paid=["yes", "no", "no", "no"] * 10)
+
+
+def test_spellings_of_one_value_are_told(tmp_path, capsys):
+    columns = people()
+    columns["sex"] = [value if row % 2 else f"{value.lower()} " for row, value in enumerate(columns["sex"])]
+    write_csv(tmp_path / "t.csv", columns)
+    said = "sex has 4 values, and 2 by case and blanks"
+    assert init(tmp_path, "t.csv", capsys)["cautions"][0].startswith(said)
+    assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
+    assert said.replace("sex", "'sex'") in capsys.readouterr().out
+
+
+def test_a_table_too_wide_to_be_tried_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("widemargin.cli.checks.proposals.OPTIONS", replace(OPTIONS, seconds=1e-3))
+    columns = people(300) | {f"x{j}": np.random.default_rng(j).normal(size=300).round(3).tolist() for j in range(60)}
+    write_csv(tmp_path / "t.csv", columns)
+    content = init(tmp_path, "t.csv", capsys)
+    assert "no model could be fitted to folds of these rows within 0.001 seconds" in content["cautions"][-1]
+    assert "C =" not in (tmp_path / "goals.toml").read_text()
+    assert " and 11 more." in (tmp_path / "goals.toml").read_text()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,22 @@ def test_the_page_of_a_trained_model(trained, capsys):
     assert str(trained) not in page.text  # no place on the machine
 
 
+def test_the_model_of_the_goals_file_is_read_where_none_is_named(trained, capsys):
+    goals, model = trained / "goals.toml", trained / "out" / "people.skops"
+    assert main(["audit", str(goals), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["model"] == str(model)
+    out = trained / "page" / "report.html"
+    assert main(["report", str(goals), "--no-tradeoff", "--out", str(out)]) == 0
+    assert paths.sha256_of(model) in out.read_text("utf-8")
+    capsys.readouterr()
+    assert main(["audit", str(goals), "--report-json", str(model)]) == 2
+    assert "a model that is read, which would be replaced" in capsys.readouterr().err
+    goals.write_text(goals.read_text().partition("[output]")[0])
+    for command in ("audit", "report"):
+        assert main([command, str(goals)]) == 2
+        assert "no model is named. Give --model FILE, or name it by [output] model" in capsys.readouterr().err
+
+
 def test_the_owner_speaks_in_the_goals_file_and_on_the_command_line(trained, capsys):
     goals = trained / "goals.toml"
     card = '[card]\nintended_use = "Rank <b>files</b>."\nowner = "Nobody"\nlimits = "<script>alert(1)</script>"\n'

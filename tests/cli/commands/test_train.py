@@ -275,6 +275,11 @@ def test_one_class_among_the_training_rows_is_named(folder, capsys):
     write_csv(folder / "people.csv", columns)
     content = train(folder, capsys, code=2)
     assert "people.csv: the target 'income' is 'low' in all 600 training rows; two classes are" in content["error"]
+    columns["income"] = ["low" if part == "train" and row % 2 else "high" for row, part in enumerate(columns["split"])]
+    write_csv(folder / "people.csv", columns)
+    split = 'split = { column = "split", train = "train", test = "test" }'
+    content = train(folder, capsys, "[goal]", f"{split}\n\n[goal]", code=2)
+    assert "the target 'income' is 'high' in all 200 test rows; two classes are" in content["error"]
 
 
 def test_a_model_that_knows_its_rows_by_heart_is_named(folder, capsys):

@@ -73,7 +73,7 @@ def test_quoted_fields_may_hold_line_ends_and_separators(tmp_path):
         ("t.xlsx", b"", r"t\.xlsx: unknown kind of table\. Use \.csv"),
         ("t.csv", b"", r"t\.csv: the table cannot be read \(the file is empty\)"),
         ("t.csv", b"\xef\xbb\xbf \r\n", r"the file is empty"),
-        ("t.csv", "a,b\n1,2\n".encode("utf-16"), r"it is UTF-16 text\). Save it as UTF-8"),
+        ("t.csv", "a,b\n1,2\n".encode("utf-16"), r"it is UTF-16 or UTF-32 text\). Save it as UTF-8"),
         ("t.csv", b"a,b\n1,\x00\n", r"holds bytes 0 and is no text"),
         ("t.csv", b"a,b\n1,2\n3\n", r"row 3, '3', has 1 fields, and row 1, the names, 2\). Is it cut off"),
         ("t.csv", b"a,b\n", r"t\.csv: the table has 0 rows"),

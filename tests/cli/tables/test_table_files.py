@@ -1,6 +1,7 @@
 import csv
 import gzip
 import os
+import re
 
 import pyarrow as pa
 import pyarrow.feather
@@ -125,3 +126,32 @@ def test_a_table_of_one_column_is_one(tmp_path):
     (tmp_path / "t.tsv").write_text("a,b\n1,2\n")
     with pytest.raises(DataError, match=r"no tab.*separated by comma"):
         read_table(tmp_path / "t.tsv")
+
+
+ROWS = b"sex,age,paid\n" + b"F,30,yes\nM,41,no\n" * 50
+FAULTS = {
+    "no line end": ("t.csv", b"sex,age,paid", "it is a single line"),
+    "header only": ("t.csv", b"sex,age,paid\n", "has 0 rows"),
+    "nothing": ("t.csv", b"\xef\xbb\xbf\n", "the file is empty"),
+    "UTF-16": ("t.csv", ROWS.decode().encode("utf-16"), "it is UTF-16 or UTF-32 text"),
+    "Latin-1": ("t.csv", ROWS.replace(b"age", b"gr\xf6\xdfe"), "line 1 is no UTF-8 text, by byte 0xf6"),
+    "gzip": ("t.csv", gzip.compress(ROWS), "packed by gzip). End its name in .csv.gz"),
+    "no gzip": ("t.csv.gz", ROWS, "is not packed by gzip, as .gz says"),
+    "gzip cut off": ("t.csv.gz", gzip.compress(ROWS)[:-20], "write the file again"),
+    "Parquet": ("t.csv", b"PAR1\0\0", "it is Parquet). End its name in .parquet"),
+    "no Parquet": ("t.parquet", ROWS, "write the file again"),
+    "spreadsheet": ("t.csv", b"PK\x03\x04\0\0", 'save the sheet as "CSV UTF-8"'),
+    "title before the names": ("t.csv", b"Report of 2024\n" + ROWS, "If lines stand before the names of the columns"),
+    "quote not closed": ("t.csv", ROWS + b'"F,30,yes\n', "row 102.*a quote not closed"),
+    "no names": ("t.csv", ROWS.replace(b"sex,age", b","), "2 columns have no name: 1, 2, counted from 1"),
+    "names twice": ("t.csv", ROWS.replace(b"sex", b"age"), "stand twice: 'age'"),
+}
+"""Name and bytes of a file, and what is said of it."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_files_that_are_no_tables_are_named_with_a_cure(tmp_path, fault):
+    name, content, said = FAULTS[fault]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"(?s)^{tmp_path / name}: .*{re.escape(said).replace(re.escape('.*'), '.*')}"):
+        read_table(tmp_path / name)

@@ -181,3 +181,14 @@ def test_no_table_and_no_labels():
         evaluate(col("age") > 3, bare)
     with pytest.raises(GoalError, match=r"positive_label\(\) needs labels, and external 'traffic' has no y"):
         evaluate(positive_label(), bare)
+
+
+def test_other_spellings_of_a_value_are_warned_of():
+    table = PopulationTable.build(pd.DataFrame({"sex": ["Female", "female", "Male", "Female ", "Male"]}))
+    source = Source(None, np.zeros(5, np.int8), None, table, {}, 5)
+    with pytest.warns(GoalWarning, match="holds 'Female ', 'female' beside 'Female', other values by case or blanks"):
+        assert evaluate(col("sex") == "Female", source).true.tolist() == [True, False, False, False, False]
+    with pytest.warns(GoalWarning, match="holds 'female' beside 'Female', 'Female '"):
+        evaluate(col("sex").isin(["Female", "Female "]), source)
+    for silent in (col("sex") == "Male", ~col("sex").isin(["Female", "female", "Female "])):
+        assert evaluate(silent, source).true.tolist() == [False, False, True, False, True]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._text import listing
 from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.tables.column_roles import feature_columns
@@ -39,7 +40,14 @@ def check_features(
     labels : ndarray of shape (n_train,) or None
     """
     goals, train = findings.goals, parts["train"]
-    features = [name for name in feature_columns(train.column_names, goals) if name in train.column_names]
+    for key, named in (("target", [goals.data.target]), ("protected", goals.data.protected)):
+        for name in named:
+            chunks = [chunk for table in parts.values() if name in table.column_names for chunk in table[name].chunks]
+            text = several_spellings(pa.chunked_array(chunks)) if chunks else ""
+            if text:
+                findings.warning(("data", key), f"{name!r} {text}")
+    present = {*train.column_names}
+    features = [name for name in feature_columns(train.column_names, goals) if name in present]
     if not features:
         findings.problem(("data",), "no feature column is left. Name some in data.features, or ignore fewer")
     # The key that made a column a feature.
@@ -47,12 +55,13 @@ def check_features(
     protected = {name: codes_of(train[name]) for name in goals.data.protected if name in train.column_names}
     others = {f"the {part} rows": table for part, table in parts.items() if part != "train"}
     others |= {f"external data set {name!r}": table for name, table in external.items()}
+    columns = {where: {*table.column_names} for where, table in others.items()}
     for name in features:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TableWarning)
             try:
                 words, dates = ({name}.intersection(asked) for asked in (goals.data.words, goals.data.dates))
-                schema = TableSchema.of(train, columns=[name], words=words, dates=dates)
+                schema = TableSchema.of(train.select([name]), columns=[name], words=words, dates=dates)
             except DataError as error:
                 findings.problem(place, f"{error} (data.ignore)")
                 continue
@@ -60,7 +69,7 @@ def check_features(
             findings.warning(place, f"{item.message} (data.words)")
         for where, table in others.items():
             try:
-                deviations = schema.read(table).deviations
+                deviations = schema.read(table.select([name]) if name in columns[where] else table).deviations
             except DataError as error:
                 findings.problem(place, f"on {where}: {error}")
                 continue
@@ -91,7 +100,8 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
     distinct = pc.count_distinct(column, mode="all").as_py()
     if distinct == 1:
         return [f"has the same value in all {len(column)} rows. Add it to data.ignore"]
-    told = []
+    text = several_spellings(column)
+    told = [text] if text else []
     if numbers_rows(column) or names_rows(name, distinct, len(column)):
         text = f"has {distinct} distinct values in {len(column)} rows and looks like an identifier"
         told.append(f"{text}. If it is one, add it to data.ignore")
@@ -100,6 +110,23 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
         text = f"alone tells the target in {share:.1%} of the rows. If it is known only after the fact"
         told.append(f"{text}, add it to data.ignore")
     return told
+
+
+def several_spellings(column: pa.ChunkedArray) -> str:
+    """That words of a column, of which there are few, differ in case or blanks only; else nothing."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return ""
+    values = [value for value in pc.unique(column).to_pylist() if value is not None]
+    alike: dict[str, list[str]] = {}
+    for value in values if len(values) <= 1000 else ():
+        alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
+    first = next((spellings for spellings in alike.values() if len(spellings) > 1), None)
+    if first is None:
+        return ""
+    return (
+        f"has {len(values)} values, and {len(alike)} by case and blanks: {listing(first, 4)} count as different. Write "
+        "each in one way, if they are the same"
+    )
 
 
 def names_rows(name: str, distinct: int, n_rows: int) -> bool:

@@ -11,7 +11,7 @@ from widemargin.cli.checks.findings import Findings
 from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.goals_file.toml_lines import mention
 from widemargin.cli.tables.table_files import held_out
-from widemargin.cli.tables.training_data import TableRows, as_external
+from widemargin.cli.tables.training_data import PART_NAMES, TableRows, as_external
 from widemargin.estimators.thresholds.guarantee import Judged
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
@@ -23,8 +23,6 @@ from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.exact_tests import Possible, best_evidence
 from widemargin.goals.text.parser import statements
 from widemargin.rows import Rows
-
-_TITLES = {"train": "training rows", "test": "test rows"}
 
 
 def check_goals(
@@ -73,7 +71,7 @@ def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple
         if item.n_rows < 100:  # fewer make a verdict hang on chance
             width = min(0.5, 0.98 / item.n_rows**0.5)
             text = (
-                f"{item.label!r} is measured on {item.n_rows} of the {_TITLES[part]}: a 95% interval around a rate "
+                f"{item.label!r} is measured on {item.n_rows} of the {PART_NAMES[part]}: a 95% interval around a rate "
                 f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
                 'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
             )
@@ -118,7 +116,7 @@ def _tie(
     notes += [(findings.warnings, findings.warning, str(item.message)) for item in caught]
     for noted, note, message in notes:
         if not any(message in other.text for other in noted):  # of other rows, perhaps
-            note(path, f"on the {_TITLES[part]}: {message}", _place(text, message, number), text)
+            note(path, f"on the {PART_NAMES[part]}: {message}", _place(text, message, number), text)
     return tied
 
 

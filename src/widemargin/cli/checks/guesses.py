@@ -58,7 +58,19 @@ _VALUES = {
 }
 GOOD_VALUES = {"good", "approved", "accepted", "hired", "admitted", "granted", "paid", "passed", "survived"}
 _BAD_VALUES = {"bad", "denied", "rejected", "declined", "default", "fraud", "failed", "late", "charged off"}
-AFFIRMATIVE = {"1", "true", "yes", "y", "ja", "si", "sí", "oui"}
+AFFIRMATIVE = {
+    "1", "1.0", "true", "t", "yes", "y", "ja", "j", "si", "sí", "oui", "sim", "vrai", "wahr", "kyllä", "igen", "da",
+    "tak", "ano", "áno", "evet", "ναι", "да", "так", "نعم", "כן", "हाँ", "是", "はい", "예", "네",
+}  # fmt: skip
+_DAYS = re.compile(
+    r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[ .-]+[^\W\d_]{3,}[ .,-]+\d{2,4}|[^\W\d_]{3,}[ .]+\d{1,2},? +\d{4})"
+    r"([ T].*)?"
+)
+"""Days in another order than ISO's, with or without a time, the month as a number or a word."""
+_COMPACT_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_MONEY = "[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|BRL|SEK|NOK|DKK|PLN|kr|zł"
+_NUMBER = re.compile(rf"[-+]?({_MONEY})?\s?[-+]?\d+([.,'’\s]\d{{3}})*([.,]\d+)?\s?({_MONEY}|%)?")
+"""A number as people write it: thousands apart, with a currency or a percent sign."""
 _EARLIER_WORDS = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
 }  # fmt: skip
@@ -147,9 +159,14 @@ def guess_roles(
             )
         if not _is_target(table[target], most=MOST_NAMED):
             n_values, n_missing = pc.count_distinct(table[target]).as_py(), table[target].null_count
+            fact, cure = f"{n_values} values", "Cut numbers into classes, join words, or name another column"
+            if n_values == 1:
+                fact, cure = f"1 value, {pc.min_max(table[target])['min'].as_py()!r}", "Add rows of another one"
+            elif n_missing and n_values <= MOST_NAMED:
+                fact, cure = f"no value in {n_missing} of {table.num_rows} rows", "Drop or fill these rows"
             raise DataError(
-                f"{where}: column {target!r} (--target) has {n_values} values and {n_missing} gaps; a target needs two "
-                f"values (at most {MOST_NAMED}) and no gaps. Join its values, and drop rows without"
+                f"{where}: column {target!r} (--target) has {fact}; a target needs 2 to {MOST_NAMED} words or whole "
+                f"numbers, and one in every row. {cure}"
             )
     taken.add(target)
     labels = table[target].to_numpy()
@@ -177,7 +194,11 @@ def guess_roles(
                   "region", "state"}  # fmt: skip
     words = tuple(name for name in features if _words_of(name) & code_words and is_code(name, table[name]))
     if not features:
-        raise DataError(f"{where}: no column is left as a feature. Name the target by --target, or add columns")
+        others = [f"{name!r} ({kind})" for name, kind in protected.items()]
+        others += [f"{name!r} {reason}" for name, reason in ignore.items()]
+        why = f": {'; '.join(others[:5])}{'; ...' if len(others) > 5 else ''}" if others else ""
+        cure = "Add columns, or name the target by --target"
+        raise DataError(f"{where}: no column is left as a feature of {target!r}{why}. {cure}")
     return Guesses(
         target, positive, why, why_positive, protected, alike, words, ignore, tuple(earlier), split, features
     )
@@ -280,9 +301,16 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
         said = "no column without gaps has exactly two values"
         if two_valued:
             said += f" but {listing(two_valued)}, by name attributes of people or decisions of an earlier model"
-        others = [name for name in table.column_names if name not in taken and _is_target(table[name], MOST_NAMED)]
-        others = [name for name in others if name not in two_valued and matching_kind(PROTECTED, name) is None]
-        cure = f" ({listing(others, 5)} may be one, of more values)" if others else ""
+        others = [name for name in table.column_names if name not in taken and name not in two_valued]
+        others = [name for name in others if matching_kind(PROTECTED, name) is None]
+        more = [name for name in others if _is_target(table[name], MOST_NAMED)]
+        may_be = [f"{listing(more, 5)}, of more values"] if more else []
+        may_be += [
+            f"{name!r}, once the {table[name].null_count} row(s) without a value are dropped or filled"
+            for name in others
+            if table[name].null_count and _is_target(table[name].drop_null())
+        ]
+        cure = f" ({' or '.join(may_be)})" if may_be else ""
         raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
     return candidates[-1], "the last column with two values; name another by --target"
 
@@ -311,13 +339,16 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds days or times: name it in data.dates, not here, to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
-    if pa.types.is_floating(kind) and not np.isfinite(column.drop_null().to_numpy()).all():
-        return "holds infinite numbers"
-    # Days or times in another order than ISO's would be taken for words, one for each day.
-    first = column.drop_null().slice(0, 100).to_pylist() if is_text else []
-    if first and all(re.fullmatch(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?", text) for text in first):
-        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
+    if pa.types.is_floating(kind) and np.isinf(column.drop_null().to_numpy()).any():
+        return "holds infinite numbers: leave these cells empty, or name them in data.missing, to learn from it"
     words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
+    # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
+    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
+    if first and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first):
+        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
+    # Numbers written as texts would be taken for words, too; digits alone may be codes.
+    if is_text and distinct > 20 and all(map(_NUMBER.fullmatch, first)) and not all(map(str.isdecimal, first)):
+        return f"holds numbers written as texts, such as {first[0]}: write digits and a decimal point to learn from it"
     n_values = len(column) - column.null_count
     is_named = names_rows(name, distinct, n_values)
     reasons = {

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from widemargin._text import listing
-from widemargin.cli.checks.column_checks import tells_target
+from widemargin._text import column_names, listing
+from widemargin.cli.checks.column_checks import several_spellings, tells_target
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
@@ -62,7 +62,8 @@ class ProposalOptions:
     too_good : float
         Share of the best constant's error; a model that leaves less has probably seen the outcome.
     seconds : float
-        For the search of a model that keeps a rule; one that takes longer is not proposed.
+        For each search over folds: for C, for what a plain model does, and for a model that keeps a rule. A rule whose
+        search takes longer is not proposed.
     rows : int
         To fit to: what can be kept on them can about be kept on all.
     folds : int
@@ -156,15 +157,16 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     trials = _Trials(rows, guesses, *setting)
     plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
     for column, kind in [*guesses.protected.items()][: OPTIONS.columns]:
+        shown = column_names([column])
         rules = [*_rules(table, column, kind, guesses)]
         if not rules:
-            left_out.append(f"{column}: no two groups have {OPTIONS.least_rows} rows of the positive class")
+            left_out.append(f"{shown}: no two groups have {OPTIONS.least_rows} rows of the positive class")
         for rule in rules:
             kept, why = _least_margin_that_keeps(rule, proposals, trials, plain)
             if kept is not None:
                 proposals.append(kept)
                 break
-            left_out.append(f"{column}, {rule[0].name}: {why}")
+            left_out.append(f"{shown}, {rule[0].name}: {why}")
     return plain, proposals, left_out
 
 
@@ -192,8 +194,10 @@ def _least_margin_that_keeps(
 
 
 def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[str]:
-    """Why models of these rows may be worth little: few rows for the columns, or nothing learned by the plain one."""
-    said = []
+    """Why models of these rows may be worth little: values spelt in several ways, few rows for the columns, or nothing
+    learned by the plain one."""
+    named = (guesses.target, *guesses.protected, *guesses.features)
+    said = [f"{column_names([name])} {text}" for name in named if (text := several_spellings(table[name]))]
     least = min(item["counts"] for item in pc.value_counts(table[guesses.target]).to_pylist())
     wanted = 10 * len(guesses.features)  # of events for each variable, the usual rule
     if least < wanted:
@@ -201,13 +205,18 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             f"{least} training rows of the rarer class for {len(guesses.features)} feature columns, and {wanted} are "
             "the usual least: rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
         )
-    if plain is not None and plain.error >= plain.constant_error:
+    if plain is None:
+        said.append(
+            f"no model could be fitted to folds of these rows within {OPTIONS.seconds:g} seconds, so C is not chosen "
+            "and no rule is proposed. Give more rows, or fewer columns"
+        )
+    elif plain.error >= plain.constant_error:
         said.append(
             f"on unseen rows a plain model has the error {plain.error:.2f}, and the best constant has "
             f"{plain.constant_error:.2f}: nothing is learned. Add features or rows"
         )
     # In fewer rows a model makes no mistake by chance: a tenth of the constant's in the third unseen is no whole row.
-    elif plain is not None and plain.error <= OPTIONS.too_good * plain.constant_error and OPTIONS.too_good * least >= 3:
+    elif plain.error <= OPTIONS.too_good * plain.constant_error and OPTIONS.too_good * least >= 3:
         labels = table[guesses.target].to_numpy()
         shares = {name: tells_target(table[name], labels, least=0.9) for name in guesses.features}
         told = sorted(((share, name) for name, share in shares.items() if share is not None), reverse=True)[:5]
@@ -226,10 +235,15 @@ def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any
         step = make_preprocessor(
             list(guesses.features), words=guesses.words, numbers=numbers, rare_words=OPTIONS.rare_words
         )
-        search = RateConstrainedClassifierCV(None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0)
+        search = RateConstrainedClassifierCV(
+            None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0, refit=False,
+            time_budget=OPTIONS.seconds,
+        )  # fmt: skip
         with _quiet(), contextlib.suppress(WidemarginError, ValueError):
             X = step.fit_transform(rows)
             search.fit(X, rows[guesses.target].to_numpy())
+            if not search.n_splits_:  # the time was too short for a single fold
+                continue
             error = float(search.cv_results_["mean_objective"][search.best_index_])
             found.append((error, float(f"{search.C_:.2g}"), numbers, X))
     return min(found, key=lambda item: item[0])[1:] if found else None
@@ -345,8 +359,9 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
         why = f"of those with {outcome}, as many are found in every group, within 5 points"
         promised = _opportunity(column, pairs, values, 0.05)
         yield [
-            Proposal(column, "equal opportunity", f"within {100 * most:g}", _opportunity(column, pairs, values, most),
-                     promised, f"{why}; trained to within {100 * most:g}, so that it holds on other rows, too{rest}")
+            Proposal(column, "equal opportunity", f"a difference of {most:g}",
+                     _opportunity(column, pairs, values, most), promised,
+                     f"{why}; trained to a difference of {most:g}, so that it holds on other rows, too{rest}")
             for most in OPTIONS.differences
         ]  # fmt: skip
 

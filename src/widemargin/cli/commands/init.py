@@ -4,13 +4,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from widemargin._text import listing, printable
+from widemargin._text import column_names, listing, printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
 from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, doubts, propose, proposed_goal
 from widemargin.cli.console import Progress, say
@@ -56,14 +56,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if not options.json:
         say(
             f"Target: {guesses.target} ({guesses.why_target}); {_positive(guesses)}",
-            f"Protected: {_names(guesses.protected) or 'none found'}",
-            *(f"  {_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
-            f"Features: {_names(guesses.features)}",
+            f"Protected: {column_names(guesses.protected) or 'none found'}",
+            *(f"  {column_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
+            f"Features: {column_names(guesses.features)}",
         )
         if guesses.ignore:
-            say("Ignored:", *(f"  {_names([name])} {reason}" for name, reason in guesses.ignore.items()))
+            say("Ignored:", *(f"  {column_names([name])} {reason}" for name, reason in guesses.ignore.items()))
         say("Goal:", *(f"  {line}" for line in goal.split("\n")))
-        say(*(f"Asked: {_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
+        say(*(f"Asked: {column_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
         say(*(f"Not asked: {printable(text)}" for text in left_out))
         say(*(f"Caution: {text}." for text in cautions))
         say(f"Saved as {out}. Read it, then: widemargin train {out}")
@@ -176,15 +176,18 @@ def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
     if guesses.protected:
         lines += [
             "# Attributes of people: rates may be measured by them, and the model never sees them.",
-            *(f"#   {_names([name])} {printable(why)}; take it out if not" for name, why in guesses.alike.items()),
+            *(
+                f"#   {column_names([name])} {printable(why)}; take it out if not"
+                for name, why in guesses.alike.items()
+            ),
             f"protected = {_toml(list(guesses.protected))}",
         ]
     if guesses.words:
         lines += ["# Numbers that are codes of words, as their names say.", f"words = {_toml(guesses.words)}"]
     if guesses.ignore:
-        reasons = (f"#   {_names([name])} {printable(reason)}" for name, reason in guesses.ignore.items())
+        reasons = (f"#   {column_names([name])} {printable(reason)}" for name, reason in guesses.ignore.items())
         lines += ["# Columns that nobody uses:", *reasons, f"ignore = {_toml(list(guesses.ignore))}"]
-    lines += [f"# All other columns are features: {_names(guesses.features)}.", ""]
+    lines += [f"# All other columns are features: {column_names(guesses.features)}.", ""]
     if guesses.split is None:
         why = "no column says which rows to hold out, so these are drawn at random"
         lines += ["[validation]", f"fraction = {_HELD_OUT}  # {why}", ""]
@@ -199,7 +202,7 @@ def _goal_lines(
 ) -> list[str]:
     """The goal, as training enforces it and as it is promised; what a plain model does, for who sets other bounds."""
     lines = ["[goal]  # what training enforces"]
-    lines += [f"# {_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals]
+    lines += [f"# {column_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals]
     lines += [f"# Not asked: {printable(text)}" for text in left_out]
     if plain is not None:
         lines += ["# Other bounds are yours to set. On rows that it has not seen, a plain model"]
@@ -252,9 +255,3 @@ def _goal_text(proposals: list[Proposal], *, promised: bool) -> list[str]:
 def _toml(value: object) -> str:
     """A value as TOML writes it: texts, numbers, true and false and lists of texts as in JSON."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _names(columns: Iterable[str], most: int = 80) -> str:
-    """Columns on one line, whatever is in their names; of long ones the beginning."""
-    shown = (printable(name) or "(column without a name)" for name in columns)
-    return ", ".join(name if len(name) <= most else f"{name[:most]}..." for name in shown)

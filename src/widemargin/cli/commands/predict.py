@@ -35,8 +35,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     out = options.out or (None if goals is None else goals.outputs.predictions)
     if out is None:
         raise DataError("no file is named for the predictions. Give --out FILE, or [output] predictions")
-    path = options.model or (None if goals is None else goals.outputs.model)
-    if path is None:
+    if options.model is None:
         raise DataError("no model is named. Give --model FILE, or a goals file with [output] model")
     with Progress() as progress:
         progress.step("loading the model")
@@ -44,7 +43,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         how["pieces"] = options.time_budget is not None
         blocks = TableBlocks(options.data, **how)
         features = None if goals is None else feature_columns(blocks.names, goals)
-        candidate = load_candidate(path, features=features, trust_code=options.trust_code)
+        candidate = load_candidate(options.model, features=features, trust_code=options.trust_code)
         copied_as_text = [name for name in options.keep if name not in (candidate.features or ())]
         words = [*copied_as_text, *candidate.words, *(() if goals is None else goals.data.words)]
         if blocks.is_guessed and words:

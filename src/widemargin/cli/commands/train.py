@@ -15,11 +15,13 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
+from widemargin._text import column_names
 from widemargin.cli.commands.reduced_models import is_reduced, plain_learner, plain_name, reduction_options
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.tables.training_data import (
+    PART_NAMES,
     TableRows,
     TrainingData,
     as_external,
@@ -37,7 +39,6 @@ from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.persistence import save_model
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
-PART_NAMES = {"train": "training rows", "test": "test rows"}
 
 
 class _Result(NamedTuple):
@@ -290,16 +291,16 @@ def _show(result: _Result) -> None:
     if goals.audit_goal is not None:
         say("Promised for unseen rows", textwrap.indent(str(goals.audit_goal), "  "), "")
     counts = " and ".join(f"{content.n_rows} {PART_NAMES[part]}" for part, content in rows.items())
-    say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({', '.join(features)})")
+    say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({column_names(features)})")
     for name, external in result.data.external.items():
         labelled = "without labels" if external.y is None else "with labels"
         say(f"External data set {name}: {external.n_rows} rows {labelled} of {table_text(goals.external[name].table)}")
     if goals.data.weight is not None:
         say(f"Rows are weighted by {goals.data.weight}")
     if unseen := [name for name in goals.data.protected if name not in features]:
-        say(f"Used to measure rates, not to decide: {', '.join(unseen)}")
+        say(f"Used to measure rates, not to decide: {column_names(unseen)}")
     if goals.data.protected_as_features:
-        say(f"Protected, and used to decide all the same, as asked: {', '.join(goals.data.protected_as_features)}")
+        say(f"Protected, and used to decide all the same, as asked: {column_names(goals.data.protected_as_features)}")
     classifier, validation = result.model[-1], goals.validation
     if validation.folds is not None:
         say(f"Chosen by {validation.folds} folds: C = {classifier.C:g}, at most {classifier.max_steps} steps")

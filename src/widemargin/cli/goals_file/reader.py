@@ -16,19 +16,34 @@ from typing import Any
 from widemargin.cli.goals_file.keys import GoalsFile, Inner, Key, entries, shown
 from widemargin.cli.goals_file.rules import contradictions, refuse_to_replace
 from widemargin.cli.goals_file.toml_lines import MOST_TOLD, Problem, TomlLines, read_text, refusal
-from widemargin.exceptions import GoalError, GoalParseError
+from widemargin.exceptions import DataError, GoalError, GoalParseError
 from widemargin.goals import Goal
 from widemargin.goals.language.values import checked_name
 from widemargin.goals.text.parser import statements
 
 
 def goals_of(options: argparse.Namespace) -> GoalsFile:
-    """The goals file of a command, with what its options allow; see `read_goals_file` and `refuse_to_replace`."""
+    """The goals file of a command, with what its options allow; see `read_goals_file` and `refuse_to_replace`.
+
+    Where a command reads a model and none is given, `options.model` becomes that of the file.
+
+    Raises
+    ------
+    GoalsFileError
+        As `read_goals_file`.
+    DataError
+        As `refuse_to_replace`, or no model is named.
+    """
     allow_code, outside = getattr(options, "allow_code", False), getattr(options, "allow_outside", None)
     goals = read_goals_file(options.goals, allow_code=allow_code, allow_outside=outside or ())
     separator = getattr(options, "separator", None)
     if separator is not None:
         goals = dataclasses.replace(goals, data=dataclasses.replace(goals.data, separator=separator))
+    given = vars(options)
+    if given["command"] != "train" and given.get("model", "") is None and given.get("predictions") is None:
+        if goals.outputs.model is None:
+            raise DataError("no model is named. Give --model FILE, or name it by [output] model of the goals file")
+        options.model = goals.outputs.model
     refuse_to_replace(options, goals)
     return goals
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any, TypedDict, Unpack, cast
@@ -43,6 +44,16 @@ class CsvFormat(TypedDict, total=False):
 
 
 _UTF8 = 'Save it as UTF-8 (in spreadsheets "CSV UTF-8")'
+_OTHERS = {
+    b"\x1f\x8b": ("it is packed by gzip", "End its name in .csv.gz"),
+    b"PAR1": ("it is Parquet", "End its name in .parquet"),
+    b"ARROW1": ("it is Arrow", "End its name in .arrow"),
+    b"PK\x03\x04": ("it is a ZIP archive or a spreadsheet", 'Unpack it, or save the sheet as "CSV UTF-8"'),
+    b"\xd0\xcf\x11\xe0": ("it is a spreadsheet", 'Save it as "CSV UTF-8"'),
+}
+"""What files that are no CSV begin with, what they are, and what to do."""
+_HEAD = 1 << 20
+"""Bytes at the beginning that are looked at; no line of names is longer."""
 
 
 def reading_options(path: Path, columns: Collection[str] | None = None, **how: Unpack[CsvFormat]) -> dict[str, Any]:
@@ -53,19 +64,19 @@ def reading_options(path: Path, columns: Collection[str] | None = None, **how: U
     Raises
     ------
     DataError
-        The file is empty or no text; or the separator does not occur in the first line, and another common one does.
+        The file cannot be opened, is empty or no text; or the separator does not occur in the first line, and another
+        common one does.
     """
-    with _opened(path) as file:
-        head = file.read(1 << 12)  # the first lines tell what is no text at all
-    fault = None
+    head = _head(path)
+    fault, cure = next((said for begin, said in _OTHERS.items() if head.startswith(begin)), ("", ""))
     if not head.strip(b"\xef\xbb\xbf\r\n\t "):
-        fault = "(the file is empty). Give a line with the columns' names, and rows"
+        fault, cure = "the file is empty", "Give a line with the columns' names, and rows"
     elif head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        fault = f"(it is UTF-16 text). {_UTF8}"
-    elif b"\0" in head:
-        fault = "(it holds bytes 0 and is no text). Give a CSV file in UTF-8"
-    if fault is not None:
-        raise DataError(f"{path}: the table cannot be read {fault}")
+        fault, cure = "it is UTF-16 or UTF-32 text", _UTF8
+    elif not fault and b"\0" in head[: 1 << 12]:  # the first lines tell what is no text at all
+        fault, cure = "it holds bytes 0 and is no text", "Give a CSV file in UTF-8"
+    if fault:
+        raise DataError(f"{path}: the table cannot be read ({fault}). {cure}")
     usual, likely = likely_separator(path, how.get("separator"))
     if likely != usual:
         raise DataError(
@@ -86,10 +97,15 @@ def reading_options(path: Path, columns: Collection[str] | None = None, **how: U
 
 def likely_separator(path: Path, separator: str | None = None) -> tuple[str, str]:
     """The separator of a CSV file as said or as its name says, and the same unless only another common one occurs in
-    its first line."""
+    its first line.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened.
+    """
     usual = separator or ("\t" if path.name.lower().endswith((".tsv", ".tsv.gz")) else ",")
-    with _opened(path) as file:
-        line = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20).lstrip(b"\xef\xbb\xbf"))  # no names are longer
+    line = re.sub(rb'"[^"]*"', b"", _head(path).lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0])
     commonest = max(SEPARATORS, key=lambda other: line.count(other.encode()))
     return usual, usual if usual.encode() in line or commonest.encode() not in line else commonest
 
@@ -120,8 +136,8 @@ def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[
     """The fact and the cure for what pyarrow says of a CSV file."""
     text = str(getattr(error, "strerror", None) or error)[:300]
     if isinstance(error, OSError):
-        return text, "Check the path"
-    if "UTF8" in text or "UTF-8" in text:
+        return text, "Check the path, or write the file again"
+    if "utf8" in text.lower() or "utf-8" in text.lower():
         with _opened(path) as file:
             for number, line in enumerate(file, 1):
                 try:
@@ -129,6 +145,8 @@ def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[
                 except UnicodeDecodeError as problem:
                     return f"line {number} is no UTF-8 text, by byte {line[problem.start]:#04x}", _UTF8
         return "it is no UTF-8 text", _UTF8
+    if "Empty CSV" in text:  # so says pyarrow where no line ends
+        return "it is a single line", "Give a line with the columns' names, and rows below it"
     fields = re.search(r"Expected (\d+) columns, got (\d+)(?:: (.{0,40}))?", text)
     if fields is None:
         return text, "Correct that place"
@@ -146,7 +164,29 @@ def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[
         where = where if row is None else f"row {row[1]}"
     wanted, got = int(fields[1]), int(fields[2])
     cure = "Put fields that hold the separator in quotes" if got > wanted else "Is it cut off, or a quote not closed?"
+    if got > wanted and where == "row 2":
+        cure = f"If lines stand before the names of the columns, remove them. Else p{cure[1:]}"
     return f"{where}, {fields[3] or ''!r}, has {got} fields, and row 1, the names, {wanted}", cure
+
+
+def _head(path: Path) -> bytes:
+    """The beginning of a CSV file, unpacked.
+
+    Raises
+    ------
+    DataError
+        The file cannot be opened or unpacked.
+    """
+    try:
+        with _opened(path) as file:
+            return file.read(_HEAD)
+    except gzip.BadGzipFile as error:
+        raise DataError(
+            f"{path}: the table cannot be read (it is not packed by gzip, as .gz says). Name it .csv, or pack it"
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        why, cure = getattr(error, "strerror", None) or error, "Check the path, or write the file again"
+        raise DataError(f"{path}: the table cannot be read ({why}). {cure}") from error
 
 
 def _opened(path: Path) -> IO[bytes]:

@@ -5,6 +5,7 @@ whole, so that every value has a say in the type of its column; beyond, the firs
 """
 
 import copy
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Unpack
@@ -17,6 +18,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from widemargin._files import PARQUET_ENDINGS, parquet_files
+from widemargin._text import listing
 from widemargin._typing import Bools, Ints
 from widemargin.cli.goals_file.keys import Label, Split, TablePath, paths_of, table_text
 from widemargin.cli.tables import csv_reading
@@ -152,7 +154,13 @@ def _unreadable(path: Path, error: BaseException, separator: str | None = None) 
 
 def _refuse_twice(where: object, names: Sequence[str]) -> None:
     """Refuse two columns of one name."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+    unnamed = [number for number, name in enumerate(names, 1) if not name]
+    if len(unnamed) > 1:
+        raise DataError(
+            f"{where}: {len(unnamed)} columns have no name: {listing(unnamed)}, counted from 1. Name them in the first "
+            "line, or remove them"
+        )
+    twice = sorted(name for name, number in Counter(names).items() if number > 1)
     if twice:
         raise DataError(
             f"{where}: {len(twice)} column name(s) stand twice: {', '.join(map(repr, twice[:5]))}. Rename or remove "
@@ -316,7 +324,7 @@ class TableBlocks:
             options = csv_reading.reading_options(self._large, columns, **self._how)
             return pyarrow.csv.open_csv(self._large, **options)
         except _FAULTS as error:
-            raise _unreadable(self._large, error) from error
+            raise _unreadable(self._large, error, self._how.get("separator")) from error
 
 
 def _opened(path: Path) -> pyarrow.parquet.ParquetFile:

@@ -37,6 +37,8 @@ from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 from widemargin.rows import Rows
 from widemargin.solvers.base import Progress as SolverProgress
 
+PART_NAMES = {"train": "training rows", "test": "test rows"}
+
 
 @dataclass(frozen=True, eq=False)
 class TableRows(Rows):
@@ -79,12 +81,14 @@ def read_data(goals: GoalsFile) -> TrainingData:
     require_columns(table.column_names, named_columns(goals), where)
     parts = split_rows(table, goals.data.split, where, fraction=held)
     rows = {part: rows_of(content, goals) for part, content in parts.items()}
-    only = one_class(rows["train"].y)
-    if only is not None:
-        raise DataError(
-            f"{where}: the target {goals.data.target!r} is {only!r} in all {rows['train'].n_rows} training rows; two "
-            "classes are needed. Add rows of the other one, or correct data.target"
-        )
+    for part, content in rows.items():
+        only = one_class(content.y)
+        # Held-out rows of the positive class alone do not say what the other one is called.
+        if only is not None and (part == "train" or only == goals.data.positive):
+            raise DataError(
+                f"{where}: the target {goals.data.target!r} is {only!r} in all {content.n_rows} {PART_NAMES[part]}; "
+                "two classes are needed. Add rows of the other one, or correct data.target"
+            )
     external = external_rows(goals, goals.goal, goals.audit_goal)
     return TrainingData(rows, external, feature_columns(table.column_names, goals))
 

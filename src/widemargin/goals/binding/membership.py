@@ -137,6 +137,7 @@ def _compare(column: TableColumn, op: str, value: Scalar) -> Bools:
         if start == stop:
             so = ", so the population is empty on these rows." if op == "==" else " on these rows."
             raise GoalError(_no_value(column, [value], so))
+        _warn_of_spellings(column, [value])
         return np.asarray(OPERATORS[op](codes, start))
     threshold = start if op in ("<", ">=") else stop
     return np.asarray(codes < threshold if op in ("<", "<=") else codes >= threshold)
@@ -157,6 +158,7 @@ def _is_in(column: TableColumn, values: Sequence[Scalar]) -> Bools:
     if absent:
         there = f"; {len(values) - len(absent)} of the {len(values)} values asked for are there."
         warn(_no_value(column, absent, there), GoalWarning)
+    _warn_of_spellings(column, values)
     wanted = [level in texts for level in column.categories]
     return np.asarray(np.array([*wanted, False])[column.values])  # the last is met by the code -1 of a missing value
 
@@ -174,6 +176,20 @@ def _check_type(column: TableColumn, value: Scalar) -> None:
         raise GoalError(
             f"column {column.name!r} holds {name} ({column.dtype}) and is compared with {value!r} "
             f"({type(value).__name__}); its values are like {listing(column.distinct(), 3)}. {cure}."
+        )
+
+
+def _warn_of_spellings(column: TableColumn, values: Sequence[Scalar]) -> None:
+    """Warn where rows are left out of a population, or fall into it, because their value is spelt in another way."""
+    folded = {" ".join(str(value).split()).casefold() for value in values}
+    others = [
+        level for level in column.categories if " ".join(level.split()).casefold() in folded and level not in values
+    ]
+    if others:
+        warn(
+            f"column {column.name!r} holds {listing(others)} beside {listing(values)}, other values by case or blanks "
+            "only. Write each value in one way, or name all spellings by isin.",
+            GoalWarning,
         )
 
 

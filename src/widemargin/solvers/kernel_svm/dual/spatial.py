@@ -92,8 +92,8 @@ def solve(
 ) -> KernelResult:
     """Solve the dual of a kernel SVM with a Gaussian kernel on few columns.
 
-    Memory is at most a block of 4608^2 float32 (85 MB) and about 30 numbers a row. Kernel values below 2^-22 count as 0,
-    so a score is wrong by at most that times the sum of |coef|, in practice by far less.
+    Memory is at most a block of 4608^2 float32 (85 MB) and about 30 numbers a row. Values below 2^-22 count as 0, so a
+    score is wrong by at most that times the sum of |coef|, in practice by far less.
 
     Parameters
     ----------
