@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
@@ -185,11 +186,14 @@ def goals() -> Iterator[Fit]:
 
 
 def blocks() -> Iterator[Fit]:
-    """Rows in blocks with so many columns that the level method takes them."""
-    for seed, n, d, noise in ((27, 600, 1600, 0.3), (28, 500, 1700, 0.6), (29, 700, 1600, 1.0)):
-        X, y, _ = grouped(seed, n, d, noise)
-        rows = block_map(labelled_rows(X, y), None)
-        yield partial(wm.RateConstrainedClassifier(FLOOR).fit_blocks, rows), _error
+    """Thin rows in blocks by the level method, as where they are too many to be gathered."""
+    for seed, n, d, noise in ((27, 3000, 800, 0.3), (28, 2000, 1000, 0.6), (29, 4000, 800, 1.0)):
+        rng, share = np.random.default_rng([20, seed]), 0.02
+        X = sp.random_array((n, d), density=share, format="csr", rng=rng)
+        score = X @ rng.normal(size=d) / np.sqrt(share * d) + noise * rng.logistic(size=n)
+        rows = block_map(labelled_rows(X, (score > np.quantile(score, 2 / 3)).astype(int)), None)
+        model = wm.RateConstrainedClassifier(FLOOR, solver_options={"solver": "bundle"})
+        yield partial(model.fit_blocks, rows), _error
 
 
 def paper() -> Iterator[Fit]:

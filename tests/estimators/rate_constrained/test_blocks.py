@@ -135,13 +135,20 @@ def test_the_bundle_method_solves_the_same_problem() -> None:
     check_report(whole, X, y, table, weight)
 
 
-def test_thin_rows_of_many_features_are_solved_by_cuts() -> None:
+def test_rows_of_many_features_are_gathered_or_solved_by_cuts(tmp_path) -> None:
     X, y, table = task(300)
     wide = sp.csr_matrix(sp.hstack([sp.csr_matrix(X), sp.random(300, 700, 0.01, random_state=0)]))
-    model = RateConstrainedClassifier(GOAL, max_steps=2).fit_blocks(blocks(wide, y, populations=table))
-    assert model.solver_ == "bundle"
-    assert model.subproblem_gap_ <= 1e-4
-    check_report(model, wide, y, table)
+    given = blocks(wide, y, populations=table)
+    model = RateConstrainedClassifier(GOAL, max_steps=2).fit_blocks(given)
+    assert (model.solver_, model.n_passes_) == ("newton", 1)
+    memory = RateConstrainedClassifier(GOAL, max_steps=2).fit(wide, y, populations=table)
+    np.testing.assert_allclose(model.coef_, memory.coef_, rtol=0, atol=1e-6)
+    # a checkpoint is of steps over blocks
+    kept = RateConstrainedClassifier(GOAL, max_steps=2).fit_blocks(given, checkpoint=tmp_path / "steps.json")
+    assert kept.solver_ == "bundle"
+    for one in (model, kept):
+        assert one.subproblem_gap_ <= 1e-4
+        check_report(one, wide, y, table)
 
 
 def test_the_bundle_method_is_for_blocks_alone() -> None:

@@ -37,11 +37,14 @@ from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
+from widemargin.problems.nearest_rows import nearest_rows
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
 from widemargin.rows import Rows, external_data
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
-from widemargin.solvers.convex.convex_step import BlockStep
+from widemargin.solvers.convex.convex_step import BlockStep, ConvexStep
+from widemargin.solvers.convex.newton import is_wide
+from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
 
 
 @dataclass
@@ -195,7 +198,13 @@ class BlockTraining:
         )  # fmt: skip
         rows = problem.rows
         assert isinstance(rows, BlockedRows)
-        solver = BlockStep(plan.solver, rows, problem.n_constraints)
+        solver: ConvexStep = BlockStep(plan.solver, rows, problem.n_constraints)
+        if plan.solver == "auto" and checkpoint is None and is_wide(rows) and rows.n_stored <= SAMPLE.most_numbers:
+            # Of many features each convex step takes hundreds of looks or thousands (dense rows that can be separated).
+            # One look brings all rows here where they fit, as moves by 0/1 rates would have them in any case.
+            nowhere = np.zeros(problem.n_features)
+            problem = nearest_rows(problem, nowhere, 0.0, SAMPLE.most_numbers)
+            solver = ConvexStep(plan.solver, problem.n_features)
         try:
             return train_problem(problem, Remembered(solver, checkpoint, resume=resume), solver.used, plan, budget)
         finally:

@@ -13,6 +13,8 @@ Who works on what, and who hands over to whom where the solver is "auto":
 | in blocks                                      | newton        |                                   |                |
 | in blocks, many features, up to 50 constraints | bundle        |                                   |                |
 
+Blocks of many features with so few numbers that one process holds them are gathered, and solved as rows in memory.
+
 "bundle" is the public name of the level method. A whole fit of a9a with 2000 and 5000 kernel rows
 (`python -m benchmarks kernelised`) took 2.1 to 3.1 times as long by Newton alone, which spends its time on bands that
 hold nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, which crawls at its end.

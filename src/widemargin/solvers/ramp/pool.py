@@ -76,6 +76,11 @@ class Candidate:
             self, w=w, b=b, objective=objective, excess=excess, before_shift=excess, shifted=True, how=how
         )  # fmt: skip
 
+    @property
+    def perfect(self) -> bool:
+        """Whether every bound is met at an objective of zero: costs are never negative, so nothing can be better."""
+        return self.violation <= 0.0 and self.objective <= ROUNDING
+
     def dominates(self, other: "Candidate") -> bool:
         """At least as good in every respect: no question is answered better by the other."""
         return self.objective <= other.objective and bool((self.excess <= other.excess).all())

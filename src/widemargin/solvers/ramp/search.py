@@ -97,6 +97,8 @@ def search(
     pool, first, give_back = Pool(measures), None, measures is hard
     if start is None and options.steps > 1:
         first = _ladder(problem, convex, pool, options, budget)
+        if pool.best.perfect:
+            return pool
     enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
     if problem.n_constraints == 0:
         return pool
@@ -176,7 +178,8 @@ def _ladder(
         if budget.exhausted:
             return solution
     best = pool.best.solution
-    if best.w is not solution.w:  # a stronger regulariser was better: its end is where the asked one starts
+    # A stronger regulariser was better: its end is where the asked one starts.
+    if best.w is not solution.w and not pool.best.perfect:
         at_asked = options.going_on(best.rho, steps=1)
         solution = minimise_ramp(problem, convex, at_asked, start=(best.w, best.b), budget=budget)
         pool.count(solution)
