@@ -45,9 +45,9 @@ def _trained(n: int, d: int, m: int = 0) -> Callable[[], Any]:
     return lambda: clf.fit(data.X, data.y, populations=data.table)
 
 
-def _kernel_fit(n: int, d: int = 10, cache_size: float = 200) -> Callable[[], Any]:
+def _kernel_fit(n: int, d: int = 10) -> Callable[[], Any]:
     data = drawn(n, d)
-    return lambda: KernelSVC(cache_size=cache_size).fit(data.X, data.y)
+    return lambda: KernelSVC().fit(data.X, data.y)
 
 
 def _kernel_predictions(n: int) -> Callable[[], Any]:
@@ -115,8 +115,6 @@ AXES = {
     "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", _doublings(2000), _kernel_fit, lambda n: 10 * n),
     "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", _doublings(64), lambda d: _kernel_fit(8000, d),
                            lambda d: 8000 * d),
-    "cache": Axis("KernelSVC.fit, `cache_size` in MB (32,000 rows, 10 columns)", _doublings(8, 6),
-                  lambda size: _kernel_fit(32_000, cache_size=size), lambda size: 320_000),
     "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
                             _doublings(1000), _kernel_predictions, lambda n: 10 * n),
     "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", _doublings(8), _label_sets,
@@ -144,8 +142,7 @@ def measured(ctx: Context, name: str, size: int) -> Row:
 def growth(ctx: Context) -> list[Row]:
     """Every axis at every size."""
     small = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "kernel columns": 4,
-             "cache": 8, "support vectors": 200, "labels": 4, "audited rows": 1000,
-             "rows audited in blocks": 1000}  # fmt: skip
+             "support vectors": 200, "labels": 4, "audited rows": 1000, "rows audited in blocks": 1000}  # fmt: skip
     return [
         ctx.fresh(measured, name, size) for name, axis in AXES.items() for size in ctx.pick(axis.sizes, [small[name]])
     ]
@@ -326,11 +323,6 @@ TASKS = {
                 exponents,
                 "what | from: {from:,} | to: {to:,} | seconds there: {seconds:.2f} | time: {time:.2f} | MB there: "
                 "{grown:,.0f} | memory: {memory:.2f} | readings: {readings:,.0f}",
-            ),
-            "caches": Table(
-                "`KernelSVC.fit` on 32,000 rows of 10 columns by its cache",
-                lambda content: [row for row in content["growth"] if row["axis"] == "cache"],
-                "`cache_size`, MB: {size} | processor s: {processor_s:.1f} | MB added: {grown_mb:.0f}",
             ),
             "thread": Table("One thread of this machine", "thread",
                              "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}"),
