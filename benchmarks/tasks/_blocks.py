@@ -105,7 +105,6 @@ def cluster(n_workers: int = 2) -> Iterator[Any]:
     import dask
     from distributed import Client, LocalCluster
 
-    os.environ["OMP_NUM_THREADS"] = "1"  # of the workers
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"}),  # else a dead one is not started again
         LocalCluster(

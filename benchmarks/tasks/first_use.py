@@ -1,4 +1,4 @@
-"""First use: three commands, the first call of each estimator, imports and sizes."""
+"""First use: three commands, the first call of each estimator, imports and sizes, audits of a million rows."""
 
 import contextlib
 import gzip
@@ -17,9 +17,16 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow.parquet as pq
+
 from benchmarks.machine import ROOT
 from benchmarks.task import Content, Context, Limit, Row, Table, Task
+from widemargin.cli.goals_file.reader import read_goals_file
+from widemargin.cli.tables.table_files import read_table
+from widemargin.diagnostics import audit
 from widemargin.exceptions import MissingDataError
+from widemargin.persistence import load_model
 
 EXAMPLE, PEOPLE = ROOT / "examples" / "adult.toml", ROOT / "examples" / "data" / "adult.csv.gz"
 
@@ -211,6 +218,47 @@ def wheel(ctx: Context) -> list[int] | None:
         return [made.stat().st_size, sum(item.file_size for item in zipfile.ZipFile(made).infolist())]
 
 
+# --- audits of a million rows -----------------------------------------------------------------------------------------
+
+
+def _apart(report: Row, rows: Path, model: Path | None) -> float:
+    """The largest difference of any rate, bound, slack or end of an interval to an audit of all rows in memory."""
+    goals, table = read_goals_file(EXAMPLE), pq.read_table(rows)
+    said, X = (load_model(model), table) if model else (table["deployed"], None)
+    y, positive = table[goals.data.target], goals.data.positive
+    whole = audit(said, goals.audit_goal or goals.goal, X, y, populations=table, pos_label=positive).to_dict()
+
+    def numbers(of: Row) -> list[float]:
+        rules = of["constraints"]
+        measured = [rule[key] for rule in rules for key in ("rate", "bound", "slack")]
+        return [of["objective"], *measured, *(rule["interval"][end] for rule in rules for end in ("lower", "upper"))]
+
+    return max(abs(a - b) for a, b in zip(numbers(report), numbers(whole), strict=True))
+
+
+def audits(ctx: Context) -> list[Row]:
+    """By a model, of one file and of a folder of ten, and by a column of predictions; each a process of its own."""
+    n, table, rows = ctx.pick(1_000_000, 3000), read_table(PEOPLE), []
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as made:
+        folder, file, model, report = (Path(made) / name for name in ("rows", "rows.parquet", "m.skops", "report.json"))
+        folder.mkdir()
+        for number in range(10):
+            pq.write_table(table.take(rng.integers(0, table.num_rows, n // 10)), folder / f"{number}.parquet")
+        pq.write_table(pq.read_table(folder), file, row_group_size=n // 10)
+        cases = [("predictions, one file", file, None)]
+        if not ctx.quick:
+            command("-m", "widemargin", "train", str(EXAMPLE), "--model", str(model))
+            cases += [("model, one file", file, model), ("model, folder", folder, model)]
+        for case, data, judged in cases:
+            by = ("--model", str(judged)) if judged else ("--predictions", f"{data}:deployed")
+            given = (str(EXAMPLE), *by, "--data", str(data), "--rows", "all", "--report-json", str(report))
+            done = command("-m", "widemargin", "audit", *given, codes=(0, 1), OMP_NUM_THREADS="1")
+            apart = _apart(json.loads(report.read_text())["report"], data, judged)
+            rows.append({"case": case, "n": n, "difference": apart, "seconds": done.wall, "processor": done.processor})
+    return rows
+
+
 TASKS = {
     "first_report": Task(
         "From a table to a report: `widemargin init`, `train` and `report`, as the README shows them, on Adult and on "
@@ -267,6 +315,24 @@ TASKS = {
                 "MB: {packed:.2f} | MB unpacked: {unpacked:.1f}",
             ),
         },
+        half="neutral",
+    ),
+    "audit_stream": Task(
+        "`widemargin audit` of a million rows from Parquet, drawn with replacement from the example's table, each a "
+        "process of its own, its start counted: by a model (one file, and a folder of ten) and by a column of "
+        "predictions; and how far its numbers are from those of an audit in memory.",
+        {"rows": audits},
+        {
+            "audits": Table(
+                "Audits from Parquet", "rows",
+                "case | rows: {n:,} | seconds: {seconds:.1f} | processor s: {processor:.1f} | largest difference: "
+                "{difference:.0e}",
+            ),
+        },
+        lambda content: [
+            Limit("audit of a million rows, processor", max(row["processor"] for row in content["rows"]), 20.0, "s"),
+            Limit("audit, from one in memory", max(row["difference"] for row in content["rows"]), 1e-9),
+        ],
         half="neutral",
     ),
 }  # fmt: skip

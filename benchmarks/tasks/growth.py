@@ -45,8 +45,8 @@ def _trained(n: int, d: int, m: int = 0) -> Callable[[], Any]:
     return lambda: clf.fit(data.X, data.y, populations=data.table)
 
 
-def _kernel_fit(n: int) -> Callable[[], Any]:
-    data = drawn(n, 10)
+def _kernel_fit(n: int, d: int = 10) -> Callable[[], Any]:
+    data = drawn(n, d)
     return lambda: KernelSVC().fit(data.X, data.y)
 
 
@@ -113,6 +113,8 @@ AXES = {
                         lambda m: _trained(100_000, 20, m), lambda m: 100_000 * 20),
     "groups": Axis("thresholds by group, groups (32,000 rows)", _doublings(2), _thresholds, lambda g: 32_000),
     "kernel rows": Axis("KernelSVC.fit, rows (10 columns)", _doublings(2000), _kernel_fit, lambda n: 10 * n),
+    "kernel columns": Axis("KernelSVC.fit, columns (8,000 rows)", _doublings(64), lambda d: _kernel_fit(8000, d),
+                           lambda d: 8000 * d),
     "support vectors": Axis("KernelSVC.predict of 10,000 rows, training rows (their support vectors are a share)",
                             _doublings(1000), _kernel_predictions, lambda n: 10 * n),
     "labels": Axis("MultiLabelSVC.fit, labels (1,000 rows, a tree of labels)", _doublings(8), _label_sets,
@@ -139,8 +141,8 @@ def measured(ctx: Context, name: str, size: int) -> Row:
 
 def growth(ctx: Context) -> list[Row]:
     """Every axis at every size."""
-    small = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "support vectors": 200,
-             "labels": 4, "audited rows": 1000, "rows audited in blocks": 1000}  # fmt: skip
+    small = {"rows": 500, "columns": 4, "constraints": 2, "groups": 2, "kernel rows": 200, "kernel columns": 4,
+             "support vectors": 200, "labels": 4, "audited rows": 1000, "rows audited in blocks": 1000}  # fmt: skip
     return [
         ctx.fresh(measured, name, size) for name, axis in AXES.items() for size in ctx.pick(axis.sizes, [small[name]])
     ]

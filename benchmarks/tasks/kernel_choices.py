@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from benchmarks.machine import resident_growth
 from benchmarks.task import Content, Context, Row, Table, Task, Timing, grouped
 from benchmarks.tasks._kernels import KernelTask, fit, some, task
 from widemargin import KernelSVC, SBPClassifier, kernel_search
@@ -100,6 +101,23 @@ def caches(ctx: Context) -> list[Row]:
                 "values": model.evaluations_ / len(y) ** 2, "accuracy": model.score(X, y),
             })  # fmt: skip
     return rows
+
+
+def cached_fit(ctx: Context, size: float) -> Row:
+    """A fit with the default C and width, with so many megabytes of kernel rows; memory as it grew at most."""
+    of = some(task(ctx, "a9a"), ctx.pick(32_561, 400))._replace(C=1.0, gamma="scale")
+    fit(of._replace(X=of.X[:200], y=of.y[:200]))  # compiles
+    _, grown = resident_growth(partial(fit, of, cache_size=size))
+    run = ctx.clock({"fit": partial(fit, of, cache_size=size)}, 1, warm_up=False)["fit"]
+    return {
+        "cache_size": size, "processor_s": run.processor_median, "grown_mb": None if grown is None else grown / 1e6,
+        "kernel_rows": run.result.evaluations_ / len(of.y),
+    }  # fmt: skip
+
+
+def memory(ctx: Context) -> list[Row]:
+    """Time and memory of the default fit by `cache_size`, each size in a process of its own."""
+    return [ctx.fresh(cached_fit, size) for size in ctx.pick((8.0, 32.0, 128.0, 200.0, 512.0), (8.0,))]
 
 
 def algorithms(ctx: Context) -> list[Row]:
@@ -226,10 +244,11 @@ _ONCE = (
 TASKS = {
     "kernel_choices": Task(
         "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
-        "`kernel_search` beside `GridSearchCV`, the batch perceptron by size of its cache and by algorithm, ten "
-        "digits, features that are not scaled.",
-        {"caches": caches, "algorithms": algorithms, "unscaled": unscaled, "searches": searches, "classes": classes,
-         "solvers": solvers, "stopping": stopping, "few_rows": few_rows, "probabilities": probabilities},
+        "`kernel_search` beside `GridSearchCV`, time and memory by size of the cache, the batch perceptron by size of "
+        "its cache and by algorithm, ten digits, features that are not scaled.",
+        {"caches": caches, "memory": memory, "algorithms": algorithms, "unscaled": unscaled, "searches": searches,
+         "classes": classes, "solvers": solvers, "stopping": stopping, "few_rows": few_rows,
+         "probabilities": probabilities},
         {
             "solvers": Table(
                 "Which solver when", _wide("solvers", ("dual", "nested-dual", "spatial-dual")),
@@ -245,6 +264,11 @@ TASKS = {
                 "The batch perceptron by its cache", _both,
                 '`cache_size`: {size:.0f} | "sbp", gap: {sbp[gap]:.1%} | kernel values / n^2: {sbp[values]:.2f} '
                 '| "sbp-unbiased", gap: {unbiased[gap]:.1%} | kernel values / n^2: {unbiased[values]:.2f}',
+            ),
+            "memory": Table(
+                "a9a, 32,561 rows, C = 1, by the cache", "memory",
+                "`cache_size`: {cache_size:.0f} | MB added: {grown_mb:.0f} | processor s: {processor_s:.1f} "
+                "| kernel rows computed: {kernel_rows:,.0f}",
             ),
             "algorithms": Table("The batch perceptron by algorithm", "algorithms", _ONCE),
             "classes": Table(

@@ -48,7 +48,8 @@ def test_a_scheduler_that_is_lost():
     try:
         address = next(line.split()[-1] for line in scheduler.stderr if "Scheduler at:" in line)
         threading.Thread(target=scheduler.stderr.read, daemon=True).start()
-        client = Client(address, timeout="60s", set_as_default=False)
+        # A call that finds no scheduler any more asks for it again until then.
+        client = Client(address, timeout="10s", set_as_default=False)
         blocks = DaskMap(RECIPES, client)
         threading.Timer(0.5, scheduler.kill).start()
         began = time.monotonic()

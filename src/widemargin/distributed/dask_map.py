@@ -71,7 +71,16 @@ class DaskMap:
         attempts: int = 5,
     ) -> None:
         self._client = dask_client(client)
-        _check_workers(self._client)
+        # Workers without this library are named here, in words better than their tasks' errors; each is asked once.
+        able = _able.setdefault(self._client, set())
+        new = sorted(worker_addresses(self._client, "work in blocks") - able)
+        answers = self._client.run(find_spec, "widemargin", workers=new, on_error="return") if new else {}
+        if lacking := [address for address, spec in answers.items() if spec is None]:
+            raise MissingLibraryError(
+                f"{len(lacking)} of {len(new)} Dask worker(s) cannot import widemargin: {', '.join(lacking[:3])}. "
+                "Install it there, in the version that is installed here."
+            )
+        able.update(new)
         self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
@@ -339,19 +348,6 @@ def _disconnected(client: Any, what: str) -> WorkerLostError:
 
 
 _able: "weakref.WeakKeyDictionary[Any, set[str]]" = weakref.WeakKeyDictionary()
-
-
-def _check_workers(client: Any) -> None:
-    """Refuse workers without this library, with a word better than their tasks' errors; each is asked once."""
-    known = _able.setdefault(client, set())
-    new = sorted(worker_addresses(client, "work in blocks") - known)
-    found = client.run(find_spec, "widemargin", workers=new, on_error="return") if new else {}
-    if lacking := [address for address, spec in found.items() if spec is None]:
-        raise MissingLibraryError(
-            f"{len(lacking)} of {len(new)} Dask worker(s) cannot import widemargin: {', '.join(lacking[:3])}. "
-            "Install it there, in the version that is installed here."
-        )
-    known.update(new)
 
 
 def _named(step: Step) -> str:

@@ -110,8 +110,9 @@ class RowBlocks:
         start = 0
         built: list[_Block] = []
         for X, row_of in blocks:
-            # Blocks of equal length share one array of row numbers.
-            rows = _every_row(X.shape[0]) if row_of is None else row_of
+            rows = _EVERY.get(X.shape[0]) if row_of is None else row_of
+            if rows is None:
+                rows = _EVERY[X.shape[0]] = np.arange(X.shape[0], dtype=np.int64)
             built.append(_Block(X, rows, start))
             start += rows.shape[0]
         self.blocks = tuple(built)
@@ -404,11 +405,4 @@ def _centre(X: Reals, centre: Floats, short: Singles, first: int, last: int) -> 
 
 
 _EVERY: WeakValueDictionary[int, Ints] = WeakValueDictionary()
-
-
-def _every_row(n: int) -> Ints:
-    """The numbers of n rows; blocks of one length share them."""
-    rows = _EVERY.get(n)
-    if rows is None:
-        rows = _EVERY[n] = np.arange(n, dtype=np.int64)
-    return rows
+"""The numbers of n rows, by n: blocks of one length share them."""

@@ -309,8 +309,15 @@ class Deterministic(_Rates):
                 ],
             )  # fmt: skip
             moved = [other for some in parts for other in some]
-        elif isinstance(self._problem.rows, BlockedRows):  # rows are gathered for each: the best one alone
-            moved = [self._moved_by_near_rows(one, budget) for one in candidates[:1]]
+        elif isinstance(self._problem.rows, BlockedRows) and candidates:
+            # The rows near the boundary are gathered for each, so the best one alone is moved; then it gets the best
+            # threshold over all rows.
+            best = candidates[0]
+            near = nearest_rows(self._problem, best.w, best.b, SAMPLE.most_numbers)
+            assert isinstance(near.rows, RowBlocks)
+            other = self._moved(best, (near, Columns(near.rows, near.fit_intercept)), budget, walk=False)
+            judged = self.judge(replace(best.solution, w=other.w, b=other.b))
+            moved = [best.moved_to(judged.w, judged.b, (judged.objective, judged.excess), other.how)]
         else:
             moved = []
         return [other for one, other in zip(candidates, moved, strict=False) if other.beats(one)]
@@ -328,14 +335,6 @@ class Deterministic(_Rates):
         moved = improve(*at_hand, candidate.w, candidate.b, walk=walk, budget=budget)
         how, values = "the model was moved afterwards by the 0/1 rates", (moved.objective, moved.excess)
         return candidate.moved_to(moved.w, moved.b, values, how)
-
-    def _moved_by_near_rows(self, candidate: Candidate, budget: Budget) -> Candidate:
-        """After moves that look at the rows near the boundary, with the best threshold over all rows."""
-        near = nearest_rows(self._problem, candidate.w, candidate.b, SAMPLE.most_numbers)
-        assert isinstance(near.rows, RowBlocks)
-        moved = self._moved(candidate, (near, Columns(near.rows, near.fit_intercept)), budget, walk=False)
-        judged = self.judge(replace(candidate.solution, w=moved.w, b=moved.b))
-        return candidate.moved_to(judged.w, judged.b, (judged.objective, judged.excess), moved.how)
 
 
 class Randomized(_Rates):

@@ -155,8 +155,13 @@ class CostLearner:
         mass : ndarray of shape (n,)
             How many rows each row stands for: its sample weight.
         """
-        if cost.ndim == 2:
-            return self._fit_classes(X, cost, mass)
+        if cost.ndim == 2:  # a row counts once for each class that it should rather have, by what that saves
+            saved = cost.max(axis=1, keepdims=True) - cost
+            row, number = np.nonzero(saved > NEGLIGIBLE * saved.sum(axis=1).mean())
+            if len(np.unique(number)) < 2:
+                return None
+            weight = saved[row, number]
+            return self._fit(take(X, row), self.classes[number], weight * (mass.sum() / weight.sum()))
         task = self.task(cost, mass)
         if task is None:
             return None
@@ -177,14 +182,6 @@ class CostLearner:
             return None
         # In all they weigh as much as the rows: that keeps the meaning of C, of leaf sizes and the like.
         return counts, second, np.where(counts, weight, 0.0) * (mass[counts].sum() / weight[counts].sum())
-
-    def _fit_classes(self, X: Features, cost: Floats, mass: Floats) -> Any:
-        saved = cost.max(axis=1, keepdims=True) - cost
-        row, number = np.nonzero(saved > NEGLIGIBLE * saved.sum(axis=1).mean())
-        if len(np.unique(number)) < 2:
-            return None
-        weight = saved[row, number]
-        return self._fit(take(X, row), self.classes[number], weight * (mass.sum() / weight.sum()))
 
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         """A fitted clone."""
@@ -346,19 +343,15 @@ class CrossFitter:
     def fitted(self, cost: Sequence[Floats], rows: Sequence[Ints] | None = None) -> Any:
         """A model of some rows of each source; None: of all."""
         everyone = [np.arange(len(part)) for part in cost] if rows is None else rows
-        # Rows without cost, such as traffic that no binding constraint looks at, need not be put together.
-        used = [index[_matters(part[index])] for part, index in zip(cost, everyone, strict=True)]
+        # Rows whose decision costs nothing, such as traffic that no binding constraint looks at, are left out.
+        matters = [part != 0.0 if part.ndim == 1 else np.ptp(part, axis=1) > 0.0 for part in cost]
+        used = [index[counts[index]] for counts, index in zip(matters, everyone, strict=True)]
         some = [k for k, index in enumerate(used) if len(index)]
         if not some:
             return None
         X = stacked([take(self.X[k], used[k]) for k in some])
         costs, mass = (np.concatenate([part[k][used[k]] for k in some]) for part in (cost, self.mass))
         return self.learner.fit(X, costs, mass)
-
-
-def _matters(cost: Floats) -> Bools:
-    """Rows whose decision costs anything."""
-    return np.asarray(cost != 0.0 if cost.ndim == 1 else np.ptp(cost, axis=1) > 0.0)
 
 
 def stacked(parts: Sequence[Any]) -> Any:

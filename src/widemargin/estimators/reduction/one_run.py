@@ -148,26 +148,24 @@ class GrowingFitter(_MeanOfFolds):
 
     def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         self.growing.extend([None] * (self.n_folds - len(self.growing)))
-        parts = [self._grow(number, cost) for number in range(self.n_folds)]
+        parts: list[list[Floats]] = []
+        for number in range(self.n_folds):  # further rounds on the rows of the other parts, then the scores of this one
+            others, held = self._others(number), self._held(number)
+            costs, mass = (
+                np.concatenate([part[rows] for part, rows in zip(given, others, strict=True)])
+                for given in (cost, self.mass)
+            )
+            task = self.learner.task(costs, mass)
+            if task is not None:
+                _, second, weight = task
+                growing = self.growing[number] or self._begun(others, held, second, weight)
+                growing.grow(self.learner.rounds, second, weight)
+                self.growing[number] = growing
+            begun, sizes = self.growing[number], [len(rows) for rows in held]
+            scores = np.zeros(sum(sizes)) if begun is None else self.learner.direction * begun.scores
+            parts.append(np.split(scores, np.cumsum(sizes)[:-1]))
         self.boosters.append([growing and growing.grown() for growing in self.growing])
         return self._joined(cost, parts)
-
-    def _grow(self, number: int, cost: Sequence[Floats]) -> list[Floats]:
-        """Scores of the rows of a part, after further rounds on the others."""
-        others, held = self._others(number), self._held(number)
-        costs, mass = (
-            np.concatenate([part[rows] for part, rows in zip(parts, others, strict=True)])
-            for parts in (cost, self.mass)
-        )
-        task = self.learner.task(costs, mass)
-        if task is not None:
-            _, second, weight = task
-            growing = self.growing[number] or self._begun(others, held, second, weight)
-            growing.grow(self.learner.rounds, second, weight)
-            self.growing[number] = growing
-        begun, sizes = self.growing[number], [len(rows) for rows in held]
-        scores = np.zeros(sum(sizes)) if begun is None else self.learner.direction * begun.scores
-        return np.split(scores, np.cumsum(sizes)[:-1])
 
     def _begun(self, others: Sequence[Ints], held: Sequence[Ints], second: Bools, weight: Floats) -> GrowingTrees:
         """A booster without trees."""

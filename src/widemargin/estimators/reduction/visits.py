@@ -148,7 +148,10 @@ class Visits:
         try:
             while len(self.cost) < self.most:
                 visited.append(prices)
-                self._visit(self._cost_at(prices))
+                cost = self._cost_at(prices)
+                self.scores.append(self.fitter.scores(cost))
+                self.cost.append(cost)
+                self._take(np.eye(self.most)[len(self.cost) - 1])
                 solved = self._solve(highest)
                 while solved.violation > 0.0 and (solved.multipliers >= highest).any() and highest < HIGHEST_PRICE:
                     highest *= 2.0
@@ -199,13 +202,6 @@ class Visits:
     def _solve(self, highest: float) -> MixedModels:
         """The best lottery over the models so far, and prices of at most `highest`."""
         return self.mixture.solve(highest)
-
-    def _visit(self, cost: list[Floats]) -> None:
-        """Fit the learner to costs, and take its model in."""
-        scores = self.fitter.scores(cost)
-        self.cost.append(cost)
-        self.scores.append(scores)
-        self._take(np.eye(self.most)[len(self.cost) - 1])
 
     def _take(self, shares: Floats) -> None:
         """Take an average in."""
