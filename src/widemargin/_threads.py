@@ -104,9 +104,9 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
 
 
 def blas_threads(operations: float) -> AbstractContextManager[object]:
-    """Give BLAS the threads in force for so many operations, if these take it tens of milliseconds."""
+    """Give BLAS the threads in force for so many operations, if these take it ten milliseconds."""
     threads = threads_in_force()
-    if threads == 1 or operations < 1e9:
+    if threads == 1 or operations < 3e8:
         return nullcontext()
     raised: AbstractContextManager[object] = _blas(len(sys.modules)).limit(limits=threads, user_api="blas")
     return raised

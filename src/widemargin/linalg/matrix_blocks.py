@@ -14,7 +14,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
-from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums_over_rows, threads_in_force
+from widemargin._threads import (
+    add_in_threads,
+    blas_threads,
+    in_threads,
+    loop_over_rows,
+    sums_over_rows,
+    threads_in_force,
+)
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
 from widemargin.linalg import products
 
@@ -26,8 +33,8 @@ _CHUNK = 4096
 """Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
 _NUMBERS_PER_THREAD = 200_000
 """Numbers whose products are worth a thread: a tenth of a millisecond."""
-_STRIPE = 200
-"""Columns whose products with the others are worth a thread; narrower ones are slow products."""
+_WIDE = 400
+"""Columns from which BLAS shares the products of a chunk of rows out to threads."""
 _COLUMNS = 1 << 16
 """Entries of a chunk of right-hand sides made for CSR rows: half a megabyte."""
 
@@ -271,9 +278,9 @@ class RowBlocks:
             short = self.singles[k] if single and centred else None
             dense = _DenseRows(block, mine, self.centre if centred else None, short, part.dtype)
             for sign, band in _signs(mine):
-                # Threads share the columns where there are enough (`add_moments`), else the rows: then each has a
+                # BLAS shares wide products out to threads by itself; of others each thread takes some rows, and has a
                 # matrix of its own.
-                least = band.shape[0] + 1 if d >= 2 * _STRIPE else max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                least = band.shape[0] + 1 if d >= _WIDE else max(d, 20 * _NUMBERS_PER_THREAD // d**2)
                 add_in_threads(band.shape[0], least, partial(dense.add_moments, band, sign), part, sums)
             if single:
                 out += part
@@ -353,41 +360,35 @@ class _DenseRows:
 
     def chunks(self, band: Ints) -> Iterator[tuple[Reals, Reals]]:
         """The rows of a band times their roots, and the roots."""
-        # fewer where rows are wide, for the same cache
-        size = min(_CHUNK, max(512, 400_000 // self.block.X.shape[1]))
+        d = self.block.X.shape[1]
+        # fewer where rows are wide, for the same cache; but what all threads work on must be worth them
+        size = min(_CHUNK, max(512, 400_000 // d)) if d < _WIDE or threads_in_force() == 1 else _CHUNK // 2
         for low in range(0, band.shape[0], size):
             some = band[low : low + size]
             # A symmetric product takes roots of the weights.
-            root = np.sqrt(np.abs(self.scale[some], dtype=np.float64))
-            if self.short is not None:
-                root = root.astype(np.float32)
-                copied = self.short[some]
-                copied *= root[:, None]
-                yield copied, root
-                continue
-            rows = self.block.X[self.block.row_of[some]]
+            root: Reals = np.sqrt(np.abs(self.scale[some], dtype=np.float64)).astype(self.dtype, copy=False)
+            scaled: Reals = np.empty((some.shape[0], d), dtype=self.dtype)
+            in_threads(some.shape[0], max(1, _NUMBERS_PER_THREAD // d), partial(self._scale_rows, some, root, scaled))
+            yield scaled, root
+
+    def _scale_rows(self, some: Ints, root: Reals, scaled: Reals, first: int, last: int) -> None:
+        """Set a range of `scaled` to rows times their roots."""
+        part = some[first:last]
+        if self.short is not None:
+            rows: Reals = self.short[part]
+        else:
+            rows = self.block.X[self.block.row_of[part]]
             if self.centre is not None:
                 rows = rows - self.centre
-            scaled: Reals = np.multiply(rows, root[:, None], dtype=np.float64).astype(self.dtype, copy=False)
-            yield scaled, root.astype(self.dtype, copy=False)
+        np.multiply(rows, root[first:last, None], out=scaled[first:last], casting="same_kind")
 
     def add_moments(self, band: Ints, sign: float, first: int, last: int, gram: Reals, sums: Floats) -> None:
         """Add the products of a range of a band with themselves to the lower triangle of `gram`, the rows to `sums`."""
         syrk = ssyrk if self.dtype == np.float32 else dsyrk
-        striped = gram.shape[0] >= 2 * _STRIPE and threads_in_force() > 1
         for rows, root in self.chunks(band[first:last]):
-            if striped:
-                in_threads(gram.shape[0], _STRIPE, partial(_add_stripe, rows, sign, gram.T))
-            else:
+            with blas_threads(float(rows.size) * gram.shape[0]):
                 syrk(sign, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)  # in place: Fortran order, of one type
             sums += sign * (root @ rows)
-
-
-def _add_stripe(rows: Reals, sign: float, upper: Reals, first: int, last: int) -> None:
-    """Add the products of some columns with themselves and the later ones to the upper triangle of a matrix."""
-    # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
-    part = rows[:, first:last].T @ rows[:, first:]
-    upper[first:last, first:] += part if sign > 0.0 else -part
 
 
 def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._typing import Floats, Ints
+from widemargin._threads import ROWS_PER_THREAD, in_threads
+from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 from widemargin.solvers.ramp.line_loops import TIE, TINY, Counted, Lines, State, try_lines
@@ -222,9 +223,14 @@ class Columns:
         self._dense: Floats | None = None
         self._sparse: sp.csc_matrix | None = None
         if self.any_direction or not any(sp.issparse(part) for part in parts):
-            self._dense = np.full((d + 1, n), self.bias)
+            self._dense = np.empty((d + 1, n))
             for block, part in zip(rows.blocks, parts, strict=True):
-                self._dense[:d, block.place] = part.T if isinstance(part, np.ndarray) else part.toarray().T
+                entries, columns = part if isinstance(part, np.ndarray) else part.toarray(), self._dense[:, block.place]
+
+                def copy(first: int, last: int, entries: Reals = entries, columns: Floats = columns) -> None:
+                    columns[:d, first:last], columns[d, first:last] = entries[first:last].T, self.bias
+
+                in_threads(entries.shape[0], ROWS_PER_THREAD, copy)
         else:
             several = [sp.csr_matrix(part) for part in parts]
             self._sparse = sp.csc_matrix(several[0] if len(several) == 1 else sp.vstack(several), dtype=np.float64)
