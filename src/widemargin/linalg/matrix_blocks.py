@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
 from widemargin._threads import (
+    WORTH_BLAS_THREADS,
     add_in_threads,
     blas_threads,
     in_threads,
@@ -361,8 +362,9 @@ class _DenseRows:
     def chunks(self, band: Ints) -> Iterator[tuple[Reals, Reals]]:
         """The rows of a band times their roots, and the roots."""
         d = self.block.X.shape[1]
-        # fewer where rows are wide, for the same cache; but what all threads work on must be worth them
-        size = min(_CHUNK, max(512, 400_000 // d)) if d < _WIDE or threads_in_force() == 1 else _CHUNK // 2
+        size = min(_CHUNK, max(512, 400_000 // d))  # fewer where rows are wide, for the same cache
+        if d >= _WIDE and threads_in_force() > 1:
+            size = max(size, int(WORTH_BLAS_THREADS / d**2) + 1)  # what all threads work on is worth them
         for low in range(0, band.shape[0], size):
             some = band[low : low + size]
             # A symmetric product takes roots of the weights.

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin._numba import kernel, summing_kernel
+from widemargin._threads import in_threads
 from widemargin._typing import Cells, Floats, Integers, Ints, Reals
 
 __all__ = [
@@ -210,21 +211,30 @@ def dense_cell_sums(X: Reals, row_of: Ints, cell: Cells, g: Floats, out: Floats)
                 out[c, k] += gi * X[r, k]
 
 
-@kernel
 def add_rows(buffer: Reals, slot: Integers, change: Reals, scores: Floats) -> None:
-    """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision, four rows at a time."""
+    """Add `sum_k change[k] buffer[slot[k]]` to `scores`, in double precision."""
+
+    def part(first: int, last: int) -> None:
+        add_columns(buffer, slot, change, first, scores[first:last])
+
+    in_threads(scores.shape[0], max(2048, (1 << 21) // max(1, slot.shape[0])), part)
+
+
+@kernel
+def add_columns(buffer: Reals, slot: Integers, change: Reals, first: int, scores: Floats) -> None:
+    """`add_rows` of the columns from `first` on, four rows at a time."""
     m, n = slot.shape[0], scores.shape[0]
     tile = 2048  # scores that stay in the first cache while all rows are added to them
-    for low in range(0, n, tile):
-        high = min(low + tile, n)
-        part = scores[low:high]
+    for start in range(0, n, tile):
+        part = scores[start : min(start + tile, n)]
+        low, high = first + start, first + min(start + tile, n)
         for k in range(0, m - 3, 4):
-            first, second = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
-            third, fourth = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
+            one, two = buffer[slot[k], low:high], buffer[slot[k + 1], low:high]
+            three, four = buffer[slot[k + 2], low:high], buffer[slot[k + 3], low:high]
             # Four rows share one pass over the scores, which costs more than the arithmetic.
             a, b, c, d = change[k], change[k + 1], change[k + 2], change[k + 3]
             for j in range(high - low):
-                part[j] += a * first[j] + b * second[j] + c * third[j] + d * fourth[j]
+                part[j] += a * one[j] + b * two[j] + c * three[j] + d * four[j]
         for k in range(m - m % 4, m):
             # The up to three rows that are left.
             row, a = buffer[slot[k], low:high], change[k]

@@ -9,6 +9,7 @@ from sklearn.svm import SVC
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Status
+from widemargin.solvers.kernel_svm import optimality
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 
 
@@ -97,3 +98,26 @@ def test_rows_held_out_change_nothing(seed, fit_intercept):
     b = whole.optimal_bias(scores)
     assert b == part.optimal_bias(scores[kept])
     assert whole.values(coef, scores, b) == pytest.approx(part.values(coef[kept], scores[kept], b))
+
+
+def test_compiled_looks_are_their_python():
+    rng = np.random.default_rng(0)
+    y, scores, upper = np.sign(rng.normal(size=50)), rng.normal(size=50), np.ones(50)
+    coef = y * rng.integers(0, 3, 50) / 2.0
+    bounds = (np.minimum(y, 0.0), np.maximum(y, 0.0))
+    looks = []
+    for plain in (False, True):
+        sides, sums = (look.py_func if plain else look for look in (optimality.gradient_sides, optimality.excess_sums))
+        up, down, cells = np.empty(50), np.empty(50), np.empty(4)
+        ends = sides(y, scores, coef, *bounds, up, down)
+        sums(y, scores, coef, *bounds, 0.1, 16, cells)
+        assert ends == (up.max(), down.min())
+        looks.append((up, down, cells))
+        allowed = [(coef < bounds[1]), (coef > bounds[0])]
+        ahead = y - scores - 0.1
+        excess = np.where(ahead > 0.0, ahead * allowed[0], -ahead * allowed[1])
+        np.testing.assert_allclose(cells, np.add.reduceat(excess, [0, 16, 32, 48]))
+        np.testing.assert_array_equal(np.isfinite(up), allowed[0])
+        np.testing.assert_array_equal(np.isfinite(down), allowed[1])
+    for one, other in zip(*looks, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -8,7 +8,7 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Floats
 
-__all__ = ["best_bias", "first_above", "loss_and_sides"]
+__all__ = ["best_bias", "excess_sums", "first_above", "gradient_sides", "loss_and_sides"]
 
 
 @kernel
@@ -37,6 +37,40 @@ def loss_and_sides(
     for i in range(y.shape[0]):
         loss += upper[i] * max(0.0, 1.0 - y[i] * (scores[i] + b))
     return loss, b, highest, lowest
+
+
+@kernel
+def gradient_sides(
+    y: Floats, scores: Floats, coef: Floats, lower: Floats, upper: Floats, up: Floats, down: Floats
+) -> tuple[float, float]:
+    """Set `up` to the gradients of coefficients that may grow, else -inf, `down` to those that may shrink, else inf.
+
+    Returns the largest of the first and the smallest of the second.
+    """
+    highest, lowest = -np.inf, np.inf
+    for i in range(y.shape[0]):
+        gradient = y[i] - scores[i]
+        up[i] = gradient if coef[i] < upper[i] else -np.inf
+        down[i] = gradient if coef[i] > lower[i] else np.inf
+        highest, lowest = max(highest, up[i]), min(lowest, down[i])
+    return highest, lowest
+
+
+@kernel
+def excess_sums(
+    y: Floats, scores: Floats, coef: Floats, lower: Floats, upper: Floats, middle: float, size: int, sums: Floats
+) -> None:
+    """Set `sums[c]` to how far rows `size c` and following are from their conditions, where they may still move."""
+    n = y.shape[0]
+    for c in range(sums.shape[0]):
+        total = 0.0
+        for i in range(c * size, min((c + 1) * size, n)):
+            ahead = y[i] - scores[i] - middle
+            if coef[i] < upper[i]:
+                total += max(0.0, ahead)
+            if coef[i] > lower[i]:
+                total += max(0.0, -ahead)
+        sums[c] = total
 
 
 @kernel

@@ -11,7 +11,7 @@ from testing.kernel_svms import RBF, data, exact, problem
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
-from widemargin.linalg.products import add_rows
+from widemargin.linalg.products import add_columns, add_rows
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import pair_steps, working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
@@ -222,15 +222,18 @@ def test_compiled_loops_are_their_python(kind):
     slot, change = np.array([3, 1, 7, 2, 9, 30]), rng.normal(size=6)
     sums, same = np.ones(40), np.ones(40)
     add_rows(K, slot, change, sums)
-    add_rows.py_func(K, slot, change, same)
+    add_columns.py_func(K, slot, change, 0, same[:30])
+    add_columns.py_func(K, slot, change, 30, same[30:])
     np.testing.assert_allclose(sums, 1.0 + change @ K[slot].astype(float), rtol=1e-12)
     np.testing.assert_allclose(sums, same, rtol=1e-12)
     work, place = np.array([5, 0, 8, 6]), np.array([-1, 1, -1, 0])  # two of them were in the last block
     before = K[np.ix_([6, 0, 12], [6, 0, 12])].copy()
-    for run in (pair_steps.gather, pair_steps.gather.py_func):
-        block = np.empty((4, 4), kind)
-        run(K, work, work, before, place, block)
-        np.testing.assert_array_equal(block, K[np.ix_(work, work)])
+    block, same_block = np.empty((4, 4), kind), np.empty((4, 4), kind)
+    pair_steps.gather(K, work, work, before, place, block)
+    for new in (True, False):
+        pair_steps.gather_rows.py_func(K, work, work, before, place, same_block, 0, 4, new)
+    np.testing.assert_array_equal(block, K[np.ix_(work, work)])
+    np.testing.assert_array_equal(same_block, block)
 
 
 @given(seed=st.integers(0, 1000), q=st.integers(1, 300))

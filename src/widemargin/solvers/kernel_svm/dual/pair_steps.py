@@ -7,6 +7,7 @@ step moves one of them up and another one down by the same amount, without a bia
 import numpy as np
 
 from widemargin._numba import kernel
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.narrow_rows import fill_row
 
@@ -22,22 +23,32 @@ _TAU = 1e-12
 """The smallest curvature that is divided by, as in LIBSVM: equal rows have none."""
 
 
-@kernel
 def gather(buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, block: Reals) -> None:
     """Set `block[i, j] = buffer[slot[i], work[j]]`, what the last block has from there.
 
     `place[i]` is the row of `work[i]` in `before`, the last block, or -1: far memory is read only for the new rows.
     """
+    # The others come from the last block; what it lacks of them has just been read, as K is symmetric.
+    for new in (True, False):
+
+        def part(first: int, last: int, new: bool = new) -> None:
+            gather_rows(buffer, slot, work, before, place, block, first, last, new)
+
+        in_threads(work.shape[0], max(1, (1 << 17) // work.shape[0]), part)
+
+
+@kernel
+def gather_rows(
+    buffer: Reals, slot: Ints, work: Ints, before: Reals, place: Ints, block: Reals, first: int, last: int, new: bool
+) -> None:
+    """`gather` of some rows: those that are new to the block, or the others, whose symmetric values have been read."""
     q = work.shape[0]
-    # Rows that are new to the block are read from the cache, where each lies in memory of its own.
-    for i in range(q):
-        if place[i] < 0:
+    for i in range(first, last):
+        if new and place[i] < 0:
             row = buffer[slot[i]]
             for j in range(q):
                 block[i, j] = row[work[j]]
-    # The others come from the last block; what it lacks of them has just been read, as K is symmetric.
-    for i in range(q):
-        if place[i] >= 0:
+        elif not new and place[i] >= 0:
             row = before[place[i]]
             for j in range(q):
                 block[i, j] = row[place[j]] if place[j] >= 0 else block[j, i]

@@ -21,6 +21,7 @@ from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
+from widemargin.solvers.kernel_svm.optimality import excess_sums
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder
 
@@ -221,14 +222,12 @@ class _Stage:
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
         size, n = self.options.cell, self.part.n_rows
-        y, scores, coef = self.part.y, self.scores, self.coef
+        y, scores, coef, sums = self.part.y, self.scores, self.coef, np.empty(-(-n // size))
 
-        def sums(first: int, last: int) -> Floats:
+        def part(first: int, last: int) -> None:
             some = slice(first * size, min(last * size, n))
-            # How far each row is from its optimality condition, where its coefficient may still move.
-            ahead = y[some] - scores[some] - middle
-            excess = np.where(ahead > 0.0, ahead * (coef[some] < upper[some]), -ahead * (coef[some] > lower[some]))
-            return np.add.reduceat(excess, np.arange(0, excess.shape[0], size))
+            excess_sums(y[some], scores[some], coef[some], lower[some], upper[some], middle, size, sums[first:last])
 
-        best = size * int(np.argmax(np.concatenate(in_threads(-(-n // size), ROWS_PER_THREAD // size, sums))))
+        in_threads(sums.shape[0], ROWS_PER_THREAD // size, part)
+        best = size * int(np.argmax(sums))
         return np.arange(best, min(best + size, n))

@@ -20,6 +20,7 @@ from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.dual import pair_steps
+from widemargin.solvers.kernel_svm.optimality import gradient_sides
 from widemargin.solvers.kernel_svm.problem import (
     KernelProblem,
     KernelResult,
@@ -372,11 +373,7 @@ def violation(
 
     def sides(first: int, last: int) -> tuple[float, float]:
         some = slice(first, last)
-        gradient = problem.y[some] - scores[some]
-        # Coefficients below their upper bound can go up, those above their lower one down.
-        up[some] = np.where(coef[some] < upper[some], gradient, -np.inf)
-        down[some] = np.where(coef[some] > lower[some], gradient, np.inf)
-        return up[some].max(initial=-np.inf), down[some].min(initial=np.inf)
+        return gradient_sides(problem.y[some], scores[some], coef[some], lower[some], upper[some], up[some], down[some])
 
     highs, lows = zip(*in_threads(problem.n_rows, ROWS_PER_THREAD, sides, pieces=1), strict=True)
     highest, lowest = float(max(highs)), float(min(lows))
