@@ -4,19 +4,23 @@ Time until the objective is certified within 1% and 1e-3 of the optimum, and unt
 no certificate on the way, so their time is that of the whole fit. Rows are float32 for all but LIBSVM.
 """
 
+import importlib
 import resource
 import statistics
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from joblib import cpu_count
+from threadpoolctl import threadpool_limits
 
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, mean_and_error, ratios
-from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, peers, task, timed
+from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, Timing, mean_and_error, quietly, ratios
+from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, peers, some, task, timed
 from widemargin import KernelSVC
 from widemargin._threads import limit_threads
+from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.dual import nested as nested_dual
@@ -223,7 +227,104 @@ _ERRORS = {
     ),
 }  # fmt: skip
 
+# --- by threads and devices -------------------------------------------------------------------------------------------
+
+COUNTS = (1, 2, 4, 8, 16)
+ON_DEVICE = "torch:cuda"
+
+
+def _run(of: KernelTask, n_new: int, count: int, make: Callable[[], Any]) -> Row:
+    """A fit and predictions of new rows; the second ones, as the first may pack the support vectors."""
+    with threadpool_limits(count), quietly():
+        fitted = timed(model := make(), of)
+        new = of.X_test[:n_new]
+        predicted = [Timing.of(partial(model.predict, new)).median for _ in range(2)]
+        one = min(Timing.of(partial(model.predict, new[:1])).median for _ in range(20))
+    return {"threads": count, **fitted, "predict_s": round(predicted[1], 4), "one_row_ms": round(1000 * one, 2)}
+
+
+def by_threads(ctx: Context, counts: Sequence[int] = COUNTS) -> list[Row]:
+    """Every number of threads up to the cores there are, ours and the peer in turn, all warm in one process."""
+    return [row for name in ("a9a", "mnist") for row in _by_threads(ctx, name, counts, peers(ctx, INTELEX))]
+
+
+def forest(ctx: Context) -> list[Row]:
+    """All rows of Forest: one thread, and all there are."""
+    return _by_threads(ctx, "covtype", (1, cpu_count()), [])
+
+
+def _by_threads(ctx: Context, name: str, counts: Sequence[int], others: Sequence[str]) -> list[Row]:
+    of, rows = task(ctx, name), []
+    fit(some(of, min(3000, of.y.shape[0])))  # compiles
+    ours = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0)
+    for count in sorted({count for count in counts if count <= cpu_count()}):
+        rows.append({"case": name, "solver": "KernelSVC"} | _run(of, 10_000, count, ours))
+        for peer_name in others:
+            importlib.import_module("daal4py").daalinit(count)
+            maker = importlib.import_module("sklearnex.svm").SVC
+            theirs = partial(maker, C=of.C, gamma=of.gamma, tol=of.tol, cache_size=PEER_CACHE)
+            rows.append({"case": name, "solver": peer_name} | _run(of, 10_000, count, theirs))
+    return rows
+
+
+def on_device(ctx: Context) -> list[Row]:
+    """The same fits on a GPU, the second of each, as the first loads its library; none where there is no GPU."""
+    rows = []
+    for name in ("a9a", "mnist", "covtype"):
+        of = task(ctx, name)
+        device = "array-api" if ctx.quick else ON_DEVICE
+        make = partial(
+            KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0, solver_options={"backend": device}
+        )
+        try:
+            _run(some(of, min(3000, of.y.shape[0])), 100, 1, make)
+        except CapabilityError as error:
+            print(f"no fits on a GPU: {error}")
+            return []
+        rows.append({"case": name, "solver": f"KernelSVC, {device}"} | _run(of, 10_000, 1, make))
+    return rows
+
+
+def _all_runs(content: Content) -> list[Row]:
+    return [*content["threads"], *content.get("forest", ()), *content.get("device", ())]
+
+
+def _thread_targets(content: Content) -> Iterable[Ratio | Limit]:
+    rows = _all_runs(content)
+    for case, count in dict.fromkeys((row["case"], row["threads"]) for row in rows):
+        here = [row for row in rows if (row["case"], row["threads"]) == (case, count)]
+        wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0
+        name = f"{case}, {count} thread{'s' * (count > 1)}"
+        yield from ratios(name, {row["solver"]: row["wall_s"] for row in here}, "KernelSVC", {INTELEX: wanted})
+        seconds = {row["solver"]: row["predict_s"] for row in here}
+        yield from ratios(f"{name}, predictions", seconds, "KernelSVC", {INTELEX: 1.0})
+        if case == "covtype" and count == 1:
+            yield from (
+                Limit(f"{row['solver']}: Forest", row["wall_s"], 60.0, "s") for row in here if "," not in row["solver"]
+            )
+    for case, limit in {"a9a": 0.6, "mnist": 0.2, "covtype": 6.0}.items():
+        for row in rows:
+            if row["case"] == case and row["solver"] == f"KernelSVC, {ON_DEVICE}":
+                yield Limit(f"{case} on a GPU", row["wall_s"], limit, "s")
+
+
 TASKS = {
+    "kernel_threads": Task(
+        "Fits and predictions of `KernelSVC` by number of threads, beside scikit-learn-intelex, and on a GPU: Adult "
+        "(sigma^2 = 100, C = 100), MNIST's 8 against the rest (sigma^2 = 25, C = 1), to tol = 1e-3, and all rows of "
+        "Forest to tol = .5; warm, in one process, 10,000 new rows. Our certificate is in double precision and part "
+        "of the fit; the peer computes in single precision.",
+        {"threads": by_threads, "device": on_device, "forest": forest},
+        {
+            "seconds": Table(
+                "Seconds by number of threads and device", _all_runs,
+                "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
+                "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
+                "| SVs: {support}",
+            ),
+        },
+        _thread_targets, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,),
+    ),
     "kernel_svm": Task(
         "Time to a certified objective of a kernel SVM: Adult (a9a, sigma^2 = 100, C = 100), MNIST's 8 against the "
         "rest (sigma^2 = 25, C = 1) and Forest (ten numeric columns, class 2 against the rest, tol = .5), beside "

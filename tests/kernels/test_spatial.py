@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import rbf_kernel
 
+from fresh import fresh_seed
 from widemargin.kernels import spatial
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
@@ -71,3 +72,27 @@ def test_the_compiled_loop_is_its_python():
     assert ends[0][0] == ends[1][0] < 20 * 48
     np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-6)
     assert Tiles.chunk > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_new_rows_leave_out_what_they_say(dtype):
+    rng = np.random.default_rng(fresh_seed())
+    X, new, coef = rng.normal(size=(1500, 3)), rng.normal(size=(200, 3)), rng.normal(size=(1500, 1))
+    rows = KernelRows(Kernel("rbf", 9.0), X, dtype=dtype)
+    made = rows.tiles(np.arange(1500), dtype, 30.0)
+    before = made.evaluations
+    exact = KernelRows(Kernel("rbf", 9.0), X, dtype=np.float64).products(new, coef)
+    allowed = 2.0**-30 * np.abs(coef).sum() + (1e-12 if dtype == np.float64 else 1e-4)
+    assert np.abs(made.products(new, coef) - exact).max() <= allowed
+    assert made.evaluations - before < 0.9 * 1500 * 200
+
+
+def test_the_loop_of_new_rows_is_its_python():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(48, 4)) * 3
+    Z = Z[spatial_order(Z, 16)]
+    given = (Z[:5] + 0.1, rng.normal(size=48), np.ascontiguousarray(Z.T), *boxes(Z, 16), 16, 0, 5, 20.0, np.empty(16))
+    sums, same = np.zeros(5), np.zeros(5)
+    assert spatial.near_sums(*given, sums) == spatial.near_sums.py_func(*given, same)
+    np.testing.assert_allclose(sums, same, rtol=1e-12)
+    assert spatial.weighted_sum.py_func(given[1], given[1]) == pytest.approx(spatial.weighted_sum(given[1], given[1]))

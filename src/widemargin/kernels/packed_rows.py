@@ -33,6 +33,9 @@ __all__ = [
     "pack", "smallest_and_largest",
 ]  # fmt: skip
 
+MOST_UNITS = 1.01 * 255
+"""Largest ratio of two bytes that are not 0, with room for rounded numbers."""
+
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Uint32s: TypeAlias = npt.NDArray[np.uint32]
 Packed: TypeAlias = Reals | Flags
@@ -40,7 +43,13 @@ Packed: TypeAlias = Reals | Flags
 
 def is_mostly_zero(X: Reals) -> bool:
     """Whether at most a fifth of the entries are not 0: with more of them BLAS, which skips none, is as fast."""
-    return bool(X.size > 0 and np.count_nonzero(X) <= 0.2 * X.size)
+    counts = in_threads(X.shape[0], _rows_each(X), lambda first, last: np.count_nonzero(X[first:last]))
+    return bool(X.size > 0 and sum(counts) <= 0.2 * X.size)
+
+
+def _rows_each(X: Reals) -> int:
+    """Rows of an array that are worth a thread which reads them once."""
+    return max(1, (1 << 20) // max(1, int(X.shape[1])))
 
 
 class Entries(NamedTuple):
@@ -153,8 +162,10 @@ def byte_rows_of(X: Reals) -> "ByteRows | None":
     # The sum of 65,536 products of two bytes, one of them 128 less, is the longest that fits into 32 bits.
     if not has_instruction() or X.dtype not in (np.float32, np.float64) or not 0 < X.shape[1] <= 1 << 16:
         return None
-    smallest, largest = smallest_and_largest(X)
-    if smallest == 0.0:
+    ends = in_threads(X.shape[0], _rows_each(X), lambda first, last: smallest_and_largest(X[first:last]))
+    # Rows of zeros have no smallest number; that of others is (0, 0) where they are no bytes.
+    smallest, largest = min(low for low, _ in ends), max(high for _, high in ends)
+    if smallest == 0.0 or not 0.0 < largest <= MOST_UNITS * smallest:
         return None
     # The smallest number is a few units, so the ratio to the largest tells how many.
     unit = largest / round(largest / smallest)
@@ -169,7 +180,11 @@ def _words(X: Reals, unit: float) -> Uint32s | None:
     """
     # Columns are filled up to a multiple of four by zeros.
     words = np.zeros((X.shape[0], -(-X.shape[1] // 4)), np.uint32)
-    return words if fill_words(X, unit, 4.0 * float(np.finfo(X.dtype).eps), words) else None
+    accuracy = 4.0 * float(np.finfo(X.dtype).eps)
+    filled = in_threads(
+        X.shape[0], _rows_each(X), lambda first, last: fill_words(X[first:last], unit, accuracy, words[first:last])
+    )
+    return words if all(filled) else None
 
 
 class ByteRows:
@@ -423,7 +438,7 @@ def fill_matches(
 
 @kernel
 def smallest_and_largest(X: Reals) -> tuple[float, float]:
-    """The smallest number above 0 and the largest one; (0, 0) where one is negative or they are too far apart."""
+    """The smallest number above 0 (infinity: none) and the largest one; (0, 0) where they are no bytes."""
     smallest, largest = np.inf, 0.0
     for i in range(X.shape[0]):
         for k in range(X.shape[1]):
@@ -432,10 +447,10 @@ def smallest_and_largest(X: Reals) -> tuple[float, float]:
                 if not x > 0.0:
                     return 0.0, 0.0
                 smallest, largest = min(smallest, x), max(largest, x)
-        # Looked at after every row, so that other data are given up early; 1% is room for rounded numbers.
-        if largest > 1.01 * 255 * smallest:
+        # Looked at after every row, so that other data are given up early.
+        if largest > MOST_UNITS * smallest:
             return 0.0, 0.0
-    return (smallest, largest) if largest > 0.0 else (0.0, 0.0)
+    return smallest, largest
 
 
 @kernel

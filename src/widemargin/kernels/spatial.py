@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._numba import kernel
+from widemargin._numba import kernel, summing_kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError
@@ -18,7 +18,7 @@ from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import gaussian, power_of_two
 from widemargin.linalg.narrow_rows import NarrowRows
 
-__all__ = ["Count", "Tiles", "add_near", "boxes", "spatial_order"]
+__all__ = ["Count", "Tiles", "add_near", "boxes", "near_sums", "spatial_order"]
 
 
 class Count:
@@ -71,10 +71,11 @@ class Tiles:
         self.n_rows = self.capacity = int(X.shape[0])
         self.order = spatial_order(X, self.leaf)
         # Rows are scaled once, so that the loops need a power of two and no gamma.
-        scale = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))  # K(x, y) = 2^(-|z_x - z_y|^2 / 2)
+        self._scale = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))  # K(x, y) = 2^(-|z_x - z_y|^2 / 2)
+        self._centre: Floats = X.mean(axis=0, dtype=np.float64)
         self._Z = np.zeros((self.n_rows, X.shape[1] + X.shape[1] % 2), dtype=self.dtype)
         # Centred in double precision: float32 keeps the digits of differences.
-        self._Z[:, : X.shape[1]] = (X[self.order] - X.mean(axis=0, dtype=np.float64)) * scale
+        self._Z[:, : X.shape[1]] = (X[self.order] - self._centre) * self._scale
         # The loops walk along columns of many rows, two columns at a time.
         self._columns = np.ascontiguousarray(self._Z.T)
         self._low, self._high = boxes(self._Z, self.leaf)
@@ -126,6 +127,33 @@ class Tiles:
             )  # fmt: skip
 
         self._count.evaluations += sum(in_threads(self._low.shape[0], 1, part))
+
+    def products(self, X: Reals, coefficients: Floats) -> Floats:
+        """`K(X, rows) @ coefficients` for new rows, without the values that are left out.
+
+        Parameters
+        ----------
+        X : ndarray of shape (p, d)
+        coefficients : ndarray of shape (n, 1)
+            In the order of the rows as they were given.
+
+        Returns
+        -------
+        ndarray of shape (p, 1), float64
+        """
+        points, coef = np.zeros((X.shape[0], self._Z.shape[1]), dtype=self.dtype), coefficients[self.order, 0]
+        points[:, : X.shape[1]] = (X - self._centre) * self._scale
+        sums = np.zeros(X.shape[0])
+
+        def part(first: int, last: int) -> int:
+            room = np.empty(self.leaf, dtype=self.dtype)
+            return near_sums(
+                points, coef, self._columns, self._low, self._high, self.leaf, first, last, self._reach, room, sums
+            )
+
+        # A row is worth a thread where it has all values.
+        self._count.evaluations += sum(in_threads(X.shape[0], max(1, 16 * self.worth // self.n_rows), part))
+        return sums[:, None]
 
 
 def spatial_order(X: Reals, leaf: int) -> Ints:
@@ -217,3 +245,46 @@ def add_near(
                 for j in range(end - start):
                     part[j] += weight * power_of_two(half * room[j])
     return pairs
+
+
+@kernel
+def near_sums(
+    points: Reals, coef: Floats, columns: Reals, low: Reals, high: Reals, leaf: int, first: int, last: int,
+    reach: float, distance: Reals, sums: Floats,
+) -> int:  # fmt: skip
+    """Add `sum_j coef[j] 2^(-|points[i] - columns[:, j]|^2 / 2)` to `sums[i]` for the points first to last.
+
+    As in `add_near`, leaves whose box is too far from a point are left out.
+    """
+    d, n = columns.shape
+    half, pairs = np.float32(-0.5), 0
+    for i in range(first, last):
+        for box in range(low.shape[0]):
+            apart = 0.0
+            for k in range(d):
+                gap = max(0.0, points[i, k] - high[box, k], low[box, k] - points[i, k])
+                apart += gap * gap
+            if apart > reach:
+                continue
+            start, end = box * leaf, min((box + 1) * leaf, n)
+            pairs += end - start
+            room = distance[: end - start]
+            for k in range(0, d, 2):
+                here, there = points[i, k], points[i, k + 1]
+                one, other = columns[k, start:end], columns[k + 1, start:end]
+                for j in range(end - start):
+                    a, b = here - one[j], there - other[j]
+                    room[j] = a * a + b * b if k == 0 else room[j] + (a * a + b * b)
+            for j in range(end - start):
+                room[j] = power_of_two(half * room[j])
+            sums[i] += weighted_sum(coef[start:end], room)
+    return pairs
+
+
+@summing_kernel
+def weighted_sum(coef: Floats, values: Reals) -> float:
+    """`<coef, values>`, summed in the order that vector instructions take."""
+    total = 0.0
+    for j in range(values.shape[0]):
+        total += coef[j] * values[j]
+    return total

@@ -637,3 +637,23 @@ def test_rows_held_out_do_not_give_up_a_rare_class():
             ]
             assert errors[1][0] <= errors[0][0] + 0.003
             assert errors[1][1] <= errors[0][1] + 0.03
+
+
+def test_support_vectors_are_packed_once_and_cannot_be_changed_behind_it():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (9000, 2))
+    y = (np.sin(4.0 * X).sum(axis=1) + rng.normal(size=9000) > 0.0).astype(int)
+    model = KernelSVC(gamma=30.0, tol=0.1).fit(X, y)
+    assert model.support_vectors_.shape[0] > 4000  # enough for sums in spatial order
+    scores = model.decision_function(X[:500])
+    exact = rbf_kernel(X[:500], model.support_vectors_, gamma=30.0) @ model.dual_coef_[0] + model.intercept_
+    np.testing.assert_allclose(scores, exact, atol=1e-3)
+    with pytest.raises(ValueError, match="read-only"):
+        model.support_vectors_[0] = 0.0
+    model.dual_coef_ *= 2.0  # coefficients are read at every call
+    np.testing.assert_allclose(model.decision_function(X[:500]), 2.0 * exact - model.intercept_, atol=2e-3)
+    model.support_vectors_ = model.support_vectors_ + 1.0
+    moved = rbf_kernel(X[:500], model.support_vectors_, gamma=30.0) @ model.dual_coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X[:500]), moved, atol=2e-3)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X[:50]), model.decision_function(X[:50]))

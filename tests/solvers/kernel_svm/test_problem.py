@@ -102,7 +102,7 @@ def test_rows_held_out_change_nothing(seed, fit_intercept):
 
 def test_compiled_looks_are_their_python():
     rng = np.random.default_rng(0)
-    y, scores, upper = np.sign(rng.normal(size=50)), rng.normal(size=50), np.ones(50)
+    y, scores = np.sign(rng.normal(size=50)), rng.normal(size=50)
     coef = y * rng.integers(0, 3, 50) / 2.0
     bounds = (np.minimum(y, 0.0), np.maximum(y, 0.0))
     looks = []

@@ -197,7 +197,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         problem = KernelProblem(rows, y, training.upper[index], training.fit_intercept)
         chosen = choose(
             training.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
-            reach=partial(_reach, rows) if training.spatial and coarse else None, hold_out=training.tol is None,
+            reach=partial(share_in_reach, rows) if training.spatial and coarse else None, hold_out=training.tol is None,
             positive=training.positive, device=device,
         )  # fmt: skip
         # LIBSVM's first class is the positive one, also of two classes
@@ -263,7 +263,7 @@ def _in_double(
     return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
 
 
-def _reach(rows: KernelMatrix) -> float:
+def share_in_reach(rows: KernelMatrix) -> float:
     """Share of the pairs among some rows whose kernel value is not left out in spatial order."""
     some = np.linspace(0, rows.n_rows - 1, min(rows.n_rows, 256)).astype(np.int64)
     return float(np.mean(rows.block(some, some) > 2.0**-22))

@@ -15,7 +15,7 @@ probabilities: 0.06.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,12 +26,13 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.estimators._calibration import calibrated, fit_calibrator
-from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows
+from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows, share_in_reach
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.exceptions import DataError
 from widemargin.kernels.backend import usable_name
 from widemargin.kernels.functions import settled_kernel
 from widemargin.kernels.rows import KernelRows
+from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, AutomaticOptions
 
 
 def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
@@ -144,24 +145,40 @@ def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Ca
         # precision; and these need one product with new rows where support vectors need one each.
         of_columns = np.asarray(coef @ model.support_vectors_[place].astype(np.float64)).T
         return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
-    rows = _support_rows(model, place, float(np.abs(weights).sum(axis=0).max()), backend)
+    rows = _support_rows(model, place, float(np.abs(weights).sum(axis=0).max()), backend, alone=weights.shape[1] == 1)
     return lambda X: rows.products(X, weights)
 
 
-_SUPPORT_ROWS: "WeakKeyDictionary[KernelModel, dict[tuple[int, int], tuple[object, object, KernelRows]]]"
+_SUPPORT_ROWS: "WeakKeyDictionary[KernelModel, dict[tuple[int, int], tuple[object, object, Products]]]"
 _SUPPORT_ROWS = WeakKeyDictionary()
 """Of each model, packed for products by its first prediction: this takes longer than the scores of a few rows."""
 
 
-def _support_rows(model: KernelModel, place: slice, largest: float, backend: str) -> KernelRows:
-    """Kernel values with some of the support vectors, which nobody can change any more after that."""
+class Products(Protocol):
+    """What multiplies kernel values (`KernelRows`, `Tiles`)."""
+
+    def products(self, X: Matrix, coefficients: Floats) -> Floats:
+        """`K(X, rows) @ coefficients`."""
+
+
+def _support_rows(model: KernelModel, place: slice, largest: float, backend: str, *, alone: bool) -> Products:
+    """Kernel values with some of the support vectors, which nobody can change any more after that.
+
+    `alone`: for one column of coefficients.
+    """
     vectors, kept = model.support_vectors_, _SUPPORT_ROWS.setdefault(model, {})
     kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
-    key, settings = (place.start, place.stop), (kernel, largest, backend)
+    key, settings = (place.start, place.stop), (kernel, largest, backend, alone)
     if key not in kept or kept[key][0] is not vectors or kept[key][1] != settings:
         # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times
         # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time.
-        rows = kernel_rows(kernel, vectors[place], cache_size=1e9, backend=backend, tol=3e-3, largest=largest)
+        rows: Products = kernel_rows(kernel, vectors[place], cache_size=1e9, backend=backend, tol=3e-3, largest=largest)
+        if alone and isinstance(vectors, np.ndarray) and kernel.name == "rbf" and type(rows) is KernelRows:
+            few = vectors.shape[1] <= AutomaticOptions.few_columns and rows.n_rows >= AutomaticOptions.spatial_rows
+            if few and share_in_reach(rows) <= AutomaticOptions.narrow:
+                # Most values are too small to matter: all that are left out add up to LIBSVM's tolerance at most.
+                reach = max(22.0, float(np.log2(largest / DEFAULT_TOL)))
+                rows = rows.tiles(np.arange(rows.n_rows), rows.dtype, reach)
         (vectors if isinstance(vectors, np.ndarray) else vectors.data).flags.writeable = False
         kept[key] = vectors, settings, rows
     return kept[key][2]
