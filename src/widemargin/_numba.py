@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import compiler, typing
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
-from numba.extending import lower_builtin, type_callable
+from numba.extending import lower_builtin, overload, type_callable
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -130,6 +131,22 @@ def kernel_by_class(argument: str, forms: Mapping[type, Callable[P, R]]) -> Call
         return call
 
     return decorate
+
+
+def kernel_by_precision(
+    single: Callable[[np.float32], np.float32], double: Callable[[float], float]
+) -> Callable[[np.floating[Any]], np.floating[Any]]:
+    """One name for two kernels of one number: which of them is meant is said by the precision of the number."""
+
+    def call(t: Any) -> Any:
+        return single(t) if isinstance(t, np.float32) else double(t)
+
+    # Not strict, because numba would compare the types written there and here, which are no types of numba.
+    @overload(call, strict=False)  # type: ignore[untyped-decorator]
+    def of_type(t: Any) -> Any:
+        return (lambda t: single(t)) if t == types.float32 else (lambda t: double(t))
+
+    return call
 
 
 def _compiled(function: F, **options: object) -> F:

@@ -49,7 +49,8 @@ class Placed:
         self._words: tuple[float, Words | None] | None = None
 
     def __getitem__(self, rows: Index) -> "Placed":
-        X, square = self.X[rows], None if self.square is None else self.square[rows]
+        square = None if self.square is None else self.square[rows]
+        X = taken(self.X, rows) if isinstance(self.X, np.ndarray) and isinstance(rows, np.ndarray) else self.X[rows]
         if self.packed is None:
             return Placed(X, square)
         if isinstance(rows, slice) and rows.step in (None, 1):
@@ -292,6 +293,19 @@ def usable_name(name: str) -> str:
             logger.info("%s Predicting by NumPy.", error)
             return "numpy"
     return name
+
+
+def taken(X: Reals, rows: npt.NDArray[Any]) -> Reals:
+    """`X[rows]`, copied by all threads."""
+    if rows.dtype == bool:
+        rows = np.flatnonzero(rows)
+    some = np.empty((rows.shape[0], *X.shape[1:]), dtype=X.dtype)
+
+    def part(first: int, last: int) -> None:
+        some[first:last] = X[rows[first:last]]
+
+    in_threads(rows.shape[0], max(1, (1 << 19) // max(1, X.shape[1])), part)
+    return some
 
 
 def squared_norms(X: Matrix) -> Reals:

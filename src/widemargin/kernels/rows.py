@@ -80,8 +80,8 @@ class KernelRows:
     sum_height, sum_width = 256, 1024
     """Rows and columns of a block whose values are summed at once: memory that is new is slow."""
 
-    worth = 1 << 21
-    """Values that are worth a thread: they take about a millisecond."""
+    worth = 1 << 19
+    """Values that are worth a thread: they take it half a millisecond or more."""
 
     few = 16
     """New rows that take BLAS no longer than listing their entries."""
