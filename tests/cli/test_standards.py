@@ -41,6 +41,18 @@ def test_what_is_guessed_is_said(table, capsys):
     assert "Sex and race/ethnicity" in out and "Unknown: 2 people" in out
 
 
+def test_odd_spellings_and_values_are_told(tmp_path, capsys):
+    path, text = tmp_path / "people.csv", "\n".join(LINES[:-2]) + "\n"
+    path.write_text(text.replace(",F,", ",female,", 5).replace(",F,", ",Female,").replace("no", "?", 2))
+    _, out, err = run(capsys, path)
+    assert "outcome 'yes', guessed by the word, and not '?', 'no'; name another" in out
+    assert "column 'gender' has 3 values, and 2 by case and blanks: 'female', 'Female'" in err
+    path.write_text(text.replace("yes", "1.0").replace("no", "0.0"))
+    assert run(capsys, path)[0] == 0
+    path.write_bytes(text.replace(",A,", ",Ä,").encode("latin-1"))
+    assert "column 'ethnicity' holds bytes that are no UTF-8 text. Save the file" in run(capsys, path)[2]
+
+
 def test_all_files_say_the_same(table, capsys, tmp_path):
     model = tmp_path / "model.bin"
     model.write_bytes(b"a model")

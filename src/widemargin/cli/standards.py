@@ -5,6 +5,7 @@ import dataclasses
 import json
 import types
 import typing
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from widemargin import __version__
 from widemargin._text import listing
+from widemargin.cli.checks.column_checks import several_spellings
 from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
@@ -23,7 +25,7 @@ from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.diagnostics import BiasAudit, local_law_144
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, TableWarning
 from widemargin.report import bias_audit_card, bias_audit_page
 
 _OUTCOMES = {
@@ -61,6 +63,11 @@ def run_standard(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         blocks = TableBlocks(path, separator=options.separator)
         columns, guessed = _columns(blocks.names, options, path)
         table = pa.concat_tables([block.table.select([*columns.values()]) for block in blocks.read(columns.values())])
+        for name in dict.fromkeys(columns.values()):
+            if pa.types.is_binary(table[name].type):
+                raise DataError(f"{path}: column {name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8")
+            if text := several_spellings(table[name]):
+                warnings.warn(f"column {name!r} {text}", TableWarning, stacklevel=2)
         selected, why = _selected(table[columns["outcome"]], options.favourable)
         progress.step("counting")
         try:
@@ -133,7 +140,10 @@ def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | N
     likely = [value for value in values if value.strip().casefold() in _SELECTED]
     if len(likely) != 1:
         return None, None  # the audit asks for it, and lists the values
-    return likely[0], f"selected: outcome {likely[0]!r}, guessed by the word; name another by --favourable"
+    others = listing([value for value in values if value != likely[0]], 5)
+    return likely[
+        0
+    ], f"selected: outcome {likely[0]!r}, guessed by the word, and not {others}; name another by --favourable"
 
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:

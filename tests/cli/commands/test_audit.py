@@ -341,6 +341,9 @@ def test_large_csv_is_read_in_blocks(made, capsys, monkeypatch, tmp_path):
         capsys, "audit", folder / "goals.toml", "--model", folder / "m.skops", "--data", tmp_path / "bad.csv"
     )
     assert code == 2 and "hours" in err
+    write_csv(tmp_path / "bad.csv", {**people(300), "age": [30] * 299 + ["old"]})
+    code, _, err = run(capsys, "audit", folder / "goals.toml", "--data", tmp_path / "bad.csv", "--predictions", "x.csv")
+    assert code == 2 and "column 'age' begins with values of another kind and holds 'old'" in err
 
 
 SPOILT = {

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from command_line import people, write_csv
+from widemargin.cli.checks.column_checks import stands_for_none
 from widemargin.cli.checks.guesses import guess_roles
 from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, _least_margin_that_keeps
 from widemargin.cli.commands.init import answer
@@ -284,6 +285,19 @@ def test_spellings_of_one_value_are_told(tmp_path, capsys):
     assert init(tmp_path, "t.csv", capsys)["cautions"][0].startswith(said)
     assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
     assert said.replace("sex", "'sex'") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1, 2, -999, 4, -999], "-999 in 2 of 5"), ([1.5, 2.0, -9.0, -9.0], "-9.0 in 2 of 4"), ([1, 2, -9, -1, -9], ""),
+        ([10, 20, 999, 999], "999 in 2 of 4"), ([800, 999, 999, 1], ""), ([1, 5, 9, 9], ""), ([99, 99], ""),
+        ([-1, -1, 3, 4], ""), ([0.99, 0.99, 0.1, 0.5], ""), ([None, None], ""), (["yes", "?", "?"], "'?' in 2 of 3"),
+    ],
+)  # fmt: skip
+def test_values_that_often_stand_for_none_are_told(values, said):
+    told = stands_for_none(pa.chunked_array([pa.array(values)]), is_target=True)
+    assert told == (f"holds {said} rows: if it stands for no value, name it in data.missing" if said else "")
 
 
 def test_a_table_too_wide_to_be_tried_says_so(tmp_path, capsys, monkeypatch):

@@ -282,6 +282,23 @@ def test_one_class_among_the_training_rows_is_named(folder, capsys):
     assert "the target 'income' is 'high' in all 200 test rows; two classes are" in content["error"]
 
 
+def test_rows_on_which_a_goal_cannot_be_measured_are_named(folder, capsys):
+    goal = 'positive_rate(population(sex == "X")) >= 0.1'
+    columns = people()
+    columns["sex"] = ["X" if part == "test" else "F" for part in columns["split"]]
+    write_csv(folder / "people.csv", columns)
+    text = (folder / "goals.toml").read_text().replace("recall() >= 0.7", goal)
+    split = 'split = { column = "split", train = "train", test = "test" }'
+    (folder / "goals.toml").write_text(text.replace("[goal]", f"{split}\n[goal]"))
+    content = train(folder, capsys, code=2)
+    assert content["error"].startswith(
+        "on the training rows: column 'sex' has no value 'X', so the population is empty"
+    )
+    columns["sex"] = ["F" if part == "test" else "X" for part in columns["split"]]
+    write_csv(folder / "people.csv", columns)
+    assert train(folder, capsys, code=2)["error"].startswith("on the test rows: column 'sex' has no value 'X'")
+
+
 def test_a_model_that_knows_its_rows_by_heart_is_named(folder, capsys):
     """Forty columns of noise and few rows: the numbers of both errors are said, on the console and in JSON."""
     rng, n = np.random.default_rng(0), 200

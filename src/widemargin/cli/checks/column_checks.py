@@ -23,6 +23,10 @@ ID_NAME = re.compile(
 """Names of columns that number or name the rows; those that pandas writes for its index have none."""
 
 
+_NO_VALUE = {"?", "-", ".", "", "none", "unknown", "missing", "n/a", "n.a.", "undefined", "#n/a"}
+"""Texts that often stand for no value."""
+
+
 def check_features(
     findings: Findings,
     parts: Mapping[str, pa.Table],
@@ -127,6 +131,29 @@ def several_spellings(column: pa.ChunkedArray) -> str:
         f"has {len(values)} values, and {len(alike)} by case and blanks: {listing(first, 4)} count as different. Write "
         "each in one way, if they are the same"
     )
+
+
+def stands_for_none(column: pa.ChunkedArray, *, is_target: bool = False) -> str:
+    """That a column holds a value that often stands for no value; else nothing.
+
+    In a target, "?" and words such as "unknown", which make a class of their own. In numbers, one of nines alone (-99,
+    999): the only one below 0, or the largest and half as much again as any other.
+    """
+    values, held = column.drop_null(), []
+    if is_target and pa.types.is_string(column.type):
+        held = [value for value in pc.unique(values).to_pylist() if value.strip().casefold() in _NO_VALUE]
+    elif len(values) and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        least, largest = pc.min_max(values).as_py().values()
+        others = values.filter(pc.and_(pc.not_equal(values, least), pc.not_equal(values, largest)))
+        next_least, next_largest = pc.min_max(others).as_py().values()
+        if least < 0 and next_least is not None and next_least >= 0 and largest >= 0:
+            held.append(least)
+        if next_largest is not None and largest > max(98, 1.5 * next_largest):
+            held.append(largest)
+        held = [value for value in held if not str(abs(value)).removesuffix(".0").strip("9")]
+    told = [(value, pc.sum(pc.equal(values, value)).as_py()) for value in held]
+    said = " and ".join(f"{value!r} in {number} of {len(column)} rows" for value, number in told if number > 1)
+    return said and f"holds {said}: if it stands for no value, name it in data.missing"
 
 
 def names_rows(name: str, distinct: int, n_rows: int) -> bool:

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from widemargin._text import column_names, listing
-from widemargin.cli.checks.column_checks import several_spellings, tells_target
+from widemargin.cli.checks.column_checks import several_spellings, stands_for_none, tells_target
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
@@ -194,10 +194,14 @@ def _least_margin_that_keeps(
 
 
 def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[str]:
-    """Why models of these rows may be worth little: values spelt in several ways, few rows for the columns, or nothing
-    learned by the plain one."""
-    named = (guesses.target, *guesses.protected, *guesses.features)
-    said = [f"{column_names([name])} {text}" for name in named if (text := several_spellings(table[name]))]
+    """Why models of these rows may be worth little: values in several spellings or of no meaning, few rows for the
+    columns, or nothing learned by the plain one."""
+    said = [
+        f"{column_names([name])} {text}"
+        for name in (guesses.target, *guesses.protected, *guesses.features)
+        for text in (several_spellings(table[name]), stands_for_none(table[name], is_target=name == guesses.target))
+        if text
+    ]
     least = min(item["counts"] for item in pc.value_counts(table[guesses.target]).to_pylist())
     wanted = 10 * len(guesses.features)  # of events for each variable, the usual rule
     if least < wanted:

@@ -1,13 +1,14 @@
 """`widemargin train GOALS.toml`: fit a model to the goal, show how it compares, save it."""
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import math
 import textwrap
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from widemargin.estimators.rate_constrained.classifier import RateConstrainedCla
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.exceptions import GoalError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.persistence import save_model
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
@@ -108,7 +109,8 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         labels: dict[str | None, Any] = {None: data.rows["test"].y}
         some = np.asarray(train.y)[0] if goals.data.positive is None else goals.data.positive
         labels |= {name: [some] * rows.n_rows for name, rows in data.external.items()}
-        _report(goals, "test", data, labels)
+        with _naming("test"):
+            _report(goals, "test", data, labels)
     progress.step("training")
     started = time.perf_counter()
     reduced = is_reduced(goals, train.y)
@@ -120,7 +122,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
             return f"{MODEL}: {text}".replace("raise time_budget", "raise model.time_budget")
         return text.replace(', or keep this model with on_infeasible="warn"', ". This model is kept")
 
-    with warnings_reworded(reworded):
+    with warnings_reworded(reworded), _naming("train"):
         fitted = estimator.fit(
             train.X, train.y, sample_weight=train.sample_weight, populations=train.populations,
             external=as_external(data.external),
@@ -160,6 +162,17 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         del verdicts["train"]
         verdicts = {"validation": classifier.guarantee_ is not None, **verdicts}
     return _Result(goals, data, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
+
+
+@contextlib.contextmanager
+def _naming(part: str) -> Iterator[None]:
+    """Say on which rows a goal cannot be measured."""
+    try:
+        yield
+    except InfeasibleGoalError:
+        raise
+    except GoalError as error:
+        raise GoalError(f"on the {PART_NAMES[part]}: {error}") from error
 
 
 def _estimator(goals: GoalsFile, options: dict[str, Any], *, reduced: bool) -> Any:

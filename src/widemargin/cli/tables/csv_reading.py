@@ -1,5 +1,6 @@
 """Where a CSV file is read: its separator, its texts and numbers, and, where it cannot be read, why and what to do."""
 
+import csv
 import gzip
 import json
 import re
@@ -147,6 +148,13 @@ def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[
         return "it is no UTF-8 text", _UTF8
     if "Empty CSV" in text:  # so says pyarrow where no line ends
         return "it is a single line", "Give a line with the columns' names, and rows below it"
+    usual = likely_separator(path, separator)[0]
+    wrong = re.search(r"In CSV column #(\d+): (Row #\d+: )?CSV conversion error to \w+: invalid value '(.*)'", text)
+    if wrong is not None:  # of a large file, whose first block decided the type
+        lines = _head(path).decode("utf-8-sig", "replace").splitlines(keepends=True)
+        name = next(csv.reader(lines, delimiter=usual))[int(wrong[1])]
+        cure = "Correct it, or name the text in data.missing, or the column in data.words"
+        return f"column {name!r} begins with values of another kind and holds {wrong[3]!r}", cure
     fields = re.search(r"Expected (\d+) columns, got (\d+)(?:: (.{0,40}))?", text)
     if fields is None:
         return text, "Correct that place"
@@ -154,9 +162,7 @@ def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[
     try:  # pyarrow counts the rows only where one thread reads them
         for _ in pyarrow.csv.open_csv(
             path, read_options=pyarrow.csv.ReadOptions(use_threads=False),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=likely_separator(path, separator)[0], newlines_in_values=True
-            ),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=usual, newlines_in_values=True),
         ):  # fmt: skip
             pass
     except (pa.ArrowException, OSError, ValueError) as problem:

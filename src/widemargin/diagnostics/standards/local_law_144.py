@@ -389,14 +389,13 @@ def _chosen(outcome: TableColumn, assessed: Bools, selected: Label) -> tuple[Boo
         return outcome.values > median, median, f"a score above the median of all scores, {median:g}"
     if selected is None and outcome.is_binary:
         selected = True if outcome.kind == "boolean" else 1
-    by_text = {str(value): value for value in values}
-    if selected is None or str(selected) not in by_text:
+    value = next((value for value in values if value == selected or str(value) == str(selected)), None)
+    if selected is None or value is None:
         problem = "nothing says which of them" if selected is None else f"none of them is {selected!r}, which"
         raise DataError(
             f"the outcomes have the values {listing(values)}; {problem} counts as selected. Name one by selected=; of "
             "several classes make one audit for each."
         )
-    value = by_text[str(selected)]
     code = outcome.categories.index(str(value)) if outcome.kind == "string" else value
     return outcome.values == code, None, f"the outcome {value!r}"
 

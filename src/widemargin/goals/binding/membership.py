@@ -198,7 +198,7 @@ def _no_value(column: TableColumn, absent: Sequence[Scalar], so: str) -> str:
     hint = close_match(absent[0], column.categories, cutoff=0.85)  # Male, no other spelling of Female, has 0.8
     return (
         f"column {column.name!r} has no value {listing(absent)}{so} The values there are: "
-        f"{listing(column.categories)}.{hint}"
+        f"{listing(column.categories)}.{hint or ' Name one of these, or give rows with it.'}"
     )
 
 
