@@ -22,7 +22,6 @@ from typing import Any, Literal, TypeVar
 from benchmarks.cells import Content, MissingPartError, Parts, Row, Table
 from benchmarks.data.halves import REPORTING, Half, check
 from benchmarks.machine import ROOT, version_of
-from widemargin.datasets import data_folder
 
 __all__ = [
     "Content", "Context", "Limit", "MissingPartError", "Parts", "Ratio", "Row", "Table", "Task", "Timing", "all_tasks",
@@ -256,6 +255,8 @@ class Context:
     @property
     def folder(self) -> Path:
         """Folder of the data: as given, else $WIDEMARGIN_DATA, else `../shared/data` beside the repository."""
+        from widemargin.datasets import data_folder  # with scikit-learn: a second of every process that needs no data
+
         return data_folder(self.data) or ROOT.parent / "shared" / "data"
 
     def load(self, name: str) -> Any:

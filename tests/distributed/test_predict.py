@@ -21,16 +21,21 @@ from widemargin.exceptions import CapabilityError, DataError
 X, Y = make_blobs(300, centers=3, n_features=2, cluster_std=3.0, random_state=0)
 NAMES = np.array(["a", "b", "c"])[Y]
 FRAME = pd.DataFrame(X, columns=["u", "v"]).assign(who=np.arange(300))
-TWO = KernelSVC(random_state=0).fit(X[Y < 2], NAMES[Y < 2])
 THREE = LogisticRegression().fit(FRAME[["u", "v"]], NAMES)
 
 
+@pytest.fixture(scope="module")
+def two():
+    """A kernel model of two classes; made here, as every process of the suite imports this file, and it compiles."""
+    return KernelSVC(random_state=0).fit(X[Y < 2], NAMES[Y < 2])
+
+
 @pytest.mark.parametrize("method", ["predict", "decision_function"])
-def test_arrays(method):
-    lazy = predict_in_blocks(TWO, da.from_array(X, chunks=(70, 2)), method=method)
+def test_arrays(two, method):
+    lazy = predict_in_blocks(two, da.from_array(X, chunks=(70, 2)), method=method)
     assert lazy.shape == (300,)
     assert lazy.chunks == ((70, 70, 70, 70, 20),)
-    found, wanted = lazy.compute(scheduler=dask.get), getattr(TWO, method)(X)
+    found, wanted = lazy.compute(scheduler=dask.get), getattr(two, method)(X)
     if method == "predict":
         assert found.tolist() == wanted.tolist()
     else:
@@ -71,13 +76,13 @@ def test_files_into_files(tmp_path, workers, request):
         client.wait_for_workers(2)
 
 
-def test_what_cannot_be_done_is_said(tmp_path):
+def test_what_cannot_be_done_is_said(two, tmp_path):
     with pytest.raises(DataError, match="X is a ndarray; give a Dask"):
-        predict_in_blocks(TWO, X)
+        predict_in_blocks(two, X)
     with pytest.raises(CapabilityError, match="cannot be asked by 'score'; it offers predict, decision_function"):
         predict_in_blocks(THREE, da.from_array(X), method="score")
     with pytest.raises(DataError, match="2 parts along its columns"):
-        predict_in_blocks(TWO, da.from_array(X, chunks=(100, 1)))
+        predict_in_blocks(two, da.from_array(X, chunks=(100, 1)))
     pq.write_table(pa.Table.from_pandas(FRAME), tmp_path / "all.parquet")
     with pytest.raises(DataError, match="is no empty folder"):
         predict_files(THREE, tmp_path / "all.parquet", tmp_path)

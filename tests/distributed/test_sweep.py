@@ -40,15 +40,6 @@ def where(_):
     return os.getpid()
 
 
-@pytest.mark.parametrize("workers", [None, 1, 2, "dask"])
-def test_results_come_in_order(workers, request):
-    workers = request.getfixturevalue("dask_client") if workers == "dask" else workers
-    assert list(side_by_side(slow_square, range(7), workers)) == [x * x for x in range(7)]
-    with pytest.raises(ZeroDivisionError):
-        list(side_by_side(broken, [1, 0], workers))
-    assert list(side_by_side(slow_square, [], workers)) == []
-
-
 def test_joblib_says_where(dask_client):
     assert is_serial()
     with parallel_config(backend="loky", n_jobs=2):
@@ -115,6 +106,15 @@ def test_structural_search(dask_client):
     alone = run()
     assert run(2) == alone
     assert run(dask_client) == alone
+
+
+@pytest.mark.parametrize("workers", [None, 1, 2, "dask"])
+def test_results_come_in_order(workers, request):
+    workers = request.getfixturevalue("dask_client") if workers == "dask" else workers
+    assert list(side_by_side(slow_square, range(7), workers)) == [x * x for x in range(7)]
+    with pytest.raises(ZeroDivisionError):  # it ends joblib's processes, so the tests that use them come before
+        list(side_by_side(broken, [1, 0], workers))
+    assert list(side_by_side(slow_square, [], workers)) == []
 
 
 def test_cross_validation_under_a_goal(dask_client):

@@ -17,10 +17,16 @@ from widemargin.rows import Rows
 # --- two proportions ------------------------------------------------------------------------------------------------
 
 
-def rejected_at_most(m1, m2, factor, bound, delta, points=301):
-    """Largest chance of a p-value of at most delta where the bound is just broken, over a grid of second chances."""
+def p_values(m1, m2, factor, bound):
+    """Of all outcomes, shape (m1 + 1, m2 + 1)."""
     p = np.array([[two_proportions(i, m1, j, m2, factor, bound) for j in range(m2 + 1)] for i in range(m1 + 1)])
     assert (np.diff(p, axis=0) >= -1e-9).all()  # more successes are never better evidence
+    return p
+
+
+def rejected_at_most(p, factor, bound, delta, points=301):
+    """Largest chance of a p-value of at most delta where the bound is just broken, over a grid of second chances."""
+    m1, m2 = p.shape[0] - 1, p.shape[1] - 1
     largest = 0.0
     for p2 in np.linspace(0.0, 1.0, points):
         p1 = (bound - factor[1] * p2) / factor[0]
@@ -35,8 +41,9 @@ def rejected_at_most(m1, m2, factor, bound, delta, points=301):
     [(30, 40, (1.0, 1.0), 1.1), (25, 10, (1.0, 0.8), 0.9), (20, 20, (0.5, 1.0), 1.2), (15, 60, (1.0, 1.0), 0.4)],
 )
 def test_size_is_below_the_level_and_near_it(m1, m2, factor, bound):
+    p = p_values(m1, m2, factor, bound)
     for delta in (0.01, 0.05, 0.1):
-        largest = rejected_at_most(m1, m2, factor, bound, delta)
+        largest = rejected_at_most(p, factor, bound, delta)
         assert largest <= delta
         assert largest >= 0.4 * delta
 
@@ -44,17 +51,17 @@ def test_size_is_below_the_level_and_near_it(m1, m2, factor, bound):
 @settings(max_examples=15)
 @given(st.integers(1, 12), st.integers(1, 12), st.floats(0.2, 3.0), st.floats(0.05, 0.95), st.floats(0.02, 0.4))
 def test_size_is_below_the_level_everywhere(m1, m2, second, share, delta):
-    factor = (1.0, second)
-    assert rejected_at_most(m1, m2, factor, share * (1.0 + second), delta, points=41) <= delta + 1e-12
+    factor, bound = (1.0, second), share * (1.0 + second)
+    assert rejected_at_most(p_values(m1, m2, factor, bound), factor, bound, delta, points=41) <= delta + 1e-12
 
 
 def test_large_samples_agree_with_the_normal_distribution():
-    p = two_proportions(30_000, 100_000, 74_640, 100_000, (1.0, 1.0), 1.05)
-    error = np.sqrt((0.3 * 0.7 + 0.7464 * 0.2536) / 100_000)
-    normal = norm.sf(0.0036 / error)
+    p = two_proportions(6000, 20_000, 14_840, 20_000, (1.0, 1.0), 1.05)
+    error = np.sqrt((0.3 * 0.7 + 0.742 * 0.258) / 20_000)
+    normal = norm.sf(0.008 / error)
     # Above it by the risk of the interval, .001, and by the width of a cell.
     assert normal + 0.0009 <= p <= normal + 0.003
-    assert two_proportions(30_000, 100_000, 74_640, 100_000, (1.0, 1.0), 1.05, cells=3000) <= normal + 0.0013
+    assert two_proportions(6000, 20_000, 14_840, 20_000, (1.0, 1.0), 1.05, cells=3000) <= normal + 0.0013
 
 
 # --- constraints ----------------------------------------------------------------------------------------------------

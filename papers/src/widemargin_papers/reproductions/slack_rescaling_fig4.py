@@ -60,7 +60,7 @@ _MOST_PASSES = 2000
 def settings(quick: bool) -> dict[str, Any]:
     """Training rows, the papers' C, and after how many passes (cutting planes: rounds) a point is drawn."""
     return {
-        "train_rows": 20 if quick else 200,
+        "train_rows": 12 if quick else 200,
         "C": {"yeast": 0.1, "rcv1": 0.1},
         "passes": {learner: points[:3] for learner, points in PASSES.items()} if quick else PASSES,
         "search_ratio": 0.999,

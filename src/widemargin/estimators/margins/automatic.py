@@ -96,7 +96,15 @@ def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tu
             return CANDIDATES[0], {}
     weight = problem.share * _temper(problem.rows, problem.share) ** FOLDS.temper
     weight /= weight.sum()
-    losses = {candidate: _held_out_loss(problem.y * each, weight) for candidate, each in scores.items()}
+    # Minus the logarithm of the mean likelihood of labels, at the best share of wrong ones and the best scale.
+    logistic, losses = SURROGATES["logistic"].derivatives, dict[Candidate, float]()
+    for candidate, each in scores.items():
+        margins = problem.y * each
+        losses[candidate] = min(
+            LabelNoise(wrong).value(logistic(scale * margins)[0], weight)
+            for wrong in FOLDS.shares_wrong
+            for scale in FOLDS.scales
+        )
     return min(losses, key=lambda candidate: losses[candidate]), losses
 
 
@@ -113,16 +121,6 @@ def train(problem: RiskProblem, candidate: Candidate, tol: float, budget: Budget
         loss=SURROGATES["logistic"],
     )
     return risk_newton.solve(task, tol=tol, start=None, budget=budget, max_iter=max_iter)
-
-
-def _held_out_loss(margins: Floats, weight: Floats) -> float:
-    """Minus the logarithm of the mean likelihood of labels, at the best share of wrong ones and the best scale."""
-    logistic = SURROGATES["logistic"].derivatives
-    return min(
-        LabelNoise(wrong).value(logistic(scale * margins)[0], weight)
-        for wrong in FOLDS.shares_wrong
-        for scale in FOLDS.scales
-    )
 
 
 def _part(problem: RiskProblem, rows: Ints) -> RiskProblem:
