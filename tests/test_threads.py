@@ -147,7 +147,7 @@ def test_products_with_rows_are_those_of_one_thread(kind: str, d: int, monkeypat
     with limit_threads(1):
         alone = answers()
     monkeypatch.setattr(matrix_blocks, "_NUMBERS_PER_THREAD", 1)
-    monkeypatch.setattr(matrix_blocks, "_WIDE", 8)
+    monkeypatch.setattr(matrix_blocks, "_STRIPE", 2)
     with limit_threads(3):
         for shared, one in zip(answers(), alone, strict=True):
             np.testing.assert_allclose(shared, one, rtol=1e-6 if kind == "float32" else 1e-11, atol=1e-6)

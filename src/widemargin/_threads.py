@@ -27,9 +27,6 @@ ByRow: TypeAlias = Reals | Ints | Cells | Flags
 ROWS_PER_THREAD = 60_000
 """Rows that are worth a thread where each costs some nanoseconds: together about the time that calling it takes."""
 
-WORTH_BLAS_THREADS = 1e9
-"""Operations of a product that are worth the threads of BLAS, which spin before and after it."""
-
 
 class _Limit(threading.local):
     """How many threads this thread may use; None: nobody has said."""
@@ -109,7 +106,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
 def blas_threads(operations: float) -> AbstractContextManager[object]:
     """Give BLAS the threads in force for so many operations, if these take it tens of milliseconds."""
     threads = threads_in_force()
-    if threads == 1 or operations < WORTH_BLAS_THREADS:
+    if threads == 1 or operations < 1e9:
         return nullcontext()
     raised: AbstractContextManager[object] = _blas(len(sys.modules)).limit(limits=threads, user_api="blas")
     return raised

@@ -14,15 +14,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
-from widemargin._threads import (
-    WORTH_BLAS_THREADS,
-    add_in_threads,
-    blas_threads,
-    in_threads,
-    loop_over_rows,
-    sums_over_rows,
-    threads_in_force,
-)
+from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums_over_rows, threads_in_force
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
 from widemargin.linalg import products
 
@@ -34,8 +26,8 @@ _CHUNK = 4096
 """Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
 _NUMBERS_PER_THREAD = 200_000
 """Numbers whose products are worth a thread: a tenth of a millisecond."""
-_WIDE = 400
-"""Columns from which BLAS shares the products of a chunk of rows out to threads."""
+_STRIPE = 100
+"""Columns whose products with the others are worth a thread; narrower ones are slow products."""
 _COLUMNS = 1 << 16
 """Entries of a chunk of right-hand sides made for CSR rows: half a megabyte."""
 
@@ -279,9 +271,9 @@ class RowBlocks:
             short = self.singles[k] if single and centred else None
             dense = _DenseRows(block, mine, self.centre if centred else None, short, part.dtype)
             for sign, band in _signs(mine):
-                # BLAS shares wide products out to threads by itself; of others each thread takes some rows, and has a
-                # matrix of its own.
-                least = band.shape[0] + 1 if d >= _WIDE else max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                # Threads share the columns where there are enough (`add_moments`), else the rows: then each has a
+                # matrix of its own. BLAS shared out by its own threads kept 16 cores busy for nothing.
+                least = band.shape[0] + 1 if d >= 4 * _STRIPE else max(d, 20 * _NUMBERS_PER_THREAD // d**2)
                 add_in_threads(band.shape[0], least, partial(dense.add_moments, band, sign), part, sums)
             if single:
                 out += part
@@ -363,8 +355,8 @@ class _DenseRows:
         """The rows of a band times their roots, and the roots."""
         d = self.block.X.shape[1]
         size = min(_CHUNK, max(512, 400_000 // d))  # fewer where rows are wide, for the same cache
-        if d >= _WIDE and threads_in_force() > 1:
-            size = max(size, int(WORTH_BLAS_THREADS / d**2) + 1)  # what all threads work on is worth them
+        if d >= 4 * _STRIPE and threads_in_force() > 1:
+            size = _CHUNK // 2  # what all threads work on is worth waiting for the last of them
         for low in range(0, band.shape[0], size):
             some = band[low : low + size]
             # A symmetric product takes roots of the weights.
@@ -387,10 +379,20 @@ class _DenseRows:
     def add_moments(self, band: Ints, sign: float, first: int, last: int, gram: Reals, sums: Floats) -> None:
         """Add the products of a range of a band with themselves to the lower triangle of `gram`, the rows to `sums`."""
         syrk = ssyrk if self.dtype == np.float32 else dsyrk
+        striped = gram.shape[0] >= 4 * _STRIPE and threads_in_force() > 1
         for rows, root in self.chunks(band[first:last]):
-            with blas_threads(float(rows.size) * gram.shape[0]):
+            if striped:
+                in_threads(gram.shape[0], _STRIPE, partial(_add_stripe, rows, sign, gram.T), pieces=2)
+            else:
                 syrk(sign, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)  # in place: Fortran order, of one type
             sums += sign * (root @ rows)
+
+
+def _add_stripe(rows: Reals, sign: float, upper: Reals, first: int, last: int) -> None:
+    """Add the products of some columns with themselves and the later ones to the upper triangle of a matrix."""
+    # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
+    part = rows[:, first:last].T @ rows[:, first:]
+    upper[first:last, first:] += part if sign > 0.0 else -part
 
 
 def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:

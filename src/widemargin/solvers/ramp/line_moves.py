@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._threads import ROWS_PER_THREAD, in_threads
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
@@ -230,7 +230,7 @@ class Columns:
                 def copy(first: int, last: int, entries: Reals = entries, columns: Floats = columns) -> None:
                     columns[:d, first:last], columns[d, first:last] = entries[first:last].T, self.bias
 
-                in_threads(entries.shape[0], ROWS_PER_THREAD, copy)
+                in_threads(entries.shape[0], max(1, (1 << 20) // (d + 1)), copy)  # a millisecond is worth a thread
         else:
             several = [sp.csr_matrix(part) for part in parts]
             self._sparse = sp.csc_matrix(several[0] if len(several) == 1 else sp.vstack(several), dtype=np.float64)
