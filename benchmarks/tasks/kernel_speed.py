@@ -289,6 +289,18 @@ def _all_runs(content: Content) -> list[Row]:
     return [*content["threads"], *content.get("forest", ()), *content.get("device", ())]
 
 
+def _by_cores(content: Content) -> Iterable[Row]:
+    """Fits on a machine of many cores, a line for each solver; none of a smaller one."""
+    rows = _all_runs(content)
+    if max(row["threads"] for row in rows) < max(COUNTS):
+        return
+    for case, solver in dict.fromkeys((row["case"], row["solver"]) for row in rows):
+        here = [row for row in rows if (row["case"], row["solver"]) == (case, solver)]
+        yield {"case": case, "solver": solver, "predict_s": min(row["predict_s"] for row in here)} | {
+            f"on_{count}": next((row["wall_s"] for row in here if row["threads"] == count), None) for count in COUNTS
+        }
+
+
 def _thread_targets(content: Content) -> Iterable[Ratio | Limit]:
     rows = _all_runs(content)
     for case, count in dict.fromkeys((row["case"], row["threads"]) for row in rows):
@@ -321,6 +333,11 @@ TASKS = {
                 "data: {case} | solver | threads | fit s: {wall_s:.2f} | processor s: {processor_s:.1f} "
                 "| predictions s: {predict_s:.3f} | one row ms: {one_row_ms:.1f} | test error: {test_error:.4f} "
                 "| SVs: {support}",
+            ),
+            "cores": Table(
+                "Seconds of a fit by threads, and of predictions of 10,000 rows by the best number of them", _by_cores,
+                "data: {case} | solver | 1 thread: {on_1:.2f} | 2: {on_2:.2f} | 4: {on_4:.2f} | 8: {on_8:.2f} "
+                "| 16: {on_16:.2f} | predictions: {predict_s:.3f}",
             ),
         },
         _thread_targets, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,),
