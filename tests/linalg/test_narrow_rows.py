@@ -6,16 +6,18 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.narrow_rows import fill_row, negative_power
+from widemargin.linalg.narrow_rows import fill_row
+from widemargin.linalg.powers import power_of_two
 from widemargin.linalg.symmetric import turned_apart
 
 
-def test_the_power_is_right_to_the_last_digits():
-    t = np.concatenate((np.linspace(0.0, 50.0, 5001), np.linspace(50.0, 700.0, 651)))
-    found = np.array([negative_power(value) for value in t])
-    np.testing.assert_allclose(found, np.exp(-t), rtol=5e-16, atol=0.0)
-    assert negative_power(0.0) == 1.0
-    assert 0.0 < negative_power(1e9) < 1e-300
+@pytest.mark.parametrize(("kind", "lowest", "right"), [(np.float32, -126, 4e-7), (np.float64, -1022, 5e-16)])
+def test_powers_are_right_to_the_last_digits(kind, lowest, right):
+    t = np.linspace(lowest, 0.0, 5001).astype(kind)
+    found = np.array([power_of_two(value) for value in t])
+    np.testing.assert_allclose(found, 2.0 ** t.astype(np.longdouble), rtol=right, atol=0.0)
+    assert power_of_two(kind(0.0)) == 1.0
+    assert power_of_two(kind(-1e9)) == 2.0**lowest
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

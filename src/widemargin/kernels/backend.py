@@ -19,8 +19,9 @@ from widemargin._threads import in_threads
 from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.gaussian import LOG2_E, gaussian
+from widemargin.kernels.gaussian import gaussian
 from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, add, fill, list_entries, pack
+from widemargin.linalg.powers import LOG2_E
 
 __all__ = [
     "Backend", "DeviceBackend", "NumpyBackend", "Placed", "add_packed", "backend_named", "fill_packed",

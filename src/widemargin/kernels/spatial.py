@@ -15,8 +15,9 @@ from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.gaussian import gaussian, power_of_two
+from widemargin.kernels.gaussian import gaussian
 from widemargin.linalg.narrow_rows import NarrowRows
+from widemargin.linalg.powers import power_of_two
 
 __all__ = ["Count", "Tiles", "add_near", "boxes", "near_sums", "spatial_order"]
 
@@ -104,7 +105,7 @@ class Tiles:
 
     def narrow(self, rows: Ints) -> NarrowRows:
         """Some rows, for loops that compute the values among them."""
-        return NarrowRows(np.array(self._Z[rows].T, np.float64, order="C"), 0.5 * float(np.log(2.0)))
+        return NarrowRows(np.array(self._Z[rows].T, order="C"), 0.5 * float(np.log(2.0)))
 
     def count(self, values: int) -> None:
         """Count values that such loops have computed."""

@@ -5,12 +5,11 @@ A solver that takes two rows of the kernel a step, and knows them only then, wou
 
 from typing import NamedTuple
 
-import numpy as np
-
 from widemargin._numba import kernel
-from widemargin._typing import Floats, Reals
+from widemargin._typing import Reals
+from widemargin.linalg.powers import LOG2_E, power_of_two
 
-__all__ = ["NarrowRows", "fill_row", "negative_power"]
+__all__ = ["NarrowRows", "fill_row"]
 
 
 class NarrowRows(NamedTuple):
@@ -24,46 +23,15 @@ class NarrowRows(NamedTuple):
         Of a Gaussian kernel; 0: the kernel is linear.
     """
 
-    columns: Floats
+    columns: Reals
     gamma: float
 
 
 @kernel
-def negative_power(t: float) -> float:
-    """`e^-t` for t >= 0, without a jump, so that loops of it become vector instructions; relative error below 1e-15.
-
-    `e^-t = 2^k 2^r`, k the nearest integer. What is below 2^-1022, the smallest normal number, is that number.
-    """
-    t = min(t, 708.0)
-    # Adding 1.5 * 2^52 rounds to an integer, and leaves it in the last bits.
-    shifted = 6755399441055744.0 - 1.4426950408889634 * t
-    k = shifted - 6755399441055744.0
-    # ln 2 in two parts: the product of k and the first one is exact.
-    r = (-t - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
-    # The series of e^r up to r^13, by the scheme of Horner: |r| is at most 0.35.
-    p = 1.0 / 6227020800.0
-    p = p * r + 1.0 / 479001600.0
-    p = p * r + 1.0 / 39916800.0
-    p = p * r + 1.0 / 3628800.0
-    p = p * r + 1.0 / 362880.0
-    p = p * r + 1.0 / 40320.0
-    p = p * r + 1.0 / 5040.0
-    p = p * r + 1.0 / 720.0
-    p = p * r + 1.0 / 120.0
-    p = p * r + 1.0 / 24.0
-    p = p * r + 1.0 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    value: float = p * np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
-    return value
-
-
-@kernel
-def fill_row(columns: Floats, gamma: float, i: int, out: Reals, sums: Floats) -> None:
+def fill_row(columns: Reals, gamma: float, i: int, out: Reals, sums: Reals) -> None:
     """Set `out` to row i of the kernel matrix. `sums` is room for some numbers that stay in the first cache."""
     d, n = columns.shape
-    width = sums.shape[0]
+    width, scale = sums.shape[0], columns.dtype.type(-gamma * LOG2_E)
     for low in range(0, n, width):
         m = min(width, n - low)
         part = sums[:m]
@@ -90,7 +58,7 @@ def fill_row(columns: Floats, gamma: float, i: int, out: Reals, sums: Floats) ->
         target = out[low : low + m]
         if gamma > 0.0:
             for j in range(m):
-                target[j] = negative_power(gamma * part[j])
+                target[j] = power_of_two(scale * part[j])
         else:
             for j in range(m):
                 target[j] = part[j]

@@ -165,7 +165,7 @@ def move_pair(
 
 @kernel
 def solve_pairs(
-    columns: Floats, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
+    columns: Reals, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
     lower: Floats, upper: Floats, room: Reals, lanes: Reals, share: float, floor: float, most: int,
 ) -> tuple[int, float, float, int]:  # fmt: skip
     """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
@@ -177,7 +177,7 @@ def solve_pairs(
     """
     sides(g, b, lower, upper, room)
     up, down = room[0], room[1]
-    sums = np.empty(min(512, slot.shape[0]))
+    sums = np.empty(min(512, slot.shape[0]), columns.dtype)
     flattest = np.inf
     target = -1.0
     steps = 0
