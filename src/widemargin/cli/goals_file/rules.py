@@ -183,18 +183,14 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
         what = _replaced(path, read)
         if what is not None:
             raise DataError(f"{path}: {named_by} is {what}, which would be replaced. Give another name")
-        _refuse_closed_folder(path, named_by)
+        # A file is made there, and removed: hours of training are not to end at a closed folder.
+        folder = next(folder for folder in path.absolute().parents if folder.exists())  # what is missing is made later
+        try:
+            UnfinishedFile(folder / path.name).drop()
+        except OSError as error:
+            why = f"nothing can be made in {folder} ({error.strerror}). Choose another folder"
+            raise DataError(f"{path}: {named_by} cannot be written: {why}") from error
         read.append((f"written by {named_by} too", path))
-
-
-def _refuse_closed_folder(path: Path, named_by: str) -> None:
-    """Make a file where one shall be written, and remove it: hours of training are not to end at a closed folder."""
-    folder = next(folder for folder in path.absolute().parents if folder.exists())  # what is missing is made later
-    try:
-        UnfinishedFile(folder / path.name).drop()
-    except OSError as error:
-        why = f"nothing can be made in {folder} ({error.strerror}). Choose another folder"
-        raise DataError(f"{path}: {named_by} cannot be written: {why}") from error
 
 
 def _files_read(goals: GoalsFile) -> list[tuple[str, Path]]:
