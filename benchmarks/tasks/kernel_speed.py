@@ -255,7 +255,8 @@ def forest(ctx: Context) -> list[Row]:
 
 def _by_threads(ctx: Context, name: str, counts: Sequence[int], others: Sequence[str]) -> list[Row]:
     of, rows = task(ctx, name), []
-    fit(some(of, min(12_000, of.y.shape[0])))  # compiles
+    for precision in ("single", "double"):  # compiles
+        fit(some(of, min(12_000, of.y.shape[0])), solver_options={"precision": precision})
     ours = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0)
     for count in sorted({count for count in counts if count <= cpu_count()}):
         rows.append({"case": name, "solver": "KernelSVC"} | _run(of, 10_000, count, ours))
