@@ -211,8 +211,7 @@ class KernelRows:
 
     def longest_sum(self) -> int:
         """Most roundings that an inner product of two rows adds up: one a product, but those of bytes are exact."""
-        entries = most_entries(self._X)
-        return entries if self._rows.packed is None else min(entries, self._rows.packed.rounded)
+        return most_entries(self._X) if self._rows.packed is None else self._rows.packed.rounded
 
     def narrow(self) -> NarrowRows | None:
         """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""

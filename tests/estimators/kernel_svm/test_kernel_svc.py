@@ -1,6 +1,7 @@
 """KernelSVC with two classes: scikit-learn's contract, agreement with SVC, certificate, and what is refused."""
 
 import contextlib
+import gc
 import inspect
 import logging
 import pickle
@@ -8,6 +9,7 @@ import re
 import sys
 import time
 import warnings
+from weakref import ref
 
 import numpy as np
 import pandas as pd
@@ -657,3 +659,13 @@ def test_support_vectors_are_packed_once_and_cannot_be_changed_behind_it():
     np.testing.assert_allclose(model.decision_function(X[:500]), moved, atol=2e-3)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(X[:50]), model.decision_function(X[:50]))
+
+
+def test_what_is_packed_goes_with_the_support_vectors_of_its_fit():
+    X, y = moons(60)
+    model = KernelSVC().fit(X, y)
+    former = ref(model.support_vectors_)
+    model.decision_function(X)
+    model.fit(X[:40], y[:40]).decision_function(X)
+    gc.collect()
+    assert former() is None

@@ -149,7 +149,7 @@ def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Ca
     return lambda X: rows.products(X, weights)
 
 
-_SUPPORT_ROWS: "WeakKeyDictionary[KernelModel, dict[tuple[int, int], tuple[object, object, Products]]]"
+_SUPPORT_ROWS: "WeakKeyDictionary[KernelModel, tuple[object, dict[tuple[int, int], tuple[object, Products]]]]"
 _SUPPORT_ROWS = WeakKeyDictionary()
 """Of each model, packed for products by its first prediction: this takes longer than the scores of a few rows."""
 
@@ -166,10 +166,13 @@ def _support_rows(model: KernelModel, place: slice, largest: float, backend: str
 
     `alone`: for one column of coefficients.
     """
-    vectors, kept = model.support_vectors_, _SUPPORT_ROWS.setdefault(model, {})
+    vectors, kept = model.support_vectors_, _SUPPORT_ROWS.get(model)
+    if kept is None or kept[0] is not vectors:  # what was packed of an earlier fit is given up
+        kept = _SUPPORT_ROWS[model] = vectors, {}
     kernel = settled_kernel(model.kernel, gamma=model.gamma_, degree=model.degree, coef0=model.coef0)
     key, settings = (place.start, place.stop), (kernel, largest, backend, alone)
-    if key not in kept or kept[key][0] is not vectors or kept[key][1] != settings:
+    packed = kept[1].get(key)
+    if packed is None or packed[0] != settings:
         # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times
         # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time.
         rows: Products = kernel_rows(kernel, vectors[place], cache_size=1e9, backend=backend, tol=3e-3, largest=largest)
@@ -180,8 +183,8 @@ def _support_rows(model: KernelModel, place: slice, largest: float, backend: str
                 reach = max(22.0, float(np.log2(largest / DEFAULT_TOL)))
                 rows = rows.tiles(np.arange(rows.n_rows), rows.dtype, reach)
         (vectors if isinstance(vectors, np.ndarray) else vectors.data).flags.writeable = False
-        kept[key] = vectors, settings, rows
-    return kept[key][2]
+        packed = kept[1][key] = settings, rows
+    return packed[1]
 
 
 def fit_calibrators(method: str, parts: Sequence[Split], scores: Floats, codes: Ints, weight: Floats) -> list[Any]:

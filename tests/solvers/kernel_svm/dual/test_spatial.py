@@ -54,6 +54,14 @@ def test_same_optimum_as_the_working_set(fit_intercept, C):
     np.testing.assert_allclose(fresh[:2], (spatial.primal, spatial.dual), rtol=1e-4)
 
 
+def test_a_norm_that_rounding_makes_negative_is_no_sign_of_an_indefinite_kernel():
+    # All values are nearly 1: the squared norm of the solution is nearly 0, and rounding makes some negative.
+    for seed in range(12):
+        p = problem(seed=seed, n=20)
+        rows = KernelRows(Kernel("rbf", 1e-8), np.random.default_rng(seed).integers(-1, 2, (20, 1)).astype(float))
+        assert not solve_spatial(replace(p, rows=rows), tol=1e-2).indefinite
+
+
 def test_subsamples_grow_and_a_start_leaves_them_out():
     p = problem(1)
     result = solve_spatial(p, tol=0.01)
