@@ -11,7 +11,7 @@ from testing.ramp_problems import random_ramp_problem
 
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.convex import newton, subsample_start
-from widemargin.solvers.convex.subsample_start import draw, sampled, spread_state
+from widemargin.solvers.convex.subsample_start import draw, heaviest, is_uneven, sampled, spread_state
 from widemargin.solvers.ramp.majorization import MajorizeOptions, minimise_ramp
 
 
@@ -54,6 +54,21 @@ def test_a_sample_keeps_the_totals_of_every_cell(sparse: bool) -> None:
     again = sampled(problem)
     np.testing.assert_array_equal(again.weight, few.weight)
     assert all(one.X is other.X for one, other in zip(few.rows.blocks, problem.rows.blocks, strict=True))
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.0])
+def test_the_heaviest_rows_of_every_cell_stand_for_all(spread: float) -> None:
+    problem, _, _ = random_ramp_problem(0, 1000, 3, 2)
+    weight, k = np.exp(spread * np.random.default_rng(1).standard_normal(1000)), problem.coef.n_cells
+    problem = replace(problem, weight=weight)
+    assert is_uneven(weight) == (spread > 0.0)
+    few, cell = heaviest(problem), problem.cell
+    assert few.rows.n_rows < (500 if spread else 1000)
+    np.testing.assert_allclose(np.bincount(few.cell, few.weight, k), np.bincount(cell, weight, k), rtol=1e-12)
+    for c in np.unique(cell):
+        heaviest_first = np.sort(weight[cell == c])[::-1]
+        n = np.count_nonzero(few.cell == c)
+        assert heaviest_first[: n - 1].sum() < 0.95 * heaviest_first.sum() <= heaviest_first[:n].sum() + 1e-9
 
 
 def test_small_problems_are_not_sampled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from widemargin.rows import Rows, take
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
+from widemargin.solvers.convex.subsample_start import heaviest, is_uneven
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
 from widemargin.solvers.ramp.line_moves import Columns, best_share, improve
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
@@ -310,14 +311,10 @@ class Deterministic(_Rates):
             )  # fmt: skip
             moved = [other for some in parts for other in some]
         elif isinstance(self._problem.rows, BlockedRows) and candidates:
-            # The rows near the boundary are gathered for each, so the best one alone is moved; then it gets the best
-            # threshold over all rows.
+            # The rows near the boundary are gathered for each, so the best one alone is moved.
             best = candidates[0]
             near = nearest_rows(self._problem, best.w, best.b, SAMPLE.most_numbers)
-            assert isinstance(near.rows, RowBlocks)
-            other = self._moved(best, (near, Columns(near.rows, near.fit_intercept)), budget, walk=False)
-            judged = self.judge(replace(best.solution, w=other.w, b=other.b))
-            moved = [best.moved_to(judged.w, judged.b, (judged.objective, judged.excess), other.how)]
+            moved = [self._moved_by_some(best, near, budget, walk=False)]
         else:
             moved = []
         return [other for one, other in zip(candidates, moved, strict=False) if other.beats(one)]
@@ -327,6 +324,14 @@ class Deterministic(_Rates):
         if self._at_hand is None or not self._at_hand[1].small:
             return []
         other = self._moved(candidate, self._at_hand, budget, walk=True)
+        if is_uneven(self._at_hand[0].weight):
+            # Many lines among the few rows that decide, from whose end all rows are looked at once more, while it pays.
+            heavy, again = heaviest(self._at_hand[0]), other
+            while again is other and not budget.exhausted:
+                led = self._moved_by_some(other, heavy, budget, walk=True)
+                again = self._moved(led, self._at_hand, budget, walk=False)
+                if again.beats(other):
+                    other = again
         return [other] if other.beats(candidate) else []
 
     def _moved(
@@ -335,6 +340,15 @@ class Deterministic(_Rates):
         moved = improve(*at_hand, candidate.w, candidate.b, walk=walk, budget=budget)
         how, values = "the model was moved afterwards by the 0/1 rates", (moved.objective, moved.excess)
         return candidate.moved_to(moved.w, moved.b, values, how)
+
+    def _moved_by_some(
+        self, candidate: Candidate, some: RateConstrainedProblem, budget: Budget, *, walk: bool
+    ) -> Candidate:
+        """After moves that look at some rows, with the best threshold over all rows."""
+        assert isinstance(some.rows, RowBlocks)
+        moved = self._moved(candidate, (some, Columns(some.rows, some.fit_intercept)), budget, walk=walk)
+        judged = self.judge(replace(candidate.solution, w=moved.w, b=moved.b))
+        return candidate.moved_to(judged.w, judged.b, (judged.objective, judged.excess), moved.how)
 
 
 class Randomized(_Rates):

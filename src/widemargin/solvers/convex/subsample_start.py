@@ -4,6 +4,9 @@ Majorisation from nothing spends most of its time far from the solution, where a
 of them. The sample is drawn by cell, and the weights of a cell's rows are scaled up to what the cell weighed before:
 every population and every constraint keeps its total, so bounds and multipliers mean the same. The run on all rows then
 begins close to its end, and only that run is certified.
+
+Where weights are very unequal a few heavy rows decide every rate. Searches by 0/1 rates look at these alone first, in
+the same way: of each cell those that hold nearly all of its weight, which is scaled up to the whole.
 """
 
 from dataclasses import dataclass
@@ -18,7 +21,9 @@ from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import ConvexState, Shares
 
-__all__ = ["SampleOptions", "SampledProblem", "draw", "sampled", "spread_shares", "spread_state"]
+__all__ = [
+    "SampleOptions", "SampledProblem", "draw", "heaviest", "is_uneven", "sampled", "spread_shares", "spread_state",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,12 @@ class SampleOptions:
         Rows for each feature: where they are few, the sample is separable and its SVM another one.
     worth : float
         Share of the rows from which a sample saves nothing.
+    uneven : float
+        Weights are very unequal where all rows count as much as fewer equal ones than this share of them. Weights of
+        surveys, log-normal ones of spread 1 say, are not.
+    heavy : float
+        Share of the weight of each cell that its heavy rows hold. With less, moves fit the heavy rows too closely; of
+        log-normal weights of spread 2 a third of the rows holds as much.
     """
 
     rows: int = 50_000
@@ -48,6 +59,8 @@ class SampleOptions:
     least: int = 200
     per_feature: int = 50
     worth: float = 0.5
+    uneven: float = 0.25
+    heavy: float = 0.95
 
 
 DEFAULTS = SampleOptions()
@@ -77,6 +90,7 @@ class SampledProblem(Protocol):
 
 
 P = TypeVar("P")
+S = TypeVar("S", bound=SampledProblem)
 
 
 def sampled(problem: P) -> P | None:
@@ -99,6 +113,26 @@ def sampled(problem: P) -> P | None:
     # Many small cells, of which each gives some rows, may have made the sample nearly as large as all rows.
     if positions.shape[0] > options.worth * rows.n_rows:
         return None
+    return _standing_for_all(problem, positions)
+
+
+def is_uneven(weight: Floats) -> bool:
+    """Whether weights of rows, shape (n,), are very unequal."""
+    return bool(weight.sum() ** 2 < DEFAULTS.uneven * weight.shape[0] * (weight @ weight))
+
+
+def heaviest(problem: S) -> S:
+    """The problem on the heaviest rows of each cell, which stand for all of them."""
+    cell, weight = problem.cell, problem.weight
+    order = np.lexsort((-weight, cell))
+    whole = np.bincount(cell, weight, problem.coef.n_cells)
+    # In this order the cells follow each other, and in each the heavier rows come first.
+    heavier = np.cumsum(weight[order]) - weight[order] - (np.cumsum(whole) - whole)[cell[order]]
+    return _standing_for_all(problem, np.sort(order[heavier < DEFAULTS.heavy * whole[cell[order]]]))
+
+
+def _standing_for_all(problem: S, positions: Ints) -> S:
+    """The problem on some rows, of every cell some."""
     cell, weight = problem.cell[positions], problem.weight[positions]
     k = problem.coef.n_cells
     # Each cell keeps its weight, so rates, bounds and multipliers keep their meaning.

@@ -16,6 +16,7 @@ from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
+from widemargin.solvers.convex.subsample_start import is_uneven
 from widemargin.solvers.ramp.line_loops import TIE, TINY, Counted, Lines, State, try_lines
 from widemargin.solvers.ramp.majorization import RampProblem
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold, swept
@@ -54,6 +55,8 @@ class MoveOptions:
     kicks : tuple of float
         How far from the best a walk starts again, one of these at random, in norms of its w: nearer ends in the same
         place, farther in worse ones.
+    uneven_kicks : tuple of float
+        The same where weights are very unequal: there a step is short that takes a few heavy rows across.
     patience : int
         Lines without a better classifier after which it does.
     chunk : int
@@ -75,6 +78,7 @@ class MoveOptions:
     reach_share: float = 0.01
     reach_most: int = 600
     kicks: tuple[float, ...] = (0.3, 1.0)
+    uneven_kicks: tuple[float, ...] = (0.05, 0.1, 0.3)
     patience: int = 100
     chunk: int = 50
     numbers: int = 500_000
@@ -146,6 +150,7 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     rng = np.random.default_rng(0)  # the same rows and start give the same model
     at, counted = _state(problem, np.append(w, b)), _counted(problem)
     lines, most = OPTIONS.lines, OPTIONS.entries * columns.n_stored
+    kicks = OPTIONS.uneven_kicks if is_uneven(problem.weight) else OPTIONS.kicks
     if walk:  # a line over few rows costs next to nothing
         lines = max(min(OPTIONS.walked_rows // n, OPTIONS.longest_walk), OPTIONS.walk)
     # The lines go through the features in one random order after the other, so that none is favoured by its number.
@@ -156,7 +161,7 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
         if at.tried[0] >= OPTIONS.patience and walk:
             # Nothing along a line is better than a local best, so the walk goes on from a random model near the best
             # one, which is kept beside it.
-            kicked = _kicked(problem, columns, at.best_w, OPTIONS.kicks[int(rng.integers(len(OPTIONS.kicks)))], rng)
+            kicked = _kicked(problem, columns, at.best_w, kicks[int(rng.integers(len(kicks)))], rng)
             at = _state(problem, kicked)._replace(best_w=at.best_w, best=at.best)
         size = min(max(min(OPTIONS.chunk, OPTIONS.numbers // n), 1), lines - done)
         features = order[np.arange(done, done + size) % (d + 1)]
