@@ -669,3 +669,13 @@ def test_what_is_packed_goes_with_the_support_vectors_of_its_fit():
     model.fit(X[:40], y[:40]).decision_function(X)
     gc.collect()
     assert former() is None
+
+
+def test_scores_of_single_rows_far_from_the_origin_are_not_rounded_away():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(400, 4)) + 30.0).astype(np.float32)
+    y = (np.sin(2.0 * X).sum(axis=1) + rng.normal(size=400) > 0.0).astype(int)
+    model = KernelSVC(C=300.0, gamma=0.025).fit(X, y)
+    wide = X.astype(np.float64)
+    exact = rbf_kernel(wide, wide[model.support_], gamma=0.025) @ model.dual_coef_[0] + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), exact, atol=3e-3)

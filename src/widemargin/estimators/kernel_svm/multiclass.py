@@ -29,7 +29,7 @@ from widemargin.estimators._calibration import calibrated, fit_calibrator
 from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows, share_in_reach
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.exceptions import DataError
-from widemargin.kernels.backend import usable_name
+from widemargin.kernels.backend import squared_norms, usable_name
 from widemargin.kernels.functions import settled_kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, AutomaticOptions
@@ -174,8 +174,12 @@ def _support_rows(model: KernelModel, place: slice, largest: float, backend: str
     packed = kept[1].get(key)
     if packed is None or packed[0] != settings:
         # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times
-        # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time.
-        rows: Products = kernel_rows(kernel, vectors[place], cache_size=1e9, backend=backend, tol=3e-3, largest=largest)
+        # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time: a Gaussian one is
+        # rounded by as many units as its exponent has of the two norms.
+        some, off = vectors[place], largest
+        if kernel.name == "rbf":
+            off *= 1.0 + kernel.gamma * float(squared_norms(some).max(initial=0.0))
+        rows: Products = kernel_rows(kernel, some, cache_size=1e9, backend=backend, tol=3e-3, largest=off)
         if alone and isinstance(vectors, np.ndarray) and kernel.name == "rbf" and type(rows) is KernelRows:
             few = vectors.shape[1] <= AutomaticOptions.few_columns and rows.n_rows >= AutomaticOptions.spatial_rows
             if few and share_in_reach(rows) <= AutomaticOptions.narrow:
