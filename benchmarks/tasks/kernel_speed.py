@@ -243,9 +243,9 @@ def _run(of: KernelTask, n_new: int, count: int, make: Callable[[], Any]) -> Row
     return {"threads": count, **fitted, "predict_s": round(predicted[1], 4), "one_row_ms": round(1000 * one, 2)}
 
 
-def by_threads(ctx: Context, counts: Sequence[int] = COUNTS) -> list[Row]:
+def by_threads(ctx: Context) -> list[Row]:
     """Every number of threads up to the cores there are, ours and the peer in turn, all warm in one process."""
-    return [row for name in ("a9a", "mnist") for row in _by_threads(ctx, name, counts, peers(ctx, INTELEX))]
+    return [row for name in ("a9a", "mnist") for row in _by_threads(ctx, name, COUNTS, peers(ctx, INTELEX))]
 
 
 def forest(ctx: Context) -> list[Row]:

@@ -29,6 +29,11 @@ def column_names(names: Collection[str], most: int = 50, length: int = 80) -> st
     return f"{told} and {len(names) - most} more" if len(names) > most else told
 
 
+def folded(text: str) -> str:
+    """A text without what other spellings of it differ in: case, and blanks at its ends or several in a row."""
+    return " ".join(text.split()).casefold()
+
+
 def close_match(wanted: object, present: Sequence[object], *, cutoff: float = 0.6) -> str:
     """`" Did you mean 'age'?"` for the value closest to a wanted one, else an empty string.
 
@@ -38,9 +43,10 @@ def close_match(wanted: object, present: Sequence[object], *, cutoff: float = 0.
         Least similarity, from 0 to 1. Male and Female, words of their own, have 0.8.
     """
     by_text = {str(value): value for value in present}
-    folded = {text.strip().casefold(): text for text in by_text}
+    by_folded = {text.strip().casefold(): text for text in by_text}
     matches = difflib.get_close_matches(str(wanted), by_text, n=1, cutoff=cutoff) or [
-        folded[text] for text in difflib.get_close_matches(str(wanted).strip().casefold(), folded, n=1, cutoff=cutoff)
+        by_folded[text]
+        for text in difflib.get_close_matches(str(wanted).strip().casefold(), by_folded, n=1, cutoff=cutoff)
     ]
     return f" Did you mean {by_text[matches[0]]!r}?" if matches else ""
 

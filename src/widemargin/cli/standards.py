@@ -141,9 +141,8 @@ def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | N
     if len(likely) != 1:
         return None, None  # the audit asks for it, and lists the values
     others = listing([value for value in values if value != likely[0]], 5)
-    return likely[
-        0
-    ], f"selected: outcome {likely[0]!r}, guessed by the word, and not {others}; name another by --favourable"
+    told = f"selected: outcome {likely[0]!r}, guessed by the word, and not {others}; name another by --favourable"
+    return likely[0], told
 
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:

@@ -137,7 +137,7 @@ class NumpyBackend:
             # Powers are most of the time of a block, and they share nothing.
             in_threads(len(left), max(1, self.worth // max(1, len(right))), part)
             return np.asarray(block)
-        return np.asarray(_finish(np, kernel, block, left.square, right.square))
+        return np.asarray(_finish(np, kernel, block))
 
 
 class DeviceBackend:
@@ -223,15 +223,11 @@ class DeviceBackend:
                 "rows, fewer rows, or the default 'numpy'."
             ) from error
 
-    def values(self, kernel: Kernel, left: Placed, right: Placed) -> Any:
-        """Kernel values of all pairs, shape (len(left), len(right)), on the device."""
-        return self.fill(kernel, left, right, None)
-
-    def fill(self, kernel: Kernel, left: Placed, right: Placed, out: Any) -> Any:
-        """The same in the memory of `out`, if it is not None."""
+    def values(self, kernel: Kernel, left: Placed, right: Placed, out: Any = None) -> Any:
+        """Kernel values of all pairs, shape (len(left), len(right)), on the device; in `out`, if it is given."""
         xp, A, B = self.xp, self._dense(left.X), self._dense(right.X)
         if kernel.name != "rbf":
-            values = _finish(xp, kernel, A @ B.T, None, None)
+            values = _finish(xp, kernel, A @ B.T)
             if out is None:
                 return values
             out[:] = values
@@ -334,7 +330,7 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
     if not fill(right.packed, left.listed(right.packed), squares, -kernel.gamma * LOG2_E, *ends, out, rows):
         return False
     if squares is None:
-        out[rows] = _finish(np, kernel, out[rows], left.square, right.square)
+        out[rows] = _finish(np, kernel, out[rows])
     return True
 
 
@@ -346,22 +342,14 @@ def add_packed(kernel: Kernel, left: Placed, right: Placed, change: Floats, scor
     return add(right.packed, listed, (left.square, right.square), -kernel.gamma * LOG2_E, *ends, change, scores)
 
 
-def _finish(xp: Any, kernel: Kernel, block: Any, left: Any, right: Any) -> Any:
-    """From inner products to kernel values, in place, in the array namespace `xp`.
+def _finish(xp: Any, kernel: Kernel, block: Any) -> Any:
+    """From inner products to values of a kernel that needs no norms, in place, in the array namespace `xp`.
 
     Raises
     ------
     KernelError
         If a power of a polynomial kernel is not a finite number: a broken power of a negative number, or an overflow.
     """
-    if kernel.name == "rbf":
-        # |x - y|^2 = |x|^2 - 2 <x, y> + |y|^2.
-        block *= -2.0
-        block += left[:, None]
-        block += right
-        xp.clip(block, 0.0, None, out=block)  # rounding can make the distance of equal rows negative
-        block *= -kernel.gamma
-        return xp.exp(block, out=block)
     if kernel.name in ("poly", "sigmoid"):
         block *= kernel.gamma
         block += kernel.coef0

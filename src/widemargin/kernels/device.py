@@ -147,7 +147,7 @@ class DeviceRows(KernelRows):
         for low in range(0, self.n_rows, width):
             tile = slice(low, min(low + width, self.n_rows))
             out = self.kept[where, tile] if following else None
-            values = self._device.fill(self.kernel, few, self._rows[tile], out)
+            values = self._device.values(self.kernel, few, self._rows[tile], out)
             if not following:
                 self.kept[where, tile] = values
         self._count.evaluations += rows.shape[0] * self.n_rows

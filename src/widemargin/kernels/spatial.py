@@ -203,6 +203,33 @@ def boxes(X: Reals, leaf: int) -> tuple[Reals, Reals]:
 
 
 @kernel
+def boxes_apart(low: Reals, high: Reals, other_low: Reals, other_high: Reals) -> float:
+    """Squared distance of two boxes; a point is the box from itself to itself."""
+    apart = 0.0
+    for k in range(low.shape[0]):
+        gap = max(0.0, low[k] - other_high[k], other_low[k] - high[k])
+        apart += gap * gap
+    return apart
+
+
+@kernel
+def squared_distances(point: Reals, columns: Reals, start: int, end: int, room: Reals) -> None:
+    """Set `room[j]` to the squared distance of a point from row `start + j`; the number of columns is even."""
+    # Two columns at a time halve the passes over `room`.
+    for k in range(0, point.shape[0], 2):
+        here, there = point[k], point[k + 1]
+        one, other = columns[k, start:end], columns[k + 1, start:end]
+        if k == 0:
+            for j in range(end - start):
+                a, b = here - one[j], there - other[j]
+                room[j] = a * a + b * b
+        else:
+            for j in range(end - start):
+                a, b = here - one[j], there - other[j]
+                room[j] += a * a + b * b
+
+
+@kernel
 def add_near(
     points: Reals, change: Floats, chunk_low: Reals, chunk_high: Reals, chunk: int, columns: Reals, low: Reals,
     high: Reals, leaf: int, first: int, last: int, reach: float, distance: Reals, scores: Floats,
@@ -213,39 +240,19 @@ def add_near(
     their own, are left out first. The number of columns d is even; `distance` is room for a leaf. Returns the
     number of pairs computed.
     """
-    d, m = points.shape[1], points.shape[0]
-    half = np.float32(-0.5)
+    m, half = points.shape[0], np.float32(-0.5)
     pairs = 0
     for box in range(first, last):
         start, end = box * leaf, min((box + 1) * leaf, scores.shape[0])
         part, room = scores[start:end], distance[: end - start]
         for c in range(chunk_low.shape[0]):
-            apart = 0.0
-            for k in range(d):
-                gap = max(0.0, chunk_low[c, k] - high[box, k], low[box, k] - chunk_high[c, k])
-                apart += gap * gap
-            if apart > reach:
+            if boxes_apart(chunk_low[c], chunk_high[c], low[box], high[box]) > reach:
                 continue
             for i in range(c * chunk, min((c + 1) * chunk, m)):
-                apart = 0.0
-                for k in range(d):
-                    gap = max(0.0, points[i, k] - high[box, k], low[box, k] - points[i, k])
-                    apart += gap * gap
-                if apart > reach:
+                if boxes_apart(points[i], points[i], low[box], high[box]) > reach:
                     continue
                 pairs += end - start
-                # Two columns at a time halve the passes over `room`; the number of columns is filled up to be even.
-                for k in range(0, d, 2):
-                    here, there = points[i, k], points[i, k + 1]
-                    one, other = columns[k, start:end], columns[k + 1, start:end]
-                    if k == 0:
-                        for j in range(end - start):
-                            a, b = here - one[j], there - other[j]
-                            room[j] = a * a + b * b
-                    else:
-                        for j in range(end - start):
-                            a, b = here - one[j], there - other[j]
-                            room[j] += a * a + b * b
+                squared_distances(points[i], columns, start, end, room)
                 weight = change[i]
                 for j in range(end - start):
                     part[j] += weight * power_of_two(half * room[j])
@@ -261,25 +268,15 @@ def near_sums(
 
     As in `add_near`, leaves whose box is too far from a point are left out.
     """
-    d, n = columns.shape
-    half, pairs = np.float32(-0.5), 0
+    n, half, pairs = columns.shape[1], np.float32(-0.5), 0
     for i in range(first, last):
         for box in range(low.shape[0]):
-            apart = 0.0
-            for k in range(d):
-                gap = max(0.0, points[i, k] - high[box, k], low[box, k] - points[i, k])
-                apart += gap * gap
-            if apart > reach:
+            if boxes_apart(points[i], points[i], low[box], high[box]) > reach:
                 continue
             start, end = box * leaf, min((box + 1) * leaf, n)
             pairs += end - start
             room = distance[: end - start]
-            for k in range(0, d, 2):
-                here, there = points[i, k], points[i, k + 1]
-                one, other = columns[k, start:end], columns[k + 1, start:end]
-                for j in range(end - start):
-                    a, b = here - one[j], there - other[j]
-                    room[j] = a * a + b * b if k == 0 else room[j] + (a * a + b * b)
+            squared_distances(points[i], columns, start, end, room)
             for j in range(end - start):
                 room[j] = power_of_two(half * room[j])
             sums[i] += weighted_sum(coef[start:end], room)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._text import listing
+from widemargin._text import folded, listing
 from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.tables.column_roles import feature_columns
@@ -123,7 +123,7 @@ def several_spellings(column: pa.ChunkedArray) -> str:
     values = [value for value in pc.unique(column).to_pylist() if value is not None]
     alike: dict[str, list[str]] = {}
     for value in values if len(values) <= 1000 else ():
-        alike.setdefault(" ".join(value.split()).casefold(), []).append(value)
+        alike.setdefault(folded(value), []).append(value)
     first = next((spellings for spellings in alike.values() if len(spellings) > 1), None)
     if first is None:
         return ""

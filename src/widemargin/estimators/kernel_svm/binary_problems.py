@@ -288,13 +288,11 @@ def _solve(
     share = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, count) if counts else budget.callbacks)
     tol = HoldOutOptions.without_rows if training.tol is None and problem.upper.all() else training.tol
     run = _Run(share, tol, training.seed, training.shrinking, max(1, most) if most >= 0 else None, training.positive)
-    # What spatial order leaves out must not lift the violation above `tol`.
-    steps_to = run if tol is None or chosen.name != "spatial-dual" else run._replace(tol=SpatialOptions.nearly * tol)
     try:
-        result = chosen.solve(problem, **steps_to._asdict())
+        result = chosen.solve(problem, **run._asdict())
     except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
         share.interrupted = True
-        result = chosen.solve(problem, **steps_to._asdict())
+        result = chosen.solve(problem, **run._asdict())
     if problem.rows.dtype == np.float32 or chosen.name == "spatial-dual":
 
         def exact(rows: Ints) -> KernelRows:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from widemargin._text import close_match, listing
+from widemargin._text import close_match, folded, listing
 from widemargin._typing import Bools
 from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
@@ -181,10 +181,8 @@ def _check_type(column: TableColumn, value: Scalar) -> None:
 
 def _warn_of_spellings(column: TableColumn, values: Sequence[Scalar]) -> None:
     """Warn where rows are left out of a population, or fall into it, because their value is spelt in another way."""
-    folded = {" ".join(str(value).split()).casefold() for value in values}
-    others = [
-        level for level in column.categories if " ".join(level.split()).casefold() in folded and level not in values
-    ]
+    asked = {folded(str(value)) for value in values}
+    others = [level for level in column.categories if folded(level) in asked and level not in values]
     if others:
         warn(
             f"column {column.name!r} holds {listing(others)} beside {listing(values)}, other values by case or blanks "

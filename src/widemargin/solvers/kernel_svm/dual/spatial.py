@@ -132,7 +132,7 @@ def solve(
     while start is None and sizes[0] > options.first * options.growth // 2:
         sizes.insert(0, max(options.first, sizes[0] // options.growth))
     coef = problem.feasible(start)
-    goal = options.loose if tol is None else tol
+    goal = options.loose if tol is None else options.nearly * tol
     history: list[dict[str, float]] = []
     rounds, indefinite = 0, False
     for m in sizes:

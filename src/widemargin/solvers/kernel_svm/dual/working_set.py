@@ -387,13 +387,14 @@ def violation(
 
 def _largest(value: Floats, threshold: float, count: int) -> Ints:
     """The rows of the `count` largest values above a threshold."""
+    if not count:
+        return np.empty(0, dtype=np.int64)
 
-    def largest(first: int, last: int) -> Ints:
-        rows = first + np.flatnonzero(value[first:last] > threshold) if count else np.empty(0, dtype=np.int64)
+    def most(rows: Ints) -> Ints:
         return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
 
-    parts = in_threads(value.shape[0], ROWS_PER_THREAD, largest, pieces=1)
-    if len(parts) == 1:
-        return parts[0]
-    rows = np.concatenate(parts)
-    return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
+    def part(first: int, last: int) -> Ints:
+        return most(first + np.flatnonzero(value[first:last] > threshold))
+
+    parts = in_threads(value.shape[0], ROWS_PER_THREAD, part, pieces=1)
+    return parts[0] if len(parts) == 1 else most(np.concatenate(parts))
