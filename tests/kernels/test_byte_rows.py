@@ -9,7 +9,7 @@ from widemargin import KernelSVC, _byte_dots
 from widemargin._threads import limit_threads
 from widemargin.kernels import packed_rows
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.packed_rows import ByteRows, MostlyZero, byte_rows_of, pack
+from widemargin.kernels.packed_rows import ByteRows, Marked, MostlyZero, byte_rows_of, listed_words, pack, words_of
 from widemargin.kernels.rows import KernelRows
 
 
@@ -35,12 +35,12 @@ def test_products_are_exact_for_any_range_of_rows(seed, float64, first, width, d
     packed, last = byte_rows_of(X), min(300, first + width)
     assert packed is not None and packed.unit == pytest.approx(unit, rel=1e-6)
     out = np.full((7, last - first), np.nan, X.dtype)
-    left = packed.listed(X[10:15], packed, 10)
+    left = listed_words(packed.words[10:15])
     assert packed_rows.fill(packed, left, None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
     exact = (whole[10:15] @ whole[first:last].T) * packed.unit**2
     np.testing.assert_allclose(out[[6, 0, 2, 3, 4]], exact, rtol=4 * np.finfo(X.dtype).eps)
     assert np.isnan(out[[1, 5]]).all()
-    unpacked = packed.listed(X[10:15], None, 0)
+    unpacked = listed_words(words_of(X[10:15], packed.unit))
     for one, other in zip(left, unpacked, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -68,7 +68,7 @@ def test_without_the_instruction_nothing_is_packed_as_bytes(monkeypatch):
 
 
 def test_one_value_is_counted_and_several_are_multiplied_as_bytes():
-    assert isinstance(pack(images(share=0.1, largest=1)[1]), MostlyZero)
+    assert isinstance(pack(images(share=0.1, largest=1)[1]), Marked)
     assert isinstance(pack(images(share=0.1)[1]), ByteRows)
     assert isinstance(pack(images(share=0.9)[1]), ByteRows)
     assert isinstance(pack(np.where(images(share=0.05)[1] > 0, -0.3, 0.0) * np.arange(9)), MostlyZero)
@@ -158,9 +158,7 @@ def test_dots_of_the_largest_bytes_do_not_overflow():
     words = np.full((2, 1 << 14), 0xFFFFFFFF, np.uint32)  # 65,536 columns of 255
     packed = ByteRows(words, 1.0)
     out = np.empty((1, 2))
-    assert packed_rows.fill(
-        packed, packed.listed(np.empty((1, 1 << 16)), packed, 0), None, 0.0, 0, 2, out, np.array([0])
-    )
+    assert packed_rows.fill(packed, listed_words(packed.words[:1]), None, 0.0, 0, 2, out, np.array([0]))
     assert (out == 255.0**2 * 2**16).all()
 
 

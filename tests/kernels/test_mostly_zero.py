@@ -10,7 +10,7 @@ from widemargin._threads import limit_threads
 from widemargin.kernels import packed_rows
 from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.packed_rows import MostlyZero, is_mostly_zero, list_entries
+from widemargin.kernels.packed_rows import Marked, MostlyZero, is_mostly_zero, list_entries, marked_rows_of
 from widemargin.kernels.rows import KernelRows
 
 
@@ -34,8 +34,9 @@ def gaussian(X, Y, gamma):
 )  # fmt: skip
 def test_products_with_any_range_of_rows(seed, binary, float64, first, width, d, value):
     X = rows(seed, d=d, dtype=np.float64 if float64 else np.float32, binary=binary, value=value)
-    thin, last = MostlyZero(X), min(300, first + width)
-    assert (thin.value == value) == binary or not np.unique(X[X != 0]).shape[0] > 1
+    marked, last = marked_rows_of(X), min(300, first + width)
+    assert (marked is not None and marked.value == value) == binary or not np.unique(X[X != 0]).shape[0] > 1
+    thin = marked or MostlyZero(X)
     out = np.full((7, last - first), np.nan, X.dtype)
     assert packed_rows.fill(thin, list_entries(X[10:15]), None, 0.0, first, last, out, np.array([6, 0, 2, 3, 4]))
     np.testing.assert_allclose(out[[6, 0, 2, 3, 4]], X[10:15] @ X[first:last].T, rtol=1e-5, atol=1e-6)
@@ -62,7 +63,7 @@ def test_new_rows_of_several_values_against_rows_of_one():
     wanted = gaussian(new, X, 0.3) @ np.arange(300.0)
     np.testing.assert_allclose(made.products(new, np.arange(300.0)), wanted, rtol=1e-5)
     assert not packed_rows.fill(
-        MostlyZero(X), list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
+        marked_rows_of(X), list_entries(new), None, 0.0, 0, 300, np.empty((300, 300), np.float32), np.arange(300)
     )
 
 
@@ -98,10 +99,14 @@ def test_what_is_mostly_zero():
     assert is_mostly_zero(rows())
     assert not is_mostly_zero(np.ones((5, 5)))
     assert not is_mostly_zero(np.empty((0, 3)))
-    assert MostlyZero(np.zeros((3, 2))).value == 0.0
+    assert marked_rows_of(np.zeros((3, 2))) is None
     wide = np.zeros((4, 2000), np.float32)
     wide[0, :300] = 1.0  # more matches than a byte counts
-    assert MostlyZero(wide).value == 0.0
+    assert marked_rows_of(wide) is None
+    wide[0, 255:] = 0.0
+    assert marked_rows_of(wide) is not None
+    wide[3, 7] = 2.0
+    assert marked_rows_of(wide) is None
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -140,7 +145,7 @@ def test_compiled_loops_are_their_python(binary):
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("thin", [False, True])
 def test_threads_change_nothing(binary, thin, monkeypatch):
-    monkeypatch.setattr(MostlyZero, "worth", 100)
+    monkeypatch.setattr(Marked if binary else MostlyZero, "worth", 100)
     monkeypatch.setattr(NumpyBackend, "worth", 100)
     monkeypatch.setattr(KernelRows, "worth", 100)
     monkeypatch.setattr(KernelRows, "sum_width", 32)

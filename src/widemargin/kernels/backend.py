@@ -20,7 +20,20 @@ from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.gaussian import gaussian
-from widemargin.kernels.packed_rows import ByteRows, Entries, PackedRows, Words, add, fill, list_entries, pack
+from widemargin.kernels.packed_rows import (
+    ByteRows,
+    Entries,
+    Marked,
+    MostlyZero,
+    PackedRows,
+    Words,
+    add,
+    fill,
+    list_entries,
+    listed_words,
+    pack,
+    words_of,
+)
 from widemargin.linalg.powers import LOG2_E
 
 __all__ = [
@@ -35,9 +48,16 @@ logger = logging.getLogger("widemargin")
 class Placed:
     """Rows as a backend holds them, with their squared norms where the kernel needs them.
 
+    Parameters
+    ----------
+    X : the backend's matrix of shape (n, d), or a function that makes it
+        Rows that are packed as bytes are seldom read as numbers, and to copy them takes longer than to pack them.
+    square : the backend's vector of shape (n,), or None
+    packed : PackedRows or None
+    first : int
+
     Attributes
     ----------
-    X : the backend's matrix of shape (n, d)
     square : the backend's vector of shape (n,), or None
     packed : PackedRows or None
         These rows packed for products, where X allows it; a slice shares it with the whole.
@@ -46,25 +66,51 @@ class Placed:
     """
 
     def __init__(self, X: Any, square: Any, packed: PackedRows | None = None, first: int = 0) -> None:
-        self.X, self.square, self.packed, self.first = X, square, packed, first
+        self._X, self.square, self.packed, self.first = X, square, packed, first
         self._words: tuple[float, Words | None] | None = None
+
+    @cached_property
+    def X(self) -> Any:
+        """The rows, of shape (n, d)."""
+        return self._X() if callable(self._X) else self._X
 
     def __getitem__(self, rows: Index) -> "Placed":
         square = None if self.square is None else self.square[rows]
-        X = taken(self.X, rows) if isinstance(self.X, np.ndarray) and isinstance(rows, np.ndarray) else self.X[rows]
+
+        def some() -> Any:
+            X = self.X
+            return taken(X, rows) if isinstance(X, np.ndarray) and isinstance(rows, np.ndarray) else X[rows]
+
         if self.packed is None:
-            return Placed(X, square)
+            return Placed(some(), square)
         if isinstance(rows, slice) and rows.step in (None, 1):
             # A slice of rows is a slice of what is packed, so nothing is packed again.
-            return Placed(X, square, self.packed, self.first + rows.indices(len(self))[0])
-        return Placed(X, square, self.packed.part(rows, X))
+            return Placed(some, square, self.packed, self.first + rows.indices(len(self))[0])
+        if not isinstance(self.packed, MostlyZero):
+            return Placed(some, square, self.packed.part(rows))
+        X = some()
+        return Placed(X, square, MostlyZero(X))
 
     def __len__(self) -> int:
-        return int(self.X.shape[0])
+        return int((self.X if self.square is None else self.square).shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        of_rows: np.dtype[Any] = (self.X if self.square is None else self.square).dtype
+        return of_rows
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are CSR; those are never packed."""
+        return self.packed is None and sp.issparse(self.X)
 
     @cached_property
     def _entries(self) -> Entries:
-        return list_entries(self.X)
+        if not isinstance(self.packed, Marked):
+            return list_entries(self.X)
+        marks = list_entries(self.packed.marks[self.first : self.first + len(self)])
+        return marks._replace(weight=marks.weight * self.packed.value)
 
     def listed(self, right: PackedRows) -> Entries | Words | None:
         """What is not 0, for the left side of products with these rows; listed once for each unit in a row.
@@ -74,9 +120,15 @@ class Placed:
         if not isinstance(right, ByteRows):
             return self._entries
         if self._words is None or self._words[0] != right.unit:
-            packed = self.packed if isinstance(self.packed, ByteRows) else None
+            words: npt.NDArray[np.uint32] | None
+            mine = self.packed
+            # Rows that are packed already in the same unit need not be read again.
+            if isinstance(mine, ByteRows) and mine.unit == right.unit:
+                words = mine.words[self.first : self.first + len(self)]
+            else:
+                words = words_of(self.X, right.unit)
             # The unit belongs to the right side: another one asks for another list.
-            self._words = right.unit, right.listed(self.X, packed, self.first)
+            self._words = right.unit, None if words is None else listed_words(words)
         return self._words[1]
 
 
@@ -122,7 +174,7 @@ class NumpyBackend:
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
         if right.packed is not None:
-            filled = np.empty((len(left), len(right)), dtype=right.X.dtype)
+            filled = np.empty((len(left), len(right)), dtype=right.dtype)
             if fill_packed(kernel, left, right, filled, np.arange(len(left))):
                 return filled
         # What is not packed is a product of BLAS or of sparse matrices.
@@ -322,7 +374,7 @@ def squared_norms(X: Matrix) -> Reals:
 
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:
     """Set `out[rows]` to the kernel values of all pairs; False, and nothing done, where not both sides allow it."""
-    if right.packed is None or sp.issparse(left.X):
+    if right.packed is None or left.is_sparse:
         return False
     # The Gaussian is finished in the same pass, while the products are in the cache.
     squares = (left.square, right.square) if kernel.name == "rbf" else None
@@ -336,7 +388,7 @@ def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: I
 
 def add_packed(kernel: Kernel, left: Placed, right: Placed, change: Floats, scores: Floats) -> bool:
     """Add `K(right, left) change` to `scores`; False, and nothing done, unless both sides and the kernel allow it."""
-    if right.packed is None or sp.issparse(left.X) or kernel.name != "rbf":
+    if right.packed is None or left.is_sparse or kernel.name != "rbf":
         return False
     listed, ends = left.listed(right.packed), (right.first, right.first + len(right))
     return add(right.packed, listed, (left.square, right.square), -kernel.gamma * LOG2_E, *ends, change, scores)

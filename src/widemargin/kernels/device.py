@@ -43,6 +43,9 @@ class DeviceRows(KernelRows):
     height, narrowest = 4096, 64
     """Rows of a block that is summed, which stays a small part of the memory; and fewest, where rows are long."""
 
+    power_error = 5e-7
+    """See `KernelRows`; what libraries of devices promise of their exponentials."""
+
     def __init__(
         self, kernel: Kernel, X: Matrix, *, cache_size: float = 200.0, dtype: npt.DTypeLike | None = None,
         backend: str = "torch",

@@ -28,9 +28,9 @@ from widemargin._typing import Flags, Floats, Index, Ints, Reals, Signs
 from widemargin.kernels.gaussian import finish_gaussian
 
 __all__ = [
-    "ByteRows", "Entries", "MostlyZero", "PackedRows", "Words", "add", "byte_rows_of", "entries", "fill",
+    "ByteRows", "Entries", "Marked", "MostlyZero", "PackedRows", "Words", "add", "byte_rows_of", "entries", "fill",
     "fill_byte_products", "fill_matches", "fill_products", "fill_words", "is_mostly_zero", "list_entries", "list_words",
-    "pack", "smallest_and_largest",
+    "listed_words", "marked_rows_of", "pack", "smallest_and_largest", "words_of",
 ]  # fmt: skip
 
 MOST_UNITS = 1.01 * 255
@@ -43,8 +43,8 @@ Packed: TypeAlias = Reals | Flags
 
 def is_mostly_zero(X: Reals) -> bool:
     """Whether at most a fifth of the entries are not 0: with more of them BLAS, which skips none, is as fast."""
-    counts = in_threads(X.shape[0], _rows_each(X), lambda first, last: np.count_nonzero(X[first:last]))
-    return bool(X.size > 0 and sum(counts) <= 0.2 * X.size)
+    some = X[:: max(1, X.shape[0] // 2048)]  # enough to tell, and far sooner read than all rows
+    return bool(X.size > 0 and np.count_nonzero(some) <= 0.2 * some.size)
 
 
 def _rows_each(X: Reals) -> int:
@@ -71,7 +71,7 @@ class Entries(NamedTuple):
     one_value: bool
 
 
-def list_entries(X: Reals) -> Entries:
+def list_entries(X: Packed) -> Entries:
     """The entries of the left side of products, listed once for any number of them."""
     m, d = X.shape
     # Every entry of every row, and up to four more to fill its list up.
@@ -82,6 +82,19 @@ def list_entries(X: Reals) -> Entries:
     return Entries(start, place[:count].copy(), weight[:count].copy(), one_value)
 
 
+def _in_tiles(X: Packed, most: int) -> Packed:
+    """Rows tile by tile, shape (tiles, d + 1, tile): at most so many rows to a tile, and a last column of 0."""
+    n, d = X.shape
+    fit = (1 << 21) // ((d + 1) * X.dtype.itemsize)  # a tile of about 2 MB stays in the second cache
+    # A power of two of rows, within what keeps the loops long and the tile in the cache.
+    tile = max(1, min(int(np.clip(1 << max(0, fit.bit_length() - 1), 128, most)), n))
+    packed = np.zeros((max(1, -(-n // tile)), d + 1, tile), dtype=X.dtype)
+    for t in range(packed.shape[0]):
+        part = X[t * tile : (t + 1) * tile]
+        packed[t, :d, : part.shape[0]] = part.T
+    return packed
+
+
 class MostlyZero:
     """Rows of which only the entries that are not 0 are multiplied.
 
@@ -89,53 +102,63 @@ class MostlyZero:
     ----------
     X : ndarray of shape (n, d)
         Packed at the first product.
-    whole : MostlyZero, optional
-        The rows that X is a part of.
     """
 
     worth = 1 << 18
     """Values that are worth a thread: they take it a third of a millisecond."""
 
-    def __init__(self, X: Reals, whole: "MostlyZero | None" = None) -> None:
-        self._X, self._whole, self.dtype = X, whole, X.dtype
-
-    @cached_property
-    def value(self) -> float:
-        """The one value of all entries that are not 0; 0.0 where there are several, or too many in a row to count."""
-        if self._whole is not None:
-            return self._whole.value
-        if self._X.shape[0] == 0:
-            return 0.0
-        largest, smallest = float(self._X.max()), float(self._X.min())
-        value = largest if largest > 0.0 else smallest
-        counted = np.count_nonzero(self._X, axis=1)
-        # Counts are kept in bytes, so no row may have more than 255 entries.
-        same = np.count_nonzero(value == self._X) == counted.sum()
-        return value if same and counted.max() <= np.iinfo(np.uint8).max else 0.0
+    def __init__(self, X: Reals) -> None:
+        self._X = X
 
     @cached_property
     def rounded(self) -> int:
-        """Roundings that an inner product adds up at most: none of a count, one of each product."""
-        return 0 if self.value else int(np.count_nonzero(self._X, axis=1).max(initial=0))
+        """Roundings that an inner product adds up at most: one of each product."""
+        return int(np.count_nonzero(self._X, axis=1).max(initial=0))
 
     @cached_property
     def tiles(self) -> Packed:
-        n, d = self._X.shape
-        dtype = np.dtype(np.uint8) if self.value else self._X.dtype
-        fit = (1 << 21) // ((d + 1) * dtype.itemsize)  # a tile of about 2 MB stays in the second cache
-        # A power of two of rows, within what keeps the loops long and the tile in the cache.
-        tile = int(np.clip(1 << max(0, fit.bit_length() - 1), 128, 4096 if self.value else 512))
-        tile = max(1, min(tile, n))
-        # The last column stays 0: lists are filled up with it.
-        packed = np.zeros((max(1, -(-n // tile)), d + 1, tile), dtype=dtype)
-        for t in range(packed.shape[0]):
-            part = self._X[t * tile : (t + 1) * tile]
-            packed[t, :d, : part.shape[0]] = (part != 0.0).T if self.value else part.T
-        return packed
+        """The rows, shape (tiles, d + 1, tile)."""
+        return _in_tiles(self._X, 512)
 
-    def part(self, rows: Index, X: Reals) -> "MostlyZero":
-        """The same for some of the rows; X are these."""
-        return MostlyZero(X, self)
+
+class Marked:
+    """Rows whose entries are 0 or one other value (one-hot columns): their products count matches.
+
+    Parameters
+    ----------
+    marks : ndarray of uint8, shape (n, d)
+        1 where an entry is not 0, at most 255 times in a row, as matches are counted in bytes.
+    value : number
+        The other value, in the precision of the rows.
+    """
+
+    worth, rounded = 1 << 18, 0
+    """As of `MostlyZero`; a count adds up no roundings."""
+
+    def __init__(self, marks: Flags, value: np.floating[Any]) -> None:
+        self.marks, self.value = marks, value
+
+    @cached_property
+    def tiles(self) -> Packed:
+        """The marks, shape (tiles, d + 1, tile)."""
+        return _in_tiles(self.marks, 4096)
+
+    def part(self, rows: Index) -> "Marked":
+        """The same for some of the rows."""
+        return Marked(self.marks[rows], self.value)
+
+
+def marked_rows_of(X: Reals) -> Marked | None:
+    """Rows of one value that is not 0; None where they have several, or one of them too many entries to count."""
+    # Most other rows are told by the first of them.
+    for some in (X[:64], X):
+        largest, smallest = some.max(initial=0.0), some.min(initial=0.0)
+        value = largest if largest > 0.0 else smallest
+        marks = some != 0.0
+        if value == 0.0 or np.count_nonzero(some == value) != np.count_nonzero(marks):
+            return None
+    counted = np.count_nonzero(marks, axis=1)
+    return Marked(marks.view(np.uint8), X.dtype.type(value)) if counted.max() <= np.iinfo(np.uint8).max else None
 
 
 class Words(NamedTuple):
@@ -170,11 +193,11 @@ def byte_rows_of(X: Reals) -> "ByteRows | None":
         return None
     # The smallest number is a few units, so the ratio to the largest tells how many.
     unit = largest / round(largest / smallest)
-    words = _words(X, unit)
+    words = words_of(X, unit)
     return None if words is None else ByteRows(words, unit)
 
 
-def _words(X: Reals, unit: float) -> Uint32s | None:
+def words_of(X: Reals, unit: float) -> Uint32s | None:
     """Rows as bytes, shape (n, groups); None where a number is not 0 to 255 times the unit.
 
     A number may be wrong by four units of its rounding: whoever divided the bytes by 255 has rounded, too.
@@ -202,46 +225,36 @@ class ByteRows:
     worth = 1 << 17
     """Values that are worth a thread: of 784 columns they take it half a millisecond."""
     rounded = 16
-    """Products are exact, but both factors may be off by four units, eight halves, of their rounding; see `_words`."""
+    """Products are exact; both factors may be off by four units, eight halves, of their rounding (`words_of`)."""
 
     def __init__(self, words: Uint32s, unit: float) -> None:
-        self._words, self.unit = words, unit
+        self.words, self.unit = words, unit
 
     @cached_property
     def tiles(self) -> Signs:
         """Signed bytes, shape (tiles, groups, 4 COLUMNS)."""
-        n, groups = self._words.shape
+        n, groups = self.words.shape
         # Filled up to whole tiles, so that the loops need no special last one.
         whole = np.zeros((-(-n // COLUMNS) * COLUMNS, groups), np.uint32)
-        np.bitwise_xor(self._words, np.uint32(0x80808080), out=whole[:n])  # 128 less, byte by byte
+        np.bitwise_xor(self.words, np.uint32(0x80808080), out=whole[:n])  # 128 less, byte by byte
         # The instruction reads one group of four columns for a whole tile of rows.
         tiles = whole.reshape(-1, COLUMNS, groups).transpose(0, 2, 1)
         return np.ascontiguousarray(tiles).view(np.int8)
 
-    def part(self, rows: Index, X: Reals) -> "ByteRows":
-        """The same for some of the rows; X are these."""
-        return ByteRows(self._words[rows], self.unit)
-
-    def listed(self, X: Reals, packed: "ByteRows | None", first: int) -> Words | None:
-        """Rows as the left side of products; None where they are no multiples of the unit.
-
-        Where they are packed themselves they begin with row `first` of `packed`.
-        """
-        # Rows that are packed already in the same unit need not be read again.
-        if packed is not None and packed.unit == self.unit:
-            words = packed._words[first : first + X.shape[0]]
-        else:
-            new_words = _words(X, self.unit)
-            if new_words is None:
-                return None
-            words = new_words
-        start, total = np.empty(words.shape[0] + 1, np.int64), np.empty(words.shape[0], np.int64)
-        group, word = np.empty(words.size, np.int32), np.empty(words.size, np.uint32)
-        list_words(words, start, group, word, total)
-        return Words(start, group[: start[-1]].copy(), word[: start[-1]].copy(), total)
+    def part(self, rows: Index) -> "ByteRows":
+        """The same for some of the rows."""
+        return ByteRows(self.words[rows], self.unit)
 
 
-PackedRows: TypeAlias = MostlyZero | ByteRows
+def listed_words(words: Uint32s) -> Words:
+    """Rows of bytes as the left side of products, listed once for any number of them."""
+    start, total = np.empty(words.shape[0] + 1, np.int64), np.empty(words.shape[0], np.int64)
+    group, word = np.empty(words.size, np.int32), np.empty(words.size, np.uint32)
+    list_words(words, start, group, word, total)
+    return Words(start, group[: start[-1]].copy(), word[: start[-1]].copy(), total)
+
+
+PackedRows: TypeAlias = Marked | MostlyZero | ByteRows
 
 
 def fill(
@@ -252,7 +265,7 @@ def fill(
 
     Parameters
     ----------
-    packed : MostlyZero or ByteRows
+    packed : Marked, MostlyZero or ByteRows
     left : Entries or Words
         Of m rows; None where they are no bytes.
     squares : tuple of two ndarrays, shapes (m,) and (n,), or None
@@ -318,16 +331,16 @@ def _loop(
             return None
         unit = dtype.type(packed.unit * packed.unit)
         return with_room(fill_byte_products, (*left, unit, packed.tiles, *norms, exponent), COLUMNS, np.int32)
-    if not isinstance(left, Entries) or (packed.value and not left.one_value):
+    if not isinstance(left, Entries):
         return None
-    tiles = packed.tiles
-    if not packed.value:
-        several: tuple[Any, ...] = (left.start, left.place, left.weight, tiles, *norms, exponent)
+    if isinstance(packed, MostlyZero):
+        several: tuple[Any, ...] = (left.start, left.place, left.weight, packed.tiles, *norms, exponent)
         return partial(fill_products, *several)
+    if not left.one_value:
+        return None
     # The one value of the right side goes into the weights of the left one.
-    weight = left.weight * packed.dtype.type(packed.value)
-    given = (left.start, left.place, weight, tiles, *norms, exponent)
-    return with_room(fill_matches, given, tiles.shape[2], np.uint8)
+    given = (left.start, left.place, left.weight * packed.value, packed.tiles, *norms, exponent)
+    return with_room(fill_matches, given, packed.tiles.shape[2], np.uint8)
 
 
 def pack(X: Reals) -> PackedRows | None:
@@ -335,14 +348,13 @@ def pack(X: Reals) -> PackedRows | None:
 
     Matches are counted faster than bytes are multiplied, and bytes are multiplied faster than single entries.
     """
-    mostly_zero = MostlyZero(X) if is_mostly_zero(X) else None
-    if mostly_zero is not None and mostly_zero.value:
-        return mostly_zero
-    return byte_rows_of(X) or mostly_zero
+    mostly_zero = is_mostly_zero(X)
+    marked = marked_rows_of(X) if mostly_zero else None
+    return marked or byte_rows_of(X) or (MostlyZero(X) if mostly_zero else None)
 
 
 @kernel
-def entries(left: Reals, start: Ints, place: Int32s, weight: Reals) -> bool:
+def entries(left: Packed, start: Ints, place: Int32s, weight: Reals) -> bool:
     """Write the entries of dense rows that are not 0: those of row i stand from `start[i]` to `start[i + 1]`.
 
     Returns whether every row has one value only.

@@ -8,10 +8,9 @@ import copy
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from widemargin._threads import in_threads
-from widemargin._typing import Floats, Index, Integers, Ints, Matrix, Reals
+from widemargin._typing import Flags, Floats, Index, Integers, Ints, Matrix, Reals
 from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, add_packed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
@@ -26,19 +25,30 @@ MEGABYTE = 1 << 20
 
 
 class _Memory:
-    """The memory of the cache, made at its first use and kept: fresh pages cost more than the values in them."""
+    """The memory of the cache, made at its first use and kept: fresh pages cost more than the values in them.
 
-    def __init__(self, size: int, dtype: npt.DTypeLike) -> None:
-        self.size, self._dtype = size, dtype
+    Parameters
+    ----------
+    size : int
+        In bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.owner: KernelRows | None = None
-        self._flat: Reals | None = None
+        self._bytes: Flags | None = None
 
-    def take(self, owner: "KernelRows", shape: tuple[int, int]) -> Reals:
-        """Room for some rows; the former owner's are lost."""
-        if self._flat is None:
-            self._flat = np.empty(self.size, self._dtype)
+    def rows(self, owner: "KernelRows") -> int:
+        """How many rows fit."""
+        return min(owner.n_rows, self.size // max(owner.n_rows * owner.dtype.itemsize, 1))
+
+    def take(self, owner: "KernelRows") -> Reals:
+        """Room for its rows; the former owner's are lost."""
+        if self._bytes is None:
+            self._bytes = np.empty(self.size, np.uint8)
         self.owner = owner
-        return self._flat[: shape[0] * shape[1]].reshape(shape)
+        used: Reals = self._bytes[: owner.capacity * owner.n_rows * owner.dtype.itemsize].view(owner.dtype)
+        return used.reshape(owner.capacity, owner.n_rows)
 
 
 class KernelRows:
@@ -83,6 +93,9 @@ class KernelRows:
     worth = 1 << 19
     """Values that are worth a thread: they take it half a millisecond or more."""
 
+    power_error = 1.1e-7
+    """Largest relative error of a power in single precision (`linalg.powers`)."""
+
     few = 16
     """New rows that take BLAS no longer than listing their entries."""
 
@@ -111,12 +124,12 @@ class KernelRows:
                 f"cache_size={cache_size:g} MB cannot hold one row of {self.n_rows} kernel values "
                 f"({row_bytes / MEGABYTE:.3g} MB); raise it."
             )
-        self.capacity = min(self.n_rows, int(cache_size * MEGABYTE // max(row_bytes, 1)))
+        self._memory = _Memory(int(min(cache_size * MEGABYTE, self.n_rows * row_bytes)))
+        self.capacity = self._memory.rows(self)
         self._place: Ints  # of each row in the cache, or -1
         self._owner: Ints  # of each place there
         self._used: Ints  # when each place was used, by a clock that counts uses
         self._held: int  # places that are taken
-        self._memory = _Memory(self.capacity * self.n_rows, self.dtype)
 
     def check_function(self) -> None:
         """Refuse a user's function that is no kernel, on at most 64 rows.
@@ -172,12 +185,12 @@ class KernelRows:
         else:
             part._rows = self._rows[rows]
         # Shorter rows: more of them fit into the same memory.
-        part.capacity = min(part.n_rows, self._memory.size // max(part.n_rows, 1))
+        part.capacity = self._memory.rows(part)
         part.hits = part.misses = 0
         return part
 
     def in_double(self, rows: Ints, cache_size: float) -> "KernelRows":
-        """The kernel matrix of some of the rows in double precision, from X itself; it counts with this one.
+        """The kernel matrix of some of the rows in double precision, from X itself; it counts and caches with this one.
 
         Of a matrix that is no subset. Megabytes of the cache are raised to two rows where they would not hold them.
         """
@@ -186,6 +199,8 @@ class KernelRows:
         room = max(cache_size, 3 * rows.shape[0] * 8 / MEGABYTE)
         exact = KernelRows(self.kernel, X, cache_size=room, dtype=np.float64)
         exact._count = self._count
+        if self._memory.rows(exact) == exact.capacity:
+            exact._memory = self._memory  # what it holds is seldom read again
         return exact
 
     def rounding(self, rows: Ints, coef: Floats) -> Floats:
@@ -193,7 +208,7 @@ class KernelRows:
 
         Of Gaussian values; infinity for others. By the usual analysis, u half a unit in the last place: an inner
         product of d numbers is off by `(d + 2) u |x| |z|`, entries rounded to single precision included, squared norms
-        and the two sums by 8 u of the norms, and the power by 5e-7 of itself.
+        and the two sums by 8 u of the norms, and the power by `power_error` of itself.
         """
         if self.kernel.name != "rbf":
             return np.full(rows.shape[0], np.inf)
@@ -202,7 +217,7 @@ class KernelRows:
         exponent = 2.0**-24 * (self.longest_sum() + 10) * self.kernel.gamma * square
         if exponent.max(initial=0.0) > 0.05:  # beyond it the power is no longer nearly linear
             return np.full(rows.shape[0], np.inf)
-        bound: Floats = 1.1 * (exponent * size.sum() + exponent @ size) + 5e-7 * size.sum()
+        bound: Floats = 1.1 * (exponent * size.sum() + exponent @ size) + self.power_error * size.sum()
         return bound
 
     def norms(self) -> Floats:
@@ -222,8 +237,8 @@ class KernelRows:
 
     def are_narrow(self, n_rows: int) -> bool:
         """Whether so many of the rows are `narrow`."""
-        X, known = self._rows.X, self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend
-        return known and isinstance(X, np.ndarray) and n_rows * X.shape[1] <= self.by_loops
+        known = self.kernel.name in ("rbf", "linear") and type(self._backend) is NumpyBackend
+        return known and n_rows * self._X.shape[1] <= self.by_loops and isinstance(self._rows.X, np.ndarray)
 
     def tiles(self, rows: Ints, dtype: npt.DTypeLike = np.float32, reach: float = 22.0) -> "Tiles":
         """Some of the rows in spatial order, for a Gaussian kernel on few dense columns; see `Tiles`.
@@ -310,7 +325,7 @@ class KernelRows:
         """
         # A subset has used the memory meanwhile: nothing of this matrix is in it.
         if self._memory.owner is not self:
-            self._buffer = self._memory.take(self, (self.capacity, self.n_rows))
+            self._buffer = self._memory.take(self)
             self._place = np.full(self.n_rows, -1)
             self._owner, self._used = np.full(self.capacity, -1), np.zeros(self.capacity, np.int64)
             self._held = self._clock = 0
@@ -369,7 +384,7 @@ class KernelRows:
         left, these = self._rows[rows], self._rows
         if isinstance(columns, slice):
             these = self._rows[columns]
-        if these.packed is not None and not sp.issparse(left.X):
+        if these.packed is not None and not left.is_sparse:
             left.listed(these.packed)  # once for all threads
             if not isinstance(columns, np.ndarray):
                 these.packed.tiles  # noqa: B018 - the same

@@ -13,7 +13,7 @@ from widemargin import KernelSVC
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.certificate import certified, exact_scores, near_scores
-from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin.solvers.kernel_svm.dual import nested, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 
@@ -104,6 +104,30 @@ def test_scores_beyond_the_margin_need_not_be_known():
     exact = partial(exact_scores, lambda part: rows.in_double(part, 100.0))
     told, _ = certified(problem, replace(result, scores=stale), exact, np.full(1500, 1e-4))
     assert told.violation == pytest.approx(result.violation, abs=1e-9)
+
+
+def test_scores_that_lack_the_last_steps_are_computed_anew():
+    X, y = waves(1500)
+    rows = KernelRows(Kernel("rbf", gamma=0.1), X)
+    problem = KernelProblem(rows, y.astype(float), np.full(1500, 1.0))
+    half = np.arange(1500) < 750
+    result = working_set.solve(replace(problem, upper=half.astype(float)), tol=1e-3)
+    late = np.where(half, 0.0, 5.0)  # hides that many of the other half violate
+    hidden = replace(result, scores=result.scores + late * y)
+    shown = problem.values(hidden.coef, hidden.scores, hidden.intercept).violation
+    exact = partial(exact_scores, lambda part: rows.in_double(part, 100.0))
+    told, _ = certified(problem, replace(hidden, stale=late), exact, np.full(1500, 1e-9))
+    scores = rows.full() @ result.coef
+    wanted = problem.values(result.coef, scores, problem.optimal_bias(scores)).violation
+    assert told.violation == pytest.approx(wanted, rel=1e-3) and shown < 0.5 * wanted
+
+
+def test_nested_subsamples_say_how_stale_their_scores_are():
+    X, y = waves(4000)
+    rows = KernelRows(Kernel("rbf", gamma=0.1), X)
+    result = nested.solve(KernelProblem(rows, y.astype(float), np.full(4000, 1.0)))
+    off = np.abs(rows.full() @ result.coef - result.scores)
+    assert (off <= result.stale + 1e-9).all() and off.max() > 1e-6
 
 
 def test_near_scores_leave_out_what_they_say():

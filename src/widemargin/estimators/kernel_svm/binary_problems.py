@@ -241,26 +241,28 @@ def _in_double(
     doubt: Floats, run: _Run,
 ) -> KernelResult:  # fmt: skip
     """The result certified in double precision, after more steps in it where these are needed for its `tol`."""
-    tol = run.tol
-    limited = result.status not in (Status.CONVERGED, Status.MAX_ITER) or (
-        result.status == Status.MAX_ITER and "max_iter" in chosen.options
-    )
     solver, left_out, of_rows = chosen, 0.0, partial(exact_scores, exact)
     if chosen.name == "spatial-dual":
         size = float(np.abs(result.coef).sum())
         doubt = doubt + 2.0**-22 * size  # the run leaves out smaller values
         # What the certificate leaves out must be little beside `tol`; steps in double precision leave out nothing.
-        left_out = SpatialOptions.negligible * (tol or 1.0)
+        left_out = SpatialOptions.negligible * (run.tol or 1.0)
         of_rows = partial(near_scores, exact, reach=max(22.0, float(np.log2(size / left_out))) if size else 22.0)
         solver = choose("auto", n_rows=problem.n_rows, n_columns=0)
     result, known = certified(problem, result, of_rows, doubt, left_out)
-    if tol is None or limited or result.scores is None or not result.violation > tol:
-        return result
-    double = replace(problem, rows=exact(np.arange(problem.n_rows)))
-    scores, rest = result.scores, np.flatnonzero(~known)
-    scores[rest] = of_rows(result.coef, rest)
-    more = solver.solve(double, start=result.coef, scores=scores, **run._asdict())
-    return replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
+    # Single precision may have stopped a solver that has no limit of steps.
+    useful = result.status == Status.CONVERGED or (
+        result.status == Status.MAX_ITER and "max_iter" not in chosen.options
+    )
+    while run.tol is not None and useful and result.scores is not None and result.violation > run.tol:
+        double = replace(problem, rows=exact(np.arange(problem.n_rows)))
+        # Scores that are not known in double precision are on their side for certain, so steps hardly ask for them;
+        # where a step brings one near its margin, the next certificate sees it.
+        more = solver.solve(double, start=result.coef, scores=result.scores, **run._asdict())
+        useful = more.status == Status.CONVERGED and not np.array_equal(more.coef, result.coef)
+        more = replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
+        result, known = certified(problem, more, of_rows, doubt, left_out, known)
+    return result
 
 
 def share_in_reach(rows: KernelMatrix) -> float:

@@ -29,7 +29,7 @@ class SpatialMatrix(Protocol):
 
 def certified(
     problem: KernelProblem, result: KernelResult, exact: Callable[[Floats, Ints], Floats], doubt: Floats,
-    left_out: float = 0.0,
+    left_out: float = 0.0, known: Bools | None = None,
 ) -> tuple[KernelResult, Bools]:  # fmt: skip
     """The result with a violation and a gap that hold for the kernel values in double precision; its exact scores.
 
@@ -44,11 +44,16 @@ def certified(
         Bound of the error of each score as the run had it; infinity: unknown.
     left_out : float, default=0.0
         Bound of the error of those scores in double precision.
+    known : ndarray of bool, shape (n,), optional
+        Rows whose score is one of those already.
     """
     coef, y, upper, intercept = result.coef, problem.y, problem.upper, result.intercept
+    known = np.zeros(coef.shape[0], dtype=bool) if known is None else known
     if result.scores is None or not np.isfinite(result.violation):
-        return result, np.zeros(coef.shape[0], dtype=bool)
-    scores, known = result.scores.copy(), upper == 0.0  # rows held out have no cost, and no side
+        return result, known
+    if result.stale is not None:
+        doubt, known = doubt + result.stale, known & (result.stale == 0.0)
+    scores, known = result.scores.copy(), known | (upper == 0.0)  # rows held out have no cost, and no side
     at_zero, at_bound = coef == 0.0, np.abs(coef) >= upper
     while True:  # the bias moves with the scores, and with it the rows that could be on the other side
         margin = y * (scores + intercept)
@@ -66,7 +71,9 @@ def certified(
     worse = y * np.where(at_zero, -error, error)
     primal += left_out * float(upper.sum())
     violation = problem.values(coef, scores + worse, intercept).violation + 2.0 * left_out
-    made = replace(result, intercept=intercept, primal=primal, dual=dual, violation=violation, scores=scores)
+    made = replace(
+        result, intercept=intercept, primal=primal, dual=dual, violation=violation, scores=scores, stale=None
+    )
     return made, known & (upper > 0.0)
 
 

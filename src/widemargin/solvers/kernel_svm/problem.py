@@ -235,6 +235,8 @@ class KernelResult:
         nothing.
     scores : ndarray of shape (n,) or None
         `K coef` as the run had it, where its certificate rests on it.
+    stale : ndarray of shape (n,) or None
+        Bound of what the last steps changed in each of these scores without being added to it; None: nothing.
     """
 
     coef: Floats
@@ -249,6 +251,7 @@ class KernelResult:
     history: tuple[dict[str, float], ...] = ()
     indefinite: bool = False
     scores: Floats | None = None
+    stale: Floats | None = None
 
     @property
     def gap(self) -> float:

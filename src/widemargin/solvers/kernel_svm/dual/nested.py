@@ -137,7 +137,7 @@ def solve(
     # An interrupt may leave scores of other coefficients, so they are computed afresh.
     scores = run.stale.scores if done else responses(problem.rows, run.coef)
     result = run.recorder.finish(run.coef, scores, goal, run.rounds)
-    return replace(result, indefinite=run.indefinite)
+    return replace(result, indefinite=run.indefinite, stale=run.stale.off if done else None)
 
 
 class _Run:
@@ -308,13 +308,15 @@ class _StaleScores:
     coef : ndarray of shape (n,)
         The coefficients of the scores that are not off.
     scores : ndarray of shape (n,)
+    off : ndarray of shape (n,)
+        Bound of how far each of them is off.
     """
 
     def __init__(self, problem: KernelProblem, coef: Floats, scores: Floats | None) -> None:
         self.problem, self.coef = problem, coef.copy()
         self.scores = responses(problem.rows, coef) if scores is None else scores.copy()
         self._reach: Floats = np.sqrt(problem.rows.diagonal().clip(min=0.0))
-        self._off = np.zeros(problem.n_rows)
+        self.off = np.zeros(problem.n_rows)
 
     def put(self, active: Ints, scores: Floats, coef: Floats, *, bounded: bool) -> None:
         """New coefficients, which differ in active rows only, and the scores of these.
@@ -324,8 +326,8 @@ class _StaleScores:
         change = (coef - self.coef)[active]
         # |w - v|^2 = change' K change, from the scores of the rows that moved.
         step = math.sqrt(max(0.0, float(change @ (scores - self.scores[active]))))
-        self._off += step * self._reach if bounded else np.inf
-        self._off[active] = 0.0
+        self.off += step * self._reach if bounded else np.inf
+        self.off[active] = 0.0
         self.scores[active] = scores
         self.coef = coef.copy()
 
@@ -338,18 +340,18 @@ class _StaleScores:
         while True:  # the bias moves with the scores, and with it the rows that could matter
             margin = problem.y * (self.scores + problem.optimal_bias(self.scores))
             # Only rows that may have come within their margin could have a loss now.
-            wanted = unused & (self._off > 0.0) & (margin - self._off < 1.0)
+            wanted = unused & (self.off > 0.0) & (margin - self.off < 1.0)
             if not wanted.any():
                 return
             self.compute(np.flatnonzero(wanted))
 
     def compute(self, rows: Ints) -> None:
         """Compute the scores of some rows, where they are off."""
-        columns, support = rows[self._off[rows] > 0.0], np.flatnonzero(self.coef)
+        columns, support = rows[self.off[rows] > 0.0], np.flatnonzero(self.coef)
         part = np.zeros(columns.shape[0])
         self.problem.rows.add(support, self.coef[support], part, columns)
         self.scores[columns] = part
-        self._off[columns] = 0.0
+        self.off[columns] = 0.0
 
 
 def covered(y: Floats, upper: Floats, scores: Floats, total: float) -> Floats:
