@@ -1,13 +1,10 @@
-"""Kernel SVMs beside LIBSVM and scikit-learn-intelex, each fit in a process of its own on one thread.
+"""Kernel SVMs beside LIBSVM and scikit-learn-intelex: time until LIBSVM's test error, and by number of threads.
 
-Time until the objective is certified within 1% and 1e-3 of the optimum, and until LIBSVM's test error. The peers give
-no certificate on the way, so their time is that of the whole fit. Rows are float32 for all but LIBSVM.
+Rows are float32 for all but LIBSVM.
 """
 
 import importlib
-import resource
 import statistics
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,102 +16,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, Timing, mean_and_error, quietly, ratios
 from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, peers, some, task, timed
 from widemargin import KernelSVC
-from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError
-from widemargin.kernels.functions import Kernel
-from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm.dual import nested as nested_dual
-from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
-from widemargin.solvers.kernel_svm.dual import working_set
-from widemargin.solvers.kernel_svm.problem import KernelProblem
-
-# --- to a certified objective -----------------------------------------------------------------------------------------
-
-SOLVERS = {"working set": working_set.solve, "nested": nested_dual.solve, "spatial": spatial_dual.solve}
-CASES = {
-    "a9a": ("working set", "nested", LIBSVM, INTELEX),
-    "mnist": ("working set", "nested", LIBSVM, INTELEX),
-    "covtype": ("spatial",),
-}
-OUR_CACHE, PEER_CACHE = 200.0, 2000.0
-"""Megabytes: our default (more is slower, for memory that was never written to is), and 2 GB for the peers."""
-
-CLOCKS = ("wall_s", "processor_s", "to_1e-2_s", "to_1e-3_s")
-
-
-def to_the_optimum(ctx: Context, name: str, solver: str) -> Row:
-    """One fit in this process: seconds, certificate, test error, peak memory."""
-    of = task(ctx, name)
-    with limit_threads(1):
-        if solver in SOLVERS:
-            made = _certified(of, solver)
-        else:
-            made = peer(of, solver, cache_size=PEER_CACHE)
-            made |= {"to_1e-2_s": made["wall_s"], "to_1e-3_s": made["wall_s"], "status": "converged"}
-    made["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    return {"case": name, "solver": solver} | made
-
-
-def _certified(of: KernelTask, solver: str) -> Row:
-    small = slice(0, 200)  # compile first, as the library's cache on disk does for every fit but the first
-    kernel = Kernel("rbf", of.gamma)
-    SOLVERS[solver](KernelProblem(KernelRows(kernel, of.X[small]), of.y[small], np.full(200, of.C)))
-    wall, processor = time.perf_counter(), time.process_time()
-    rows = KernelRows(kernel, of.X, cache_size=OUR_CACHE)
-    problem = KernelProblem(rows, of.y, np.full(of.y.shape[0], of.C))
-    before = time.perf_counter() - wall
-    result = SOLVERS[solver](problem, tol=of.tol)
-    seconds, used = time.perf_counter() - wall, time.process_time() - processor
-    support = np.flatnonzero(result.coef)
-    scores = KernelRows(kernel, of.X[support]).products(of.X_test, result.coef[support]) + result.intercept
-    made: Row = {
-        "wall_s": round(seconds, 3), "processor_s": round(used, 3), "rows": of.y.shape[0], "support": len(support),
-        "test_error": float(np.mean(np.where(scores > 0, 1.0, -1.0) != of.y_test)), "primal": result.primal,
-        "dual": result.dual, "violation": result.violation, "status": str(result.status),
-        "rows_computed": round(result.evaluations / problem.n_rows),
-    }  # fmt: skip
-    whole = [entry for entry in result.history if entry.get("rows", problem.n_rows) == problem.n_rows]
-    for name, share in (("to_1e-2_s", 1e-2), ("to_1e-3_s", 1e-3)):
-        there = [at["seconds"] for at in whole if at["primal"] - at["dual"] <= share * at["primal"]]
-        made[name] = round(before + there[0], 3) if there else None
-    return made
-
-
-def optimum(ctx: Context) -> list[Row]:
-    """Medians over repeats that take turns."""
-    rows = []
-    for name, solvers in CASES.items():
-        here = [solver for solver in solvers if solver in SOLVERS or peers(ctx, solver)]
-        runs: dict[str, list[Row]] = {solver: [] for solver in here}
-        for _ in range(ctx.repeats):
-            for solver in here:
-                runs[solver].append(ctx.fresh(to_the_optimum, name, solver))
-        for done in runs.values():
-            row = dict(done[-1]) | {"repeats": len(done)}
-            for key in CLOCKS:
-                known = [one[key] for one in done if one[key] is not None]
-                row[key] = round(statistics.median(known), 3) if known else None
-            rows.append(row)
-    return rows
-
-
-def _optimum_targets(content: Content) -> Iterable[Ratio | Limit]:
-    for case, target in {"a9a": 3.0, "mnist": 2.0}.items():
-        seconds = {row["solver"]: row["to_1e-3_s"] for row in content["runs"] if row["case"] == case}
-        yield from ratios(f"{case}, gap of 1e-3", seconds, "nested", {LIBSVM: None, INTELEX: target})
-    for row in content["runs"]:
-        if row["case"] == "covtype" and row["rows"] > 500_000:
-            yield Limit("Forest, 522,910 rows", row["wall_s"], 90.0, "s")
-            yield Limit("Forest, test error", 100 * row["test_error"], 1.75, "%")
-            yield Limit("Forest, memory", row["peak_mb"], 1000.0, "MB")
-
-
-def _beside_intelex(content: Content) -> Iterable[Row]:
-    times = {row["case"]: row["wall_s"] for row in content["runs"] if row["solver"] == INTELEX}
-    for row in content["runs"]:
-        there = row["case"] in times and row["to_1e-3_s"]
-        yield row | {"times": times[row["case"]] / row["to_1e-3_s"] if there else None}
-
 
 # --- to LIBSVM's test error -------------------------------------------------------------------------------------------
 
@@ -174,7 +76,7 @@ def by_solver(content: Content) -> list[Row]:
         apart = mean_and_error([row["test_error"] - reference[case, row["split"]] for row in mine])
         made.append({
             "case": case, "solver": solver, "splits": len(mine), "rows": mine[0]["rows"],
-            **{clock: statistics.median(row[clock] for row in mine) for clock in CLOCKS[:2]},
+            **{clock: statistics.median(row[clock] for row in mine) for clock in ("wall_s", "processor_s")},
             "error": [100 * part for part in mean_and_error([row["test_error"] for row in mine])],
             "apart": [100 * part for part in apart], "near": apart[0] <= NEAR,
             "support": round(statistics.mean(row["support"] for row in mine)),
@@ -263,7 +165,7 @@ def _by_threads(ctx: Context, name: str, counts: Sequence[int], others: Sequence
         for peer_name in others:
             importlib.import_module("daal4py").daalinit(count)
             maker = importlib.import_module("sklearnex.svm").SVC
-            theirs = partial(maker, C=of.C, gamma=of.gamma, tol=of.tol, cache_size=PEER_CACHE)
+            theirs = partial(maker, C=of.C, gamma=of.gamma, tol=of.tol, cache_size=2000.0)
             rows.append({"case": name, "solver": peer_name} | _run(of, 10_000, count, theirs))
     return rows
 
@@ -342,21 +244,6 @@ TASKS = {
             ),
         },
         _thread_targets, subject="kernels", half="tuning", threads=True, asked_only=True, peers=(INTELEX,),
-    ),
-    "kernel_svm": Task(
-        "Time to a certified objective of a kernel SVM: Adult (a9a, sigma^2 = 100, C = 100), MNIST's 8 against the "
-        "rest (sigma^2 = 25, C = 1) and Forest (ten numeric columns, class 2 against the rest, tol = .5), beside "
-        "LIBSVM and scikit-learn-intelex. Ours have the default cache of 200 MB, the peers 2 GB.",
-        {"runs": optimum},
-        {
-            "times": Table(
-                "Time to the optimum of a kernel SVM, one thread, fresh processes", _beside_intelex,
-                "case | solver | to 1% s: {to_1e-2_s:.2f} | to 1e-3 s: {to_1e-3_s:.2f} | end s: {wall_s:.2f} "
-                "| cpu s: {processor_s:.2f} | test error: {test_error:.4f} | SVs: {support} | MB: {peak_mb} "
-                "| intelex / this: {times:.2f}",
-            ),
-        },
-        _optimum_targets, subject="kernels", half="tuning", peers=(INTELEX,),
     ),
     "kernel_svc_accuracy": Task(
         "Time to LIBSVM's test error on Adult and MNIST: training and test rows drawn anew for five splits, "

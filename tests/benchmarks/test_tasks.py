@@ -29,7 +29,7 @@ from widemargin_papers.reproductions.recall_task import draw
 
 TASKS = all_tasks()
 SHORT = {
-    "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy", "kernel_svm",
+    "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy",
     "label_suspects", "margin_robustness", "margin_speed", "memory", "scaling", "structured_hierarchies",
 }  # fmt: skip
 """Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
