@@ -124,3 +124,17 @@ def test_rows_through_the_cache_are_for_the_nest():
 def test_solvers_of_linear_models_are_refused():
     with pytest.raises(CapabilityError, match="'interior-point' cannot train kernels"):
         KernelStep("interior-point", GramRows(np.eye(2)))
+
+
+@pytest.mark.parametrize("m", [0, 2, 6])
+def test_few_rows_of_many_features_are_solved_in_their_span(m: int) -> None:
+    narrow = random_subproblem(3, 60, 200, m)
+    convex = ConvexStep("auto", 200)
+    found, wanted = call(convex, narrow), call(ConvexStep("newton", 200), narrow)
+    assert convex._in_span is not None and found.gap <= 1e-4 and found.w.shape == (200,)
+    assert found.primal == pytest.approx(wanted.primal, rel=2e-4)
+    loss, excess = narrow.values(narrow.scores(found.w, found.b))
+    assert found.primal >= loss + 0.5 * narrow.lam * found.w @ found.w - 1e-12
+    np.testing.assert_allclose(found.violation, excess, atol=1e-12)
+    again = convex(narrow, tol=1e-6, start=wanted.state, rho=30.0, budget=Budget())
+    assert again.gap <= 1e-6 and again.primal <= found.primal * (1.0 + 2e-4)

@@ -10,6 +10,7 @@ Who works on what, and who hands over to whom where the solver is "auto":
 | kernel, more than 500 rows, from nothing       | cutting-plane | at a gap of 3e-2                  | newton         |
 | kernel, few rows or from a warm start          | newton        | when its steps run out            | cutting-plane  |
 | kernel, matrix not in memory                   | cutting-plane |                                   |                |
+| at least twice as many features as rows        | as a problem in the span of the rows (`row_span`)  |
 | in blocks                                      | newton        |                                   |                |
 | in blocks, many features, up to 50 constraints | bundle        |                                   |                |
 
@@ -21,8 +22,8 @@ hold nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +32,16 @@ from widemargin.distributed.blocks import BlockedRows
 from widemargin.exceptions import CapabilityError
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.linalg.row_span import RowSpan
+from widemargin.solvers.base import (
+    Budget,
+    ConstrainedHinge,
+    ConvexResult,
+    ConvexState,
+    Status,
+    exact_penalty,
+    relative_gap,
+)
 from widemargin.solvers.convex import interior_point, level_method, newton
 from widemargin.solvers.paper_nest import cutting_plane
 
@@ -81,6 +91,9 @@ class StepOptions:
         Kernel rows up to which Newton begins at once, because their bands cost nothing.
     most_cut : int
         Constraints beyond which the programme over the cuts of the level method takes seconds a look.
+    spanned, largest_span : int
+        Rows, and numbers of rows, up to which a problem of at least twice as many features is solved in the span of
+        the rows. 1,000 rows of 20,000 features, a recall of 0.9: 67 s by coordinate ascent, 5.3 in the span.
     """
 
     wide: int = 1500
@@ -92,6 +105,8 @@ class StepOptions:
     rough: float = 3e-2
     small: int = 500
     most_cut: int = 50
+    spanned: int = 3000
+    largest_span: int = 1 << 26
 
 
 class Stage(NamedTuple):
@@ -134,6 +149,7 @@ class ConvexStep:
     _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=lambda: dict(_SOLVE))
     _handed_over: dict[int, float] = field(default_factory=dict)  # by number of rows, the smallest penalty
     _lopsided: dict[int, bool] = field(default_factory=dict)  # by number of rows, too: a sample may differ from all
+    _in_span: "tuple[RowSpan, ConvexStep] | None" = None
 
     def __post_init__(self) -> None:
         if self.name == "bundle":
@@ -171,6 +187,8 @@ class ConvexStep:
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve a subproblem."""
+        if self.name == "auto" and self._few_rows(sub.rows):
+            return self._solve_in_span(sub, tol, start, rho, budget)
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
         # A larger penalty makes a problem harder, never easier.
         if rho >= self._handed_over.get(n, np.inf):
@@ -196,6 +214,31 @@ class ConvexStep:
                 break
         assert best is not None
         return best
+
+    def _few_rows(self, rows: RowBlocks | GramRows | BlockedRows) -> bool:
+        """Whether the rows have at least twice as many features as there are rows."""
+        if not isinstance(rows, RowBlocks):
+            return False
+        n, d = sum(block.X.shape[0] for block in rows.blocks), int(rows.n_features)
+        return bool(n <= self.options.spanned and 2 * n <= d and n * d <= self.options.largest_span)
+
+    def _solve_in_span(
+        self, sub: Any, tol: float, start: ConvexState | None, rho: float, budget: Budget
+    ) -> ConvexResult:
+        """Solve in the span of the rows; the primal value is that of the weights of all features."""
+        if self._in_span is None or not self._in_span[0].knows(sub.rows):
+            span = RowSpan([block.X for block in sub.rows.blocks])
+            self._in_span = span, ConvexStep("auto", span.n_features, self.options, self.used)
+        span, solve = self._in_span
+        inside = None if start is None else start._replace(w=span.into(start.w))
+        found = solve(replace(sub, rows=span.coordinates(sub.rows)), tol=tol, start=inside, rho=rho, budget=budget)
+        w, state = span.back(found.w), found.state._replace(w=span.back(found.state.w))
+        loss, excess = sub.values(sub.scores(w, found.b))
+        primal = loss + 0.5 * sub.lam * sub.rows.square(w)
+        primal += float(exact_penalty(found.multipliers, rho) @ np.maximum(excess, 0.0))
+        return replace(
+            found, w=w, primal=primal, violation=excess, state=state, gap=relative_gap(primal, found.dual, floor=1e-6)
+        )
 
 
 class KernelStep(ConvexStep):

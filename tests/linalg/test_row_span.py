@@ -1,0 +1,42 @@
+"""Coordinates of few rows of many features."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.linalg.row_span import RowSpan
+
+
+@given(seed=st.integers(0, 1000), n=st.integers(1, 12), more=st.integers(0, 30), rank=st.integers(1, 12))
+def test_inner_products_and_scores_stay(seed, n, more, rank):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n + more)) * 10.0 ** rng.integers(-6, 6)
+    span = RowSpan([X])
+    rows = span.coordinates(RowBlocks([(X, None)]))
+    F = rows.blocks[0].X
+    np.testing.assert_allclose(F @ F.T, X @ X.T, atol=1e-12 * np.abs(X @ X.T).max())
+    c = rng.normal(size=n)
+    np.testing.assert_allclose(X @ span.back(c), F @ c, atol=1e-12 * np.abs(F).max() * n)
+    w = rng.normal(size=n + more)
+    np.testing.assert_allclose(F @ span.into(w), X @ w, atol=1e-12 * np.abs(X).max() * (n + more))
+
+
+def test_narrow_columns_beside_a_huge_one_are_kept():
+    X = np.random.default_rng(0).normal(size=(20, 60))
+    X[:, 0] = 1e9
+    F = RowSpan([X]).coordinates(RowBlocks([(X, None)])).blocks[0].X
+    apart = ((F[:, None] - F[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(apart, ((X[:, None] - X[None]) ** 2).sum(axis=2), rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
+def test_some_rows_of_several_matrices(make):
+    rng = np.random.default_rng(0)
+    first, second = (make(rng.normal(size=(n, 40)) * (rng.random((n, 40)) < 0.5)) for n in (7, 9))
+    span, some = RowSpan([first, second]), RowBlocks([(first, np.array([1, 4])), (second, None)])
+    assert span.knows(some) and not span.knows(RowBlocks([(first.copy(), None)]))
+    w = rng.normal(size=16)
+    np.testing.assert_allclose(span.coordinates(some).dot(w), some.dot(span.back(w)), atol=1e-12)
