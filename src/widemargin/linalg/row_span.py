@@ -6,56 +6,101 @@ of d x d.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
-from scipy.linalg import qr
+import scipy.sparse as sp
+from scipy.linalg import qr, solve_triangular
 
 from widemargin._threads import blas_threads
 from widemargin._typing import Floats, Matrix
+from widemargin.linalg.cholesky import kernel_features
 from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = ["RowSpan"]
 
 
+class _Basis(Protocol):
+    coordinates: Floats
+
+    def into(self, w: Floats) -> Floats: ...
+    def back(self, coordinates: Floats) -> Floats: ...
+
+
+class _Reflections:
+    """A basis of dense rows by Householder reflections, which keep what narrow columns hold beside wide ones."""
+
+    def __init__(self, matrices: Sequence[Matrix]) -> None:
+        n, d = sum(X.shape[0] for X in matrices), matrices[0].shape[1]
+        columns, first = np.empty((d, n), order="F"), 0
+        for X in matrices:
+            columns[:, first : first + X.shape[0]] = X.T if isinstance(X, np.ndarray) else X.T.toarray()
+            first += X.shape[0]
+        with blas_threads(4.0 * d * n * n):
+            self._basis, upper = qr(columns, mode="economic", overwrite_a=True, check_finite=False)
+        self.coordinates: Floats = np.ascontiguousarray(upper.T)
+
+    def into(self, w: Floats) -> Floats:
+        return np.asarray(self._basis.T @ w)
+
+    def back(self, coordinates: Floats) -> Floats:
+        return np.asarray(self._basis @ coordinates)
+
+
+class _Combinations:
+    """A basis of sparse rows, as combinations of some of them: it is never written down, since it would be dense."""
+
+    def __init__(self, whole: sp.csr_matrix) -> None:
+        self._factor = kernel_features((whole @ whole.T).toarray())
+        self._some = whole[self._factor.pivots]
+        self.coordinates = self._factor.features
+
+    def into(self, w: Floats) -> Floats:
+        return np.asarray(solve_triangular(self.coordinates[self._factor.pivots], self._some @ w, lower=True))
+
+    def back(self, coordinates: Floats) -> Floats:
+        return np.asarray(self._some.T @ self._factor.coefficients(coordinates))
+
+
 class RowSpan:
     """Coordinates of rows in their span.
-
-    The basis comes from Householder reflections: a factor of the inner products would be cheaper, but squares are wrong
-    in the 16th digit of the largest column, which is more than all that narrow columns hold.
 
     Parameters
     ----------
     matrices : sequence of array or CSR matrix, shapes (n_b, d)
-        Of n rows in all, at most d.
+        Of n rows in all.
+    basis
+        Of their span, of r dimensions.
+
+    See Also
+    --------
+    RowSpan.of : finds a basis.
     """
 
-    def __init__(self, matrices: Sequence[Matrix]) -> None:
-        n, d = sum(X.shape[0] for X in matrices), matrices[0].shape[1]
-        columns = np.empty((d, n), order="F")
+    def __init__(self, matrices: Sequence[Matrix], basis: _Basis) -> None:
         ends = np.cumsum([X.shape[0] for X in matrices])
-        for X, end in zip(matrices, ends, strict=True):
-            columns[:, end - X.shape[0] : end] = X.T if isinstance(X, np.ndarray) else X.T.toarray()
-        with blas_threads(4.0 * d * n * n):
-            self._basis, upper = qr(columns, mode="economic", overwrite_a=True, check_finite=False)
-        coordinates = np.ascontiguousarray(upper.T)
         # The matrices are held, so that no other one gets the number by which they are found.
         self._of_matrix = {
-            id(X): (coordinates[end - X.shape[0] : end], X) for X, end in zip(matrices, ends, strict=True)
+            id(X): (basis.coordinates[end - X.shape[0] : end], X) for X, end in zip(matrices, ends, strict=True)
         }
-        self.n_features = n
+        self.n_features, self.into, self.back = int(basis.coordinates.shape[1]), basis.into, basis.back
+
+    @classmethod
+    def of(cls, matrices: Sequence[Matrix], largest: int) -> "RowSpan | None":
+        """The span of rows of at most so many numbers as a dense matrix, or of sparse rows; None for others."""
+        if all(sp.issparse(X) for X in matrices):
+            whole = sp.csr_matrix(sp.vstack(matrices, format="csr"), dtype=np.float64)
+            squares = np.asarray(whole.multiply(whole).sum(axis=0)).ravel()
+            # Inner products hold the 16 digits of the largest column, and six of each are to be left.
+            if squares.sum() <= 1e10 * squares[squares > 0.0].min(initial=np.inf):
+                return cls(matrices, _Combinations(whole))
+        numbers = sum(X.shape[0] for X in matrices) * matrices[0].shape[1]
+        return cls(matrices, _Reflections(matrices)) if numbers <= largest else None
 
     def knows(self, rows: RowBlocks) -> bool:
         """Whether these are rows of the matrices."""
         return all(id(block.X) in self._of_matrix for block in rows.blocks)
 
     def coordinates(self, rows: RowBlocks) -> RowBlocks:
-        """The rows in the basis, n numbers each."""
+        """The rows in the basis, r numbers each."""
         return RowBlocks([(self._of_matrix[id(block.X)][0], block.row_of) for block in rows.blocks])
-
-    def into(self, w: Floats) -> Floats:
-        """Coordinates of what weights, shape (d,), have in the span, shape (n,)."""
-        return np.asarray(self._basis.T @ w)
-
-    def back(self, coordinates: Floats) -> Floats:
-        """Weights of all features, shape (d,), for coordinates of shape (n,)."""
-        return np.asarray(self._basis @ coordinates)

@@ -131,7 +131,7 @@ def test_few_rows_of_many_features_are_solved_in_their_span(m: int) -> None:
     narrow = random_subproblem(3, 60, 200, m)
     convex = ConvexStep("auto", 200)
     found, wanted = call(convex, narrow), call(ConvexStep("newton", 200), narrow)
-    assert convex._in_span is not None and found.gap <= 1e-4 and found.w.shape == (200,)
+    assert convex._span is not None and found.gap <= 1e-4 and found.w.shape == (200,)
     assert found.primal == pytest.approx(wanted.primal, rel=2e-4)
     loss, excess = narrow.values(narrow.scores(found.w, found.b))
     assert found.primal >= loss + 0.5 * narrow.lam * found.w @ found.w - 1e-12

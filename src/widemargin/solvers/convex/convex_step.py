@@ -92,8 +92,8 @@ class StepOptions:
     most_cut : int
         Constraints beyond which the programme over the cuts of the level method takes seconds a look.
     spanned, largest_span : int
-        Rows, and numbers of rows, up to which a problem of at least twice as many features is solved in the span of
-        the rows. 1,000 rows of 20,000 features, a recall of 0.9: 67 s by coordinate ascent, 5.3 in the span.
+        Rows, and numbers of dense rows, up to which a problem of at least twice as many features is solved in the span
+        of the rows. 1,000 rows of 20,000 features, a recall of 0.9: 67 s by coordinate ascent, 5.3 in the span.
     """
 
     wide: int = 1500
@@ -149,7 +149,8 @@ class ConvexStep:
     _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=lambda: dict(_SOLVE))
     _handed_over: dict[int, float] = field(default_factory=dict)  # by number of rows, the smallest penalty
     _lopsided: dict[int, bool] = field(default_factory=dict)  # by number of rows, too: a sample may differ from all
-    _in_span: "tuple[RowSpan, ConvexStep] | None" = None
+    _span: RowSpan | None = None
+    _inside: "ConvexStep | None" = None  # the solver in the span
 
     def __post_init__(self) -> None:
         if self.name == "bundle":
@@ -187,8 +188,8 @@ class ConvexStep:
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve a subproblem."""
-        if self.name == "auto" and self._few_rows(sub.rows):
-            return self._solve_in_span(sub, tol, start, rho, budget)
+        if self.name == "auto" and (span := self._span_of(sub.rows)) is not None:
+            return self._solve_in_span(span, sub, tol, start, rho, budget)
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
         # A larger penalty makes a problem harder, never easier.
         if rho >= self._handed_over.get(n, np.inf):
@@ -215,23 +216,27 @@ class ConvexStep:
         assert best is not None
         return best
 
-    def _few_rows(self, rows: RowBlocks | GramRows | BlockedRows) -> bool:
-        """Whether the rows have at least twice as many features as there are rows."""
+    def _span_of(self, rows: RowBlocks | GramRows | BlockedRows) -> RowSpan | None:
+        """The span of the rows, where they have at least twice as many features as there are rows."""
         if not isinstance(rows, RowBlocks):
-            return False
-        n, d = sum(block.X.shape[0] for block in rows.blocks), int(rows.n_features)
-        return bool(n <= self.options.spanned and 2 * n <= d and n * d <= self.options.largest_span)
+            return None
+        n, options = sum(block.X.shape[0] for block in rows.blocks), self.options
+        if n > options.spanned or 2 * n > rows.n_features:
+            return None
+        if self._span is None or not self._span.knows(rows):
+            self._span = RowSpan.of([block.X for block in rows.blocks], options.largest_span)
+            d = 0 if self._span is None else self._span.n_features
+            self._inside = ConvexStep("auto", d, options, self.used)
+        return self._span
 
     def _solve_in_span(
-        self, sub: Any, tol: float, start: ConvexState | None, rho: float, budget: Budget
+        self, span: RowSpan, sub: Any, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve in the span of the rows; the primal value is that of the weights of all features."""
-        if self._in_span is None or not self._in_span[0].knows(sub.rows):
-            span = RowSpan([block.X for block in sub.rows.blocks])
-            self._in_span = span, ConvexStep("auto", span.n_features, self.options, self.used)
-        span, solve = self._in_span
+        assert self._inside is not None
         inside = None if start is None else start._replace(w=span.into(start.w))
-        found = solve(replace(sub, rows=span.coordinates(sub.rows)), tol=tol, start=inside, rho=rho, budget=budget)
+        narrow = replace(sub, rows=span.coordinates(sub.rows))
+        found = self._inside(narrow, tol=tol, start=inside, rho=rho, budget=budget)
         w, state = span.back(found.w), found.state._replace(w=span.back(found.state.w))
         loss, excess = sub.values(sub.scores(w, found.b))
         primal = loss + 0.5 * sub.lam * sub.rows.square(w)
