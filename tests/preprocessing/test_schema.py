@@ -1,5 +1,7 @@
+import copy
 import datetime
 import decimal
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -181,3 +183,21 @@ def test_values_in_messages_cannot_write_control_characters():
         schema.read(pa.table({"work": ["\x1b[31mred" + "x" * 100]}))
     assert "\x1b" not in str(caught.value)
     assert "x" * 50 not in str(caught.value)
+
+
+def test_a_schema_is_saved_as_one_text():
+    schema = TableSchema.of(pd.DataFrame({"age": [1.0, None], "job": ["a", "ü'\""], "own": [True, False]}))
+    state = schema.__getstate__()
+    assert set(state) == {"columns"} and isinstance(state["columns"], str)
+    assert copy.copy(schema) == schema == pickle.loads(pickle.dumps(schema))
+    earlier = object.__new__(TableSchema)
+    earlier.__setstate__({"columns": schema.columns})  # a file that held an object a column
+    assert earlier == schema
+
+
+@pytest.mark.parametrize(
+    "spoil", ['[["age", "sum", false, []]]', '[[1, "number", false, []]]', '[["a", "word", 1, ["x"]]]']
+)
+def test_a_text_that_is_no_schema_is_refused(spoil):
+    with pytest.raises(ValueError, match="holds no column but"):
+        object.__new__(TableSchema).__setstate__({"columns": spoil})
