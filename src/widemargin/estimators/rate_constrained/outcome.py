@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints, Matrix
@@ -14,6 +13,7 @@ from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
+from widemargin.linalg import cholesky
 from widemargin.problems.generalization import capacity, datasets_of, violation_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import at_limit
@@ -84,13 +84,12 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         system += ones.T @ (c[some, None] * ones)
         pulls.append(s * (A[part.cell] - B[part.cell]) * (np.abs(z) < 0.5))
     system[-1, -1] += system[0, 0] * 1e-9
-    system[np.diag_indices(d)] *= 1.0 + 1e-10  # rounding of equal columns; relative, as their size has no meaning
-    factor = scipy.linalg.cho_factor(system)
+    factor = cholesky.factor(system)
     moved = []
     for X, c, g, z in zip(rows.matrices, bend, pulls, scores, strict=True):
         some, away = np.flatnonzero(g), z.copy()
         ones = _with_ones(X, some, centre)
-        leverage = np.einsum("ij,ji->i", ones, scipy.linalg.cho_solve(factor, ones.T))
+        leverage = np.einsum("ij,ji->i", ones, cholesky.solve(factor, ones.T))
         away[some] += leverage * g[some] / np.maximum(1.0 - leverage * c[some], 0.1)
         moved.append(away)
     return moved
