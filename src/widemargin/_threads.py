@@ -105,8 +105,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[int]:
 
 def blas_threads(operations: float) -> AbstractContextManager[object]:
     """Give BLAS the threads in force for so many operations, if these take it tens of milliseconds."""
-    threads = threads_in_force()
-    if threads == 1 or operations < 1e9:
+    if operations < 1e9 or (threads := threads_in_force()) == 1:
         return nullcontext()
     raised: AbstractContextManager[object] = _blas(len(sys.modules)).limit(limits=threads, user_api="blas")
     return raised

@@ -398,7 +398,8 @@ def _add_stripe(rows: Reals, sign: float, upper: Reals, first: int, last: int) -
 def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:
     """The rows of positive weight, then those of negative weight: a symmetric product takes them off by themselves."""
     for sign in (1.0, -1.0):
-        yield sign, np.flatnonzero(sign * scale > 0.0)
+        if len(band := (sign * scale > 0.0).nonzero()[0]):
+            yield sign, band
 
 
 def _centre(X: Reals, centre: Floats, short: Singles, first: int, last: int) -> None:

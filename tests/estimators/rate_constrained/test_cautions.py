@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from widemargin import GoalThresholdClassifier, KernelSVC, RateConstrainedClassifier, audit
 from widemargin.estimators.rate_constrained import ramp_model
-from widemargin.estimators.rate_constrained.outcome import certificate_text
+from widemargin.estimators.rate_constrained.outcome import certificate_text, left_out_scores
 from widemargin.exceptions import DoubtfulModelWarning
 from widemargin.goals.measuring.goal_report import GoalReport
 
@@ -67,6 +67,22 @@ def test_populations_too_small_for_their_bound_are_named():
     # of enough rows for a bound that is far away nothing is said
     easy = RateConstrainedClassifier("subject to recall() >= 0.5").fit(X, y)
     assert easy.goal_report_.cautions == () and easy.goal_report_.constraints[0].new_rows.missed < 0.05
+
+
+@pytest.mark.parametrize("columns", [[0, 1], [0, 1, 1, 0]])
+def test_scores_without_the_row_do_not_hang_on_where_features_lie(monkeypatch, columns):
+    """Columns may lie far from 0, and repeat each other, as constants and codes do."""
+    rng, asked = np.random.default_rng(0), []
+    X = rng.integers(-8, 9, size=(200, 2))[:, columns] / 4.0
+    y = (X[:, 0] - X[:, 1] + rng.normal(size=200) > 0.3).astype(int)
+    monkeypatch.setattr(ramp_model, "left_out_scores", lambda *given: asked.append(given) or left_out_scores(*given))
+    for far in (0.0, 2.0**28):
+        RateConstrainedClassifier("subject to recall() >= 0.7").fit(X + far, y)
+    trained, rows, scores = asked[0]
+    here = left_out_scores(trained, rows, scores)[0]
+    assert not np.array_equal(here, scores[0])
+    for far in (X + 2.0**28, sp.csr_matrix(X + 2.0**28)):
+        np.testing.assert_allclose(left_out_scores(trained, rows._replace(matrices=[far]), scores)[0], here, rtol=1e-6)
 
 
 def test_a_ratio_rule_met_by_a_handful_of_decisions_is_named():

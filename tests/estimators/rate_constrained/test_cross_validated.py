@@ -292,3 +292,19 @@ def test_kernel_models(feature_map):
     assert hasattr(clf, "coef_") == (feature_map is not None)
     with pytest.raises(CapabilityError, match="precomputed"):
         clone(clf).set_params(kernel="precomputed").fit(X @ X.T, y, populations=table)
+
+
+def test_a_refit_that_fails_says_why(data, monkeypatch):
+    X, y, table = data
+    fit = RateConstrainedClassifier.fit
+
+    def failing(self, *given, **named):
+        fit(self, *given, **named)
+        del self.goal_report_
+        raise DataError("the solver cannot handle these features")
+
+    monkeypatch.setattr(RateConstrainedClassifier, "fit", failing)
+    clf = RateConstrainedClassifierCV(GOAL, Cs=[0.1], max_steps=5, cv=2)
+    with pytest.raises(DataError, match="cannot handle these features"):
+        clf.fit(X, y, populations=table)
+    assert not hasattr(clf, "best_estimator_")

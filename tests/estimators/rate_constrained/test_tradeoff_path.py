@@ -282,6 +282,15 @@ def test_bad_arguments_are_named(data, arguments, error, message):
         tradeoff_path(RateConstrainedClassifier(GOAL), X, y, **given)
 
 
+def test_too_few_rows_to_hold_some_out_are_named(data):
+    X, _, _ = data
+    one = np.arange(len(X)) == 7
+    free = RateConstrainedClassifier("subject to positive_rate() <= 0.5")
+    with pytest.raises(DataError, match=r"smaller class has 1; give more rows, .*validation_fraction=None"):
+        tradeoff_path(free, X, one, values=[0.5])
+    assert len(tradeoff_path(free, X, one, values=[0.5], validation_fraction=None)) == 1
+
+
 def test_other_estimators_and_calibration_are_refused(data):
     X, y, _ = data
     with pytest.raises(CapabilityError, match="calibration=None"):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from testing.cells import of_pairs
-from testing.ramp_problems import random_ramp_problem
+from testing.ramp_problems import random_ramp_problem, scores_of_rows
 
 from widemargin.estimators.rate_constrained.training import Deterministic, Randomized
 from widemargin.linalg.matrix_blocks import RowBlocks
@@ -102,6 +102,24 @@ def test_without_constraints_or_budget_there_is_one_start() -> None:
     spent, hard = search(problem, budget=Budget(seconds=0.0))
     assert len(hard.seen) == 1
     assert spent.best.violation > 0.0
+
+
+def test_the_search_ends_at_a_model_without_error_that_meets_every_bound() -> None:
+    # The positives lie beyond a gap, so every rung of the ladder finds them; with one label wrong none can.
+    problem = precise(0)
+    block = problem.rows.blocks[0]  # type: ignore[union-attr]
+    gap = replace(problem, rows=RowBlocks([(block.X + 3.0 * problem.cell[:, None], None)]))
+    found, hard = search(gap)
+    assert found.best.perfect
+    assert (found.best.violation, found.best.objective) == (0.0, 0.0)
+    assert len(hard.seen) == 3
+    assert found.n_rounds == 0
+    wrong = gap.cell.copy()
+    wrong[int(np.argmax(scores_of_rows(gap, np.ones(4), 0.0)))] = 0
+    found, hard = search(replace(gap, cell=wrong, cell_weight=np.bincount(wrong, gap.weight)))
+    assert not found.best.perfect
+    assert found.best.objective >= 1.0 / 300 - 1e-12
+    assert len(hard.seen) > 3
 
 
 def test_an_interrupt_in_the_second_start_keeps_the_first_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,7 +188,7 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
             try:
                 chosen.fit(X, y, sample_weight, populations, external)
             finally:
-                if hasattr(chosen, "intercept_"):  # what it has found is kept, also where it raises
+                if hasattr(chosen, "goal_report_"):  # what it has found is kept, also where it raises
                     self.best_estimator_, self.goal_report_ = chosen, chosen.goal_report_
                     self.intercept_, self.status_ = chosen.intercept_, chosen.status_
                     if hasattr(chosen, "coef_"):

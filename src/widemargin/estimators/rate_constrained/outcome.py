@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from widemargin._typing import Floats, Ints, Matrix
@@ -14,6 +13,7 @@ from widemargin.estimators.rate_constrained.training import TiedRows, Trained
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
+from widemargin.linalg import cholesky
 from widemargin.problems.generalization import capacity, datasets_of, violation_bound
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import at_limit
@@ -77,28 +77,29 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         return list(scores)
     system = np.diag(np.full(d, problem.lam * problem.objective_scale))
     system[-1, -1] = 1e-12 * system[0, 0]  # the intercept is not regularised
-    pulls = []
+    pulls, centre = [], np.asarray(rows.matrices[0].mean(axis=0)).ravel()
     for X, c, s, z, part in zip(rows.matrices, bend, weights, scores, tied.sources, strict=True):
         some = np.flatnonzero(c)
-        system += _with_ones(X, some).T @ (c[some, None] * _with_ones(X, some))
+        ones = _with_ones(X, some, centre)
+        system += ones.T @ (c[some, None] * ones)
         pulls.append(s * (A[part.cell] - B[part.cell]) * (np.abs(z) < 0.5))
     system[-1, -1] += system[0, 0] * 1e-9
-    factor = scipy.linalg.cho_factor(system)
+    factor = cholesky.factor(system)
     moved = []
     for X, c, g, z in zip(rows.matrices, bend, pulls, scores, strict=True):
         some, away = np.flatnonzero(g), z.copy()
-        ones = _with_ones(X, some)
-        leverage = np.einsum("ij,ji->i", ones, scipy.linalg.cho_solve(factor, ones.T))
+        ones = _with_ones(X, some, centre)
+        leverage = np.einsum("ij,ji->i", ones, cholesky.solve(factor, ones.T))
         away[some] += leverage * g[some] / np.maximum(1.0 - leverage * c[some], 0.1)
         moved.append(away)
     return moved
 
 
-def _with_ones(X: Matrix, rows: Ints) -> Floats:
-    """Some rows, dense, with a column of ones."""
+def _with_ones(X: Matrix, rows: Ints, centre: Floats) -> Floats:
+    """Some rows, dense, less their centre: the intercept takes that up. With a column of ones."""
     part: Any = X[rows]
     dense = part.toarray() if sp.issparse(part) else part
-    return np.column_stack([dense, np.ones(len(rows))]).astype(np.float64)
+    return np.column_stack([dense - centre, np.ones(len(rows))])
 
 
 def generalization(

@@ -150,7 +150,8 @@ def tradeoff_path(
         if not 0.0 < validation_fraction < 1.0:
             raise DataError(f"validation_fraction must lie between 0 and 1, got {validation_fraction}.")
         rng = check_random_state(classifier.random_state)
-        halves = split_rows(np.asarray(y), validation_fraction, rng, stratify=True)
+        cure = ", or rows of your own as validation=, or hold out none: validation_fraction=None"
+        halves = split_rows(np.asarray(y), validation_fraction, rng, stratify=True, cure=cure)
         training, held = (training.take(part) for part in halves)
     if pieces not in range(1, len(levels) + 1):
         raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")

@@ -287,7 +287,8 @@ class GoalThresholdClassifier(ThresholdedModel):
             if not self._fits():
                 self.estimator_ = self.estimator
             elif self.cv is None:
-                train, held = split_rows(y, self.validation_fraction, rng, stratify=self.confidence is None)
+                stratify, cure = self.confidence is None, ', or a fitted estimator and cv="prefit"'
+                train, held = split_rows(y, self.validation_fraction, rng, stratify=stratify, cure=cure)
                 self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
             else:
                 scores = self._cross_scores(X, y, weight, self.cv, rng)

@@ -26,15 +26,17 @@ def row_wise(X: Any) -> Any:
 
 
 def split_rows(
-    y: npt.NDArray[Any], fraction: float, random_state: np.random.RandomState, *, stratify: bool
+    y: npt.NDArray[Any], fraction: float, random_state: np.random.RandomState, *, stratify: bool, cure: str = ""
 ) -> tuple[Index, Index]:
-    """Row numbers to fit on and to choose the threshold on.
+    """Row numbers to fit on, and to hold out.
 
     Parameters
     ----------
     stratify : bool
         By label. Where something is to be proved it must not be: only parts drawn without a look at the labels are
         independent rows again.
+    cure : str, default=""
+        What else helps where there are too few rows.
 
     Raises
     ------
@@ -46,8 +48,7 @@ def split_rows(
     smallest = int(np.unique(y, return_counts=True)[1].min())
     if n - held < 2 or (stratify and smallest < 2):
         raise DataError(
-            f"{held} of {n} rows are to be held out for the threshold, and the smaller class has {smallest}; "
-            'give more rows, or a fitted estimator and cv="prefit".'
+            f"{held} of {n} rows are to be held out, and the smaller class has {smallest}; give more rows{cure}."
         )
     train, test = train_test_split(
         np.arange(n), test_size=held, stratify=y if stratify else None, random_state=random_state

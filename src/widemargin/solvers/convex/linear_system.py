@@ -144,13 +144,17 @@ class _Centred:
             return gradient
         # With b' = b - <centre, w> a change of w at fixed b' moves b by <centre, dw>, and the derivative by b comes
         # along.
-        return np.append(gradient[:-1] + gradient[-1] * self.centre, gradient[-1])
+        moved = gradient.copy()
+        moved[:-1] += gradient[-1] * self.centre
+        return moved
 
     def leave(self, step: Floats) -> Floats:
         """A step in centred coordinates as a step of (w, b)."""
         if self.centre is None:
             return step
-        return np.append(step[:-1], step[-1] + float(self.centre @ step[:-1]))
+        moved = step.copy()
+        moved[-1] += self.centre @ step[:-1]
+        return moved
 
 
 @kernel
@@ -285,12 +289,12 @@ class FactoredSystem(_Centred):
         if self.centre is not None:
             matrix[d, :d] = -moments.sums
             matrix[d, d] = moments.total + self.curvature.floor
-        diagonal = np.arange(size)
-        matrix[diagonal[:d], diagonal[:d]] += self.curvature.lam
+        diagonal = matrix.reshape(-1, order="F")[:: size + 1]  # in place
+        diagonal[:d] += self.curvature.lam
         if self.border.shape[0]:
             # Each active constraint adds the outer product of its gradient: a wall of slope tau.
-            matrix = dsyrk(self.curvature.tau, self.border.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
-        matrix[diagonal, diagonal] *= 1.0 + 1e-12  # relative, because the size of a column has no meaning here
+            dsyrk(self.curvature.tau, self.border.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
+        diagonal *= 1.0 + 1e-12  # relative, because the size of a column has no meaning here
         return matrix
 
     def solve(self, gradient: Floats) -> Floats:

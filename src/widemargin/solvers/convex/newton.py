@@ -147,15 +147,13 @@ class LinearRun(ProximalRun):
         """Go a step along the direction; first derivatives there."""
         vh, d = self.here.vh, self.w.shape[0]
         # A constraint whose multiplier sits at 0 or rho has no curvature: its wall is not touched.
-        active = np.flatnonzero((vh > 0.0) & (vh < self.rho))
+        active = ((vh > 0.0) & (vh < self.rho)).nonzero()[0]
         near = 0.0 if first else self.options.ahead * self.reach / self.delta
         self.slopes = self.hinges.slopes(step, vh, active, Width(self.delta, near, first, afresh))
-        rise, fall = self.slopes[0], self.slopes[1]
-        # The derivative by b has the opposite sign, as scores are X w - b.
-        gradient = rise[:d] - fall[:d] + self.sub.lam * self.w
-        if self.sub.fit_intercept:
-            gradient = np.append(gradient, fall[d] - rise[d])
-        self._gradient = gradient
+        gradient = self.slopes[0] - self.slopes[1]
+        gradient[:d] += self.sub.lam * self.w
+        gradient[d] *= -1.0  # scores are X w - b
+        self._gradient = gradient if self.sub.fit_intercept else gradient[:d]
 
     def remaining(self) -> tuple[float, float]:
         """See `ProximalRun`; the last step's system will do, because only the order of magnitude counts."""

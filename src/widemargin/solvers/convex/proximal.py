@@ -183,12 +183,13 @@ class ProximalRun(ABC):
 
     def evaluate(self, step: float) -> Value:
         """Smoothed Lagrangian without the regulariser, a step along the direction from here."""
-        (loss, *constraints), (loss_slope, *slopes) = self.hinges.smooth(step, self.delta)
-        excess = np.asarray(constraints) - self.sub.gamma
+        values, slopes = self.hinges.smooth(step, self.delta)
+        excess = values[1:] - self.sub.gamma
         # The maximum over the multipliers in closed form: the old ones moved along the excess, within their range.
-        vh = np.clip(self.v + self.tau * excess, 0.0, self.rho)
-        value = loss + vh @ excess - (vh - self.v) @ (vh - self.v) / (2.0 * self.tau)
-        return Value(float(value), float(loss_slope + vh @ np.asarray(slopes)), vh)
+        vh = np.minimum(np.maximum(self.v + self.tau * excess, 0.0), self.rho)
+        change = vh - self.v
+        value = values[0] + vh @ excess - change @ change / (2.0 * self.tau)
+        return Value(float(value), float(slopes[0] + vh @ slopes[1:]), vh)
 
     def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""

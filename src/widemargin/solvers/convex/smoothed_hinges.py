@@ -49,8 +49,8 @@ class SmoothedHinges:
         by_row = (self.z, self.dz, sub.weight, sub.cell, sub.keep, self.up, self.um)
         sums_over_rows(smooth_sums, by_row, sums, given=(step, delta))
         out = np.empty((2, 1 + m))
-        for row, (positive, negative) in zip(out, (sums[:, :2].T, sums[:, 2:].T), strict=True):
-            row[0], row[1:] = sub.coef.totals(positive, negative, m)
+        for row, k in ((out[0], 0), (out[1], 2)):
+            row[0], row[1:] = sub.coef.totals(sums[:, k], sums[:, k + 1], m)
         return out
 
     def extent(self) -> tuple[float, float]:
