@@ -116,6 +116,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """Raise probabilities to those of the labels that imply them, in place; labels, the implied ones first."""
         return np.arange(probabilities.shape[1])
 
+    def _allowed(self) -> Ints | None:
+        """The only label sets that there may be, where the model says so."""
+        return None
+
     def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
         """The label sets with labels that nobody has looked at as off."""
         return given.sets
@@ -194,7 +198,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         u, decode = self._potentials(X), self._options.decode
         if decode == "expected":
             probabilities = self.predict_proba(X)
-            return likely_sets(probabilities, self._coherent(probabilities)), u
+            return likely_sets(probabilities, self._coherent(probabilities), self._allowed()), u
         if decode == "seen":
             if "label_sets_" not in vars(self):
                 raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
