@@ -199,11 +199,13 @@ class ManyPasses(PythonPasses):
         return total
 
     def labels(self, examples: Ints, weights: Weights) -> tuple[Floats, Blocks]:
-        """The most violating labels of some examples; see `StructuredProblem.violations_of`."""
+        """The hinges and most violating labels of some examples, all at the same weights."""
         self.queries += examples.shape[0]
         problem = self.problem
-        u = scores_of(problem.rows, problem.rows_of(examples)[0], weights.W)
-        return problem.violations_of(examples, u, weights.theta)
+        assert problem.many is not None
+        u = scores_of(problem.rows, problem.many.rows_of(examples)[0], weights.W)
+        value, *label = problem.many(examples, u, weights.theta)
+        return value, Blocks(*label)
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
         """See `PythonPasses`; a thousand examples in a call."""
@@ -278,7 +280,7 @@ def choose_passes(
     batch : int, default=None
         Examples whose labels are looked for at the same weights.
     """
-    if problem.many:
+    if problem.many is not None:
         return ManyPasses(problem, batch)
     if batch is not None:
         return BatchedPasses(problem, batch)

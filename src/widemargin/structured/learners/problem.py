@@ -17,17 +17,18 @@ import itertools
 import math
 import operator
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Bools, Floats, Ints
+from widemargin._typing import Bools, Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
+from widemargin.structured.learners.many_answers import ManyAnswers
 from widemargin.structured.model import Examples, Features, StructuredModel, Weights
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
@@ -222,8 +223,8 @@ class StructuredProblem:
         Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
     exact : bool
         Whether the search finds the optimum too; one by free questions alone does not.
-    many : bool
-        Whether the model answers for many examples at a time, by `oracle_many`.
+    many : ManyAnswers or None
+        Where the model answers for many examples at a time, by `oracle_many`.
 
     Raises
     ------
@@ -270,7 +271,6 @@ class StructuredProblem:
         self.gram = grams(self.rows, self.start, self.d)
         self._sees_truth = len(inspect.signature(model.features).parameters) > 2
         self._met = [_Met() for _ in range(self.n)]
-        self._truths: Features | None = None  # of all examples, once they are asked about many at a time
         self._met[0].truth = self._features(0, Y[0])  # before an oracle uses the same features
         # What the first oracle says of itself decides for all: capabilities, exactness and tolerance belong to a
         # model.
@@ -280,10 +280,14 @@ class StructuredProblem:
         self.search_name, self.search = self._resolved(search, oracle)
         self.asks_once = self.search in (None, direct, all_losses)
         # A search that was asked for by name, and debug mode, want the questions of every example one by one.
-        self.many = search == "auto" and not check and missing is None and callable(getattr(model, "oracle_many", None))
-        self.exact = self.certain and (self.many or self.search is None or bool(getattr(self.search, "exact", False)))
-        if self.many:
-            self.search_name = "many"
+        self.many: ManyAnswers | None = None
+        if search == "auto" and not check and missing is None and callable(getattr(model, "oracle_many", None)):
+            self.search_name, self.many = "many", ManyAnswers(
+                model, X, Y, self.start, (self.S, self.P), self.weight, self.slack, self._features,
+                self._refuse_no_label,
+            )  # fmt: skip
+        exact_search = self.many is not None or self.search is None or bool(getattr(self.search, "exact", False))
+        self.exact = self.certain and exact_search
         eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         # The library's own models are tested; what a user's oracle answers is not believed unseen.
@@ -316,7 +320,9 @@ class StructuredProblem:
                 StructuredProblem.violation(self, i, u, sign * theta, 0.0).value
                 for i, u in zip(chosen.tolist(), potentials, strict=True)
             ]
-            others = self.violations_of(chosen, np.concatenate(potentials), sign * theta)[0] if self.many else found
+            others: Iterable[float] = found
+            if self.many is not None:
+                others = self.many(chosen, np.concatenate(potentials), sign * theta, check=True)[0]
             # A search that is not exact, or a label that does not violate, may well be beaten.
             for i, best, other in zip(chosen.tolist(), found, others, strict=True):
                 if other < best - 1e-6 * (1.0 + abs(best)):
@@ -329,115 +335,6 @@ class StructuredProblem:
         for i in chosen.tolist():
             self._met[i] = _Met(self._met[i].truth)
         self.check = asked
-
-    def rows_of(self, examples: Ints) -> tuple[Ints, Ints]:
-        """For each row of some examples, one example after the other: its place in `rows`, and whose it is of them."""
-        lengths = self.start[examples + 1] - self.start[examples]
-        whose = np.repeat(np.arange(examples.shape[0]), lengths)
-        return np.arange(whose.shape[0]) + (self.start[examples] - np.cumsum(lengths) + lengths)[whose], whose
-
-    def violations_of(self, examples: Ints, u: Floats, theta: Floats) -> tuple[Floats, "Blocks"]:
-        """The most violating labels of some examples, all at the same weights, by `model.oracle_many`.
-
-        Parameters
-        ----------
-        examples : ndarray of int of shape (m,)
-        u : ndarray of shape (rows of these, S)
-            Their potentials, one example after the other.
-        theta : ndarray of shape (P,)
-
-        Returns
-        -------
-        value : ndarray of shape (m,)
-            The hinges of the weighted examples.
-        labels : Blocks
-            (p, p_b, loss) of the labels; 0 where none violates.
-
-        Raises
-        ------
-        OracleError
-            If `oracle_many`, `features_many` or `loss_many` answers for other examples, or in another form.
-        """
-        model: Any = self.model
-        places, whose = self.rows_of(examples)
-        X, truths = (
-            given[examples] if isinstance(given, np.ndarray) else [given[i] for i in examples.tolist()]
-            for given in (self.X, self.Y)
-        )
-        # One array where all examples have as many rows.
-        potentials: Sequence[Floats] | Floats
-        if self.longest * self.n == self.start[-1]:
-            potentials = u.reshape(len(examples), self.longest, self.S)
-        else:
-            potentials = np.split(u, np.searchsorted(whose, np.arange(1, len(examples))))
-        labels = model.oracle_many(X, truths, potentials, theta, "slack" if self.slack else "margin")
-        if not hasattr(labels, "__len__") or len(labels) != len(examples):
-            returned = f"{len(labels)} labels" if hasattr(labels, "__len__") else type(labels).__name__
-            raise OracleError(
-                f"{type(model).__name__}.oracle_many returned {returned} for {len(examples)} examples; give a list of "
-                "one label each."
-            )
-        if self._truths is None:
-            self._truths = self._features_of(np.arange(self.n), self.X, self.Y, self.Y)
-        features, g = self._features_of(examples, X, labels, truths), self._losses_of(examples, labels, truths)
-        A, b = self._truths.A[places] - features.A, self._truths.b[examples] - features.b
-        h = 1.0 - np.bincount(whose, (A * u).sum(axis=1), len(examples)) - b @ theta
-        value = np.maximum(h * g if self.slack else h + g - 1.0, 0.0)
-        if not np.isfinite(value).all():
-            i = int(np.argmin(np.isfinite(value)))
-            raise OracleError(
-                f"example {examples[i]}: the label that {type(model).__name__}.oracle_many returned has h = {h[i]:g} "
-                f"and g = {g[i]:g}; give finite features and losses."
-            )
-        # No step leads away from a truth that is not violated.
-        weight = np.where(value > 0.0, self.weight[examples], 0.0)
-        factor = weight * g if self.slack else weight
-        return weight * value, Blocks(A * factor[whose, None], b * factor[:, None], weight * g)
-
-    def _features_of(self, examples: Ints, X: Examples, labels: Any, truths: Examples) -> Features:
-        """Features of a label of each of some examples, one example after the other: A of all rows, b a row each."""
-        many, name = getattr(self.model, "features_many", None), type(self.model).__name__
-        if many is None or self.check:
-            parts = [self._features(i, y) for i, y in zip(examples.tolist(), labels, strict=True)]
-            singly = Features(np.concatenate([A for A, _ in parts]), np.stack([b for _, b in parts]))
-            if many is None:
-                return singly
-        elif callable(getattr(self.model, "contains", None)):
-            for i, y in zip(examples.tolist(), labels, strict=True):
-                self._refuse_no_label(i, y)
-        A, b = many(X, labels, truths) if self._sees_truth else many(X, labels)
-        made = Features(np.asarray(A, dtype=np.float64), np.asarray(b, dtype=np.float64))
-        wanted = (int((self.start[examples + 1] - self.start[examples]).sum()), self.S), (len(examples), self.P)
-        if (made.A.shape, made.b.shape) != wanted:
-            raise OracleError(
-                f"{name}.features_many returned A and b of shapes {made.A.shape} and {made.b.shape} for "
-                f"{len(examples)} examples; the model's sizes ask for {wanted[0]}, the rows of one example after "
-                f"those of the other, and {wanted[1]}."
-            )
-        if self.check and not all(np.allclose(*pair) for pair in zip(made, singly, strict=True)):
-            raise OracleError(f"{name}.features_many and {name}.features differ on examples {examples.tolist()}.")
-        return made
-
-    def _losses_of(self, examples: Ints, labels: Any, truths: Examples) -> Floats:
-        """Losses of a label of each of some examples."""
-        many, name = getattr(self.model, "loss_many", None), type(self.model).__name__
-        if many is None or self.check:
-            singly = np.array([self.model.loss(y, truth) for y, truth in zip(labels, truths, strict=True)], dtype=float)
-            if many is None:
-                return singly
-        g = np.asarray(many(labels, truths), dtype=np.float64)
-        if g.shape != (len(examples),):
-            raise OracleError(
-                f"{name}.loss_many returned an array of shape {g.shape} for {len(examples)} examples; give a number "
-                "for each."
-            )
-        if self.check and not np.allclose(g, singly):
-            i = int(np.argmax(~np.isclose(g, singly)))
-            raise OracleError(
-                f"example {examples[i]}: {name}.loss_many says {g[i]:.9g} of label {labels[i]!r}, but its loss is "
-                f"{singly[i]:.9g} by {name}.loss. One of them is wrong."
-            )
-        return g
 
     def _refuse_no_label(self, i: int, y: object) -> None:
         contains = getattr(self.model, "contains", None)
