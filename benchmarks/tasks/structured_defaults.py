@@ -203,7 +203,8 @@ def _task(
         "and more, on a fifth of the rows (on three splits). Then the ranking of nodes by `predict_proba` (AU(PRC) of "
         "the test rows) beside C-HMCNN(h) as published (Giunchiglia and Lukasiewicz 2020, Table 2), which trains on "
         "the same rows. Constants of these probabilities were looked at on training rows held out, of Enron_corr, "
-        "Diatoms and cellcycle_FUN, too, and the test rows were ranked twice: before and after the last one was changed.",
+        "Diatoms and cellcycle_FUN, too, and the test rows were ranked twice: before and after the last one was "
+        "changed.",
         {"runs": partial(runs, part="runs", names=compared)}
         | {name: partial(runs, part=name, names=(name,)) for name in of_nodes}
         | {"ranks": partial(ranks, names=ranked)},

@@ -40,8 +40,9 @@ class _Automatic:
     many : int
         Rows from which a third of them, held out once, tells models apart; three folds take three times as long.
     most : int
-        Rows that are looked at: of more, so many are drawn, and C times rows is kept. A path over a hundred thousand
-        rows of a thousand labels would take ten times as long as the training at the C chosen.
+        Rows that are looked at: of more, so many are drawn. A path over a hundred thousand rows of a thousand labels
+        would take ten times as long as the training at the C chosen, which is the same for all rows: at four times the
+        rows it was as good as or better than a half or a fourth of it on all six drawn problems that were looked at.
     tol : float
         Relative gap of the models of the path: on yeast and topics of RCV1 as good a choice as 5%, in half the passes.
     passes : int
@@ -118,12 +119,11 @@ def choose(
     if n < how.fewest:
         return Chosen(1.0, known, usual, 0.0)
     rng, mapped = check_random_state(model.random_state), bool(getattr(model, "feature_map", None))
-    kept = 1.0
     if n > how.most:
         drawn = np.sort(rng.permutation(n)[: how.most])
         X, y = _safe_indexing(X, drawn), _safe_indexing(y, drawn)
         sample_weight = None if sample_weight is None else weight[there][drawn]
-        kept, n = how.most / n, how.most
+        n = how.most
     held_out = ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
     plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
     if hasattr(plain, "calibration"):
@@ -175,8 +175,8 @@ def choose(
             if best is not middle:
                 break
     if best is None:
-        return Chosen(kept * Cs[2], known, usual, time.perf_counter() - started)
-    return Chosen(kept * best.C, known if best.offset is None else best.offset, gamma, time.perf_counter() - started)
+        return Chosen(Cs[2], known, usual, time.perf_counter() - started)
+    return Chosen(best.C, known if best.offset is None else best.offset, gamma, time.perf_counter() - started)
 
 
 def _mean_square(X: Examples) -> float:
