@@ -234,6 +234,11 @@ class FewerFeatures(AllParts):
         return Features(np.asarray(Y, dtype=float)[:, :, None], np.zeros((len(Y), 0)))
 
 
+class ListOfFeatures(AllParts):
+    def features_many(self, X, Y):
+        return [Features(y[None, :], np.zeros(0)) for y in Y]
+
+
 class OtherLosses(AllParts):
     def loss_many(self, Y, truths):
         return super().loss_many(Y, truths) + 1.0
@@ -260,6 +265,7 @@ class NoLabelOfMany(AllParts, NoLabel):
         (Fewer(), "Fewer.oracle_many returned 0 labels for 8 examples"),
         (OtherFeatures(), "OtherFeatures.features_many and OtherFeatures.features differ on examples"),
         (FewerFeatures(), r"FewerFeatures.features_many returned A and b of shapes \(40, 3, 1\) and \(40, 0\)"),
+        (ListOfFeatures(), "ListOfFeatures.features_many returned list; give Features"),
         (OtherLosses(), "OtherLosses.loss_many says .* by OtherLosses.loss"),
         (OneLoss(), r"OneLoss.loss_many returned an array of shape \(\) for 8 examples"),
         (NoLabel(), "is none of its labels, says NoLabel.contains"),

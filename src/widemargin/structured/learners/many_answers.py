@@ -135,8 +135,12 @@ class ManyAnswers:
         elif hasattr(self.model, "contains"):
             for i, y in zip(examples.tolist(), labels, strict=True):
                 self.refuse_no_label(i, y)
-        A, b = many(X, labels, truths) if len(signature(many).parameters) > 2 else many(X, labels)
-        made = Features(np.asarray(A, dtype=np.float64), np.asarray(b, dtype=np.float64))
+        features = many(X, labels, truths) if len(signature(many).parameters) > 2 else many(X, labels)
+        if not isinstance(features, tuple) or len(features) != 2:
+            raise OracleError(
+                f"{self._name}.features_many returned {type(features).__name__}; give Features(A, b) of all examples."
+            )
+        made = Features(*(np.asarray(part, dtype=np.float64) for part in features))
         S, P = self.sizes
         wanted = (int((self.start[examples + 1] - self.start[examples]).sum()), S), (len(examples), P)
         if (made.A.shape, made.b.shape) != wanted:
