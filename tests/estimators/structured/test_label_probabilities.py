@@ -175,8 +175,10 @@ def test_what_is_refused():
     with pytest.raises(AttributeError) as said:
         _ = plain.predict_proba
     assert "calibration='sigmoid'" in str(said.value.__cause__)
+    with pytest.raises(CapabilityError, match="goes by probabilities"):
+        plain.set_params(solver_options={"decode": "expected"}).predict(X)
     with pytest.raises(CapabilityError, match="fitted without calibration"):
-        plain.set_params(calibration="sigmoid").predict_proba(X)
+        plain.set_params(calibration="sigmoid", solver_options=None).predict_proba(X)
     with pytest.raises(CapabilityError, match="set calibration='sigmoid'"):
         MultiLabelSVC(solver_options={"decode": "expected"}).fit(X, Y)
     with pytest.raises(DataError, match="needs 10 rows of positive weight; there are 9"):

@@ -214,6 +214,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """The predictions, and the potentials by which they are the best of all label sets."""
         u, decode = self._potentials(X), self._options.decode
         if decode == "expected":
+            if "probabilities_" not in vars(self):
+                raise CapabilityError("decode='expected' goes by probabilities: set calibration='sigmoid' before fit.")
             probabilities = self.predict_proba(X)
             return likely_sets(probabilities, self._coherent(probabilities), self._allowed()), u
         if decode == "seen":
