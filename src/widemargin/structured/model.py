@@ -51,9 +51,12 @@ class StructuredModel(Protocol):
     oracle returns; `features(x, y, truth)` with a third argument, where phi compares y with the truth;
     `decode_certified(potentials, theta)`, a label like that of `decode` and whether it is proved to be the best;
     `oracle_many(X, Y, potentials, theta, rescaling)`, the most violating labels of many examples at a time, one for
-    each of the lists X, Y and potentials: those of largest loss + score where `rescaling` is "margin", of largest
-    `loss (1 + score - score of the truth)` where it is "slack", or y_i itself; and what
-    `structured.compiled.CompiledModel` names, where its argmax is compiled.
+    each entry of X, Y and potentials (lists, or arrays where the examples are one and where all have as many rows):
+    those of largest loss + score where `rescaling` is "margin", of largest `loss (1 + score - score of the truth)`
+    where it is "slack", or y_i itself; with it `features_many(X, Y)` or `features_many(X, Y, truths)`, the features of
+    a label of each of many examples, A of shape (their rows, S), one example after the other, and b of shape
+    (examples, P), and `loss_many(Y, truths)`, their losses; and what `structured.compiled.CompiledModel` names, where
+    its argmax is compiled.
     """
 
     def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:

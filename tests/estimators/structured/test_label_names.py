@@ -53,8 +53,52 @@ def test_names_of_a_hierarchy_are_closed():
     clf = HierarchicalSVC(paths, **FIXED).fit(X, [row - {"pet"} for row in named(Y, paths)])
     np.testing.assert_array_equal(clf.predict(X), HierarchicalSVC(paths, **FIXED).fit(X, Y).predict(X))
     assert {row[0] for row in clf.predict_names(X) if row} == {"pet"}
+    leaves = [row - {"pet"} for row in named(Y, paths)]
+    assert clf.score(X, leaves) == clf.score(X, Y) > 0.5
+    np.testing.assert_array_equal(clf.margins(X, leaves), clf.margins(X, Y))
     with pytest.raises(DataError, match="label 'cat', which is none of the 3 known"):
         clf.fit(X[:1], [["cat"]])
+
+
+def test_columns_in_another_order_are_refused():
+    X, Y = sets()
+    table = pd.DataFrame(Y, columns=NAMES)
+    model = MultiLabelSVC(**FIXED).fit(X, table)
+    assert model.score(X, table) == model.score(X, Y)  # columns without names are believed
+    for asked in (model.score, model.margins):
+        with pytest.raises(DataError, match="column 0 of y is 'fish', but that of the training labels was 'cat'"):
+            asked(X, table[NAMES[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([["cat"], ["dog", 3]] * 10, "y has the label 3, which is no text"),
+        ([[1], [2, 3]] * 10, "the rows of y have different lengths"),
+        (["cat", "dog"] * 10, "y has 1 dimension"),
+    ],
+)
+def test_what_is_no_name(rows, said):
+    with pytest.raises(DataError, match=said):
+        MultiLabelSVC().fit(sets(20)[0], rows)
+
+
+@pytest.mark.parametrize("scorer", label_set_scorers)
+def test_scorers_refuse_what_they_cannot_compare(scorer):
+    X, Y = sets()
+    clf = MultiLabelSVC(**FIXED).fit(X, named(Y))
+    assert -1.0 <= label_set_scorers[scorer](clf, X, Y) <= 1.0
+    with pytest.raises(DataError, match="scorers do not know the columns of the predictions"):
+        label_set_scorers[scorer](clf, X, named(Y))
+    if scorer != "jaccard":
+        with pytest.raises(DataError, match="only the scorer 'jaccard' leaves them out"):
+            label_set_scorers[scorer](clf, X, np.where(np.arange(3) == 1, -1, Y))
+
+
+def test_sets_that_were_seen_have_to_be_known():
+    X, Y = sets()
+    with pytest.raises(DataError, match="every row has an unknown label"):
+        MultiLabelSVC(solver_options={"decode": "seen"}, **FIXED).fit(X, np.where(np.arange(3) == 1, -1, Y))
 
 
 @pytest.mark.parametrize("edges", [None, "full", [(0, 1)]])

@@ -117,6 +117,20 @@ def test_nodes_are_coherent(hierarchy):
     assert label_set_scorers["au_prc"](clf, X, Y) > 0.8
 
 
+def test_likely_paths_are_those_that_end_as_a_training_row_does():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    rows = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [0, 0, 0, 1, 0]])  # none ends at the first or the last node
+    Y = rows[np.argmax(X + 0.5 * rng.normal(size=X.shape), axis=1)]
+    scores = {}
+    for decode in ("best", "expected"):
+        clf = HierarchicalSVC(PATHS, labels="path", solver_options={"decode": decode}, **FIXED).fit(X[:300], Y[:300])
+        found = clf.predict(X[300:])
+        assert {*map(tuple, found.tolist())} == {*map(tuple, rows.tolist())}
+        scores[decode] = clf.score(X[300:], Y[300:])
+    assert scores["expected"] > scores["best"] - 0.05 and scores["expected"] > 0.7
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), min_size=1, max_size=5), st.randoms())
 def test_the_likely_set_is_the_best_of_all(chances, rng):
@@ -128,9 +142,13 @@ def test_the_likely_set_is_the_best_of_all(chances, rng):
         inside = p[list(chosen)].sum()
         return inside / (len(chosen) + p.sum() - inside) if chosen else np.prod(1.0 - p)
 
-    best = max(worth(chosen) for size in range(len(p) + 1) for chosen in itertools.combinations(range(len(p)), size))
+    every = [chosen for size in range(len(p) + 1) for chosen in itertools.combinations(range(len(p)), size)]
     (found,) = likely_sets(p[None], np.array(order))
-    assert worth(tuple(np.flatnonzero(found))) == pytest.approx(best)
+    assert worth(tuple(np.flatnonzero(found))) == pytest.approx(max(map(worth, every)))
+    some = [chosen for chosen in every if chosen and rng.random() < 0.5] or [(0,)]
+    table = np.array([np.isin(np.arange(len(p)), chosen) for chosen in some]).astype(int)
+    (found,) = likely_sets(p[None], np.array(order), table)
+    assert worth(tuple(np.flatnonzero(found))) == pytest.approx(max(map(worth, some)))
 
 
 def test_labels_that_nobody_has_looked_at():
@@ -157,12 +175,12 @@ def test_what_is_refused():
     with pytest.raises(AttributeError) as said:
         _ = plain.predict_proba
     assert "calibration='sigmoid'" in str(said.value.__cause__)
+    with pytest.raises(CapabilityError, match="goes by probabilities"):
+        plain.set_params(solver_options={"decode": "expected"}).predict(X)
     with pytest.raises(CapabilityError, match="fitted without calibration"):
-        plain.set_params(calibration="sigmoid").predict_proba(X)
+        plain.set_params(calibration="sigmoid", solver_options=None).predict_proba(X)
     with pytest.raises(CapabilityError, match="set calibration='sigmoid'"):
         MultiLabelSVC(solver_options={"decode": "expected"}).fit(X, Y)
-    with pytest.raises(CapabilityError, match="may not be paths"):
-        HierarchicalSVC(PATHS, labels="path", solver_options={"decode": "expected"}, **FIXED).fit(X, Y)
     with pytest.raises(DataError, match="needs 10 rows of positive weight; there are 9"):
         MultiLabelSVC(**FIXED).fit(X[:9], Y[:9])
     with pytest.raises(CapabilityError, match="no largest score"):

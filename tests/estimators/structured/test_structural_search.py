@@ -18,6 +18,7 @@ from widemargin import (
     structural_path,
     structural_search,
 )
+from widemargin.estimators.structured.automatic import _Automatic, choose
 from widemargin.estimators.structured.structural_search import StructuralCell, _best, _offsets
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
@@ -306,6 +307,17 @@ def test_the_choice_follows_the_score_and_the_unit_of_the_features():
     small, large = (MultiLabelSVC(None, random_state=0, fit_intercept=False).fit(a * X, Y) for a in (0.1, 10.0))
     assert pytest.approx(1e-4 * small.C_) == large.C_
     np.testing.assert_allclose(small.coef_, 100.0 * large.coef_, rtol=1e-6)
+
+
+def test_of_many_rows_some_are_looked_at_and_their_C_is_that_of_all():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 4))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    Y = (X[:, :3] + X[:, 1:] > 0).astype(int)
+    C = choose(MultiLabelSVC(random_state=0), "auto", 0.0, MultiLabelModel(), X, Y, how=_Automatic(most=60)).C
+    # Three folds of 60 rows train on 40; C is some half decade over these, whatever the 240 are.
+    half = 2.0 * math.log10(40 * C)
+    assert half == pytest.approx(round(half))
 
 
 def test_few_examples_are_fitted_without_a_choice():

@@ -86,6 +86,33 @@ def test_a_choice_of_C_trains_with_weights():
     assert not np.array_equal(model.fit(X, Y, weight).coef_, plain)
 
 
+@pytest.mark.parametrize("kind", ["pairs", "hierarchy", "sequences"])
+def test_rows_without_weight_are_left_out_of_the_choice_of_C(kind):
+    model, X, Y = task(kind, n=60, C="auto", tol=0.05)
+    weight = np.zeros(60)
+    weight[::2] = 1.0
+    weighted = task(kind, C="auto", tol=0.05)[0].fit(X, Y, sample_weight=weight)
+    model.fit(taken(X, np.arange(0, 60, 2)), taken(Y, np.arange(0, 60, 2)))
+    assert abs(weighted.C_ - model.C_) <= 1e-9 * model.C_
+    assert getattr(weighted, "offset_", 0.0) == getattr(model, "offset_", 0.0)
+    assert task(kind, C="auto")[0].fit(X, Y, sample_weight=np.arange(60) == 7).C_ == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_features_whose_squares_are_no_numbers(scale):
+    model, X, Y = task("pairs", C="auto")
+    with pytest.raises(DataError, match=r"the largest feature is .*e.*: scale the features"):
+        model.fit(scale * X, Y)
+
+
+def test_weights_of_scores():
+    model, X, Y = task("pairs")
+    model.fit(X, Y)
+    for weight in (np.zeros(24), np.ones(3)):
+        with pytest.raises(DataError, match="sample_weight"):
+            model.score(X, Y, sample_weight=weight)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "local"])
 def test_the_angular_search_is_everywhere(kind):
     """The paper's best search ends at the same optimum as the compiled one, proved."""

@@ -51,6 +51,9 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
     """
     if _has_names(y):
         rows: list[list[Any]] = [list(row) for row in y]
+        other = next((name for row in rows for name in row if not isinstance(name, str)), None)
+        if classes is None and other is not None:
+            raise DataError(f"y has the label {other!r}, which is no text: names of labels are strings.")
         known = sorted({name for row in rows for name in row}) if classes is None else list(classes)
         place = {name: column for column, name in enumerate(known)}
         sets = np.zeros((len(rows), len(known)), dtype=np.int64)
@@ -63,7 +66,13 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
     matrix: Any = y
     if sparse.issparse(matrix):
         return GivenSets(indicator(matrix), None, np.arange(matrix.shape[1]), named=False)
-    table: npt.NDArray[Any] = np.asarray(matrix)
+    try:
+        table: npt.NDArray[Any] = np.asarray(matrix)
+    except ValueError:
+        raise DataError(
+            "the rows of y have different lengths: give a 0/1 matrix, a column per label, or a list of names, as "
+            "strings, for each row."
+        ) from None
     if table.ndim != 2:
         raise DataError(
             f"y has {table.ndim} dimension(s): give a 0/1 matrix, a column per label, or a list of names for each row."

@@ -90,7 +90,7 @@ class LabelProbabilities:
         return found
 
 
-def likely_sets(probabilities: Floats, order: Ints) -> Ints:
+def likely_sets(probabilities: Floats, order: Ints, among: Ints | None = None) -> Ints:
     """Label sets of largest expected Jaccard index, where it is `E both / E either` and labels are independent.
 
     The best set of a size has the labels of largest probability; of the sizes, the one of largest
@@ -105,6 +105,8 @@ def likely_sets(probabilities: Floats, order: Ints) -> Ints:
     probabilities : ndarray of shape (n, k)
     order : ndarray of shape (k,)
         Labels that come first where probabilities are equal.
+    among : ndarray of shape (m, k), default=None
+        The label sets to choose from; None: all.
 
     Returns
     -------
@@ -114,6 +116,11 @@ def likely_sets(probabilities: Floats, order: Ints) -> Ints:
     sets = np.zeros((n, k), dtype=np.int64)
     for part in _parts(n, k):
         p = probabilities[part]
+        if among is not None:
+            inside = p @ among.T
+            expected = inside / (among.sum(axis=1) + p.sum(axis=1, keepdims=True) - inside)
+            sets[part] = among[expected.argmax(axis=1)]
+            continue
         ranked = order[np.argsort(-p[:, order], axis=1, kind="stable")]
         inside = np.cumsum(np.take_along_axis(p, ranked, axis=1), axis=1)
         expected = inside / (np.arange(1, k + 1) + inside[:, -1:] - inside)

@@ -14,7 +14,6 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.label_names import GivenSets
 from widemargin.estimators.structured.set_prediction import LabelSetSVM
-from widemargin.exceptions import CapabilityError
 from widemargin.structured.model import Examples
 from widemargin.structured.models import HierarchyModel, MultiLabelModel
 from widemargin.structured.models.base import LabelSetModel
@@ -307,8 +306,6 @@ class HierarchicalSVC(LabelSetSVM):
         return state | {"hierarchy": storable(self.hierarchy)}
 
     def _model(self, y: Features) -> HierarchyModel:
-        if self.labels == "path" and self._options.decode == "expected":
-            raise CapabilityError("decode='expected' predicts sets, which may not be paths: use labels='sets'.")
         # Columns of y may carry the names of the nodes, and then have to come in their order.
         graph = read_hierarchy(self.hierarchy, self._options.separator)
         check_order(graph, getattr(y, "columns", np.arange(len(graph.names))))
@@ -319,6 +316,14 @@ class HierarchicalSVC(LabelSetSVM):
 
     def _known_names(self) -> Sequence[Any]:
         return read_hierarchy(self.hierarchy, self._options.separator).names
+
+    def _allowed(self) -> Ints | None:
+        assert isinstance(self.model_, HierarchyModel)
+        if self.model_.labels != "path":
+            return None
+        # What a training row ends with, and all that is above it.
+        ends = self.model_.structure.ends
+        return self.model_.closed(np.eye(ends.shape[0], dtype=np.int64)[ends > 0])
 
     def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
         # Names need not name what is above them, and what is above an active node is active, whoever has looked.

@@ -1,16 +1,42 @@
 """Scorers of label sets, for `scoring=` of scikit-learn's searches and of `structural_search`."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import average_precision_score, f1_score, hamming_loss, make_scorer
 
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.estimators.structured.label_names import read_label_sets
+from widemargin.exceptions import DataError
 from widemargin.structured.models.base import indicator
 
 __all__ = ["au_prc", "example_jaccard", "label_set_scorers", "precision_at"]
+
+
+def _matrix(y: npt.ArrayLike) -> tuple[Ints, Bools | None]:
+    """Label sets as 0 and 1, and where nobody has looked."""
+    given = read_label_sets(y)
+    if given.named:
+        raise DataError(
+            "y has names, and scorers do not know the columns of the predictions: train and score with a 0/1 matrix "
+            "(scikit-learn's MultiLabelBinarizer makes one), or use the estimator's own `score`."
+        )
+    return given.sets, given.missing
+
+
+def _known(y: npt.ArrayLike) -> Ints:
+    """The same where everything is known."""
+    sets, missing = _matrix(y)
+    if missing is not None:
+        raise DataError("nobody has looked at some labels of y: only the scorer 'jaccard' leaves them out.")
+    return sets
+
+
+def _of_sets(y: npt.ArrayLike, predicted: npt.ArrayLike, measure: Callable[..., float], **how: Any) -> float:
+    """One of scikit-learn's measures."""
+    return measure(_known(y), indicator(predicted), **how)
 
 
 def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
@@ -21,7 +47,7 @@ def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
     y, predicted : array-like or sparse matrix of shape (n, k)
         0 or 1; of y, -1 or NaN where nobody has looked, which counts for neither set.
     """
-    (truth, missing, _, _), found = read_label_sets(y), indicator(predicted)
+    (truth, missing), found = _matrix(y), indicator(predicted)
     if missing is not None:
         found = np.where(missing, 0, found)
     both, either = (truth & found).sum(axis=1), (truth | found).sum(axis=1)
@@ -37,7 +63,7 @@ def au_prc(y: npt.ArrayLike, scores: Floats) -> float:
         0 or 1.
     scores : ndarray of shape (n, k)
     """
-    return float(average_precision_score(indicator(y), np.nan_to_num(scores), average="micro"))
+    return float(average_precision_score(_known(y), np.nan_to_num(scores), average="micro"))
 
 
 def precision_at(y: npt.ArrayLike, scores: Floats, most: int) -> float:
@@ -51,7 +77,7 @@ def precision_at(y: npt.ArrayLike, scores: Floats, most: int) -> float:
     most : int
     """
     best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
-    return float(np.take_along_axis(indicator(y), best, axis=1).mean())
+    return float(np.take_along_axis(_known(y), best, axis=1).mean())
 
 
 _RANKED_BY = ("predict_proba", "decision_function")
@@ -59,10 +85,10 @@ _RANKED_BY = ("predict_proba", "decision_function")
 
 label_set_scorers: dict[str, Any] = {
     "jaccard": make_scorer(example_jaccard),
-    "hamming": make_scorer(hamming_loss, greater_is_better=False),
-    "micro_f1": make_scorer(f1_score, average="micro", zero_division=0.0),
-    "macro_f1": make_scorer(f1_score, average="macro", zero_division=0.0),
-    "example_f1": make_scorer(f1_score, average="samples", zero_division=1.0),
+    "hamming": make_scorer(_of_sets, measure=hamming_loss, greater_is_better=False),
+    "micro_f1": make_scorer(_of_sets, measure=f1_score, average="micro", zero_division=0.0),
+    "macro_f1": make_scorer(_of_sets, measure=f1_score, average="macro", zero_division=0.0),
+    "example_f1": make_scorer(_of_sets, measure=f1_score, average="samples", zero_division=1.0),
     "au_prc": make_scorer(au_prc, response_method=_RANKED_BY),
     "precision_at_1": make_scorer(precision_at, most=1, response_method=_RANKED_BY),
     "precision_at_3": make_scorer(precision_at, most=3, response_method=_RANKED_BY),

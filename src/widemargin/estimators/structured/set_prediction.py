@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -21,7 +20,6 @@ from widemargin.estimators.structured.label_names import GivenSets, read_label_s
 from widemargin.estimators.structured.label_probabilities import LabelProbabilities, fit_probabilities, likely_sets
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.rows import as_csr
 from widemargin.structured.learners.problem import example_weights
 from widemargin.structured.models.base import LabelSetModel
 
@@ -89,6 +87,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Y = self._complete(given, model)
         missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
         marked = Y if given.missing is None else np.where(missing, -1, Y)
+        if self._options.decode == "seen" and missing.any(axis=1).all():
+            raise DataError("decode='seen' predicts label sets of training rows, and every row has an unknown label.")
         self.classes_ = given.classes
         chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
         self.offset_ = chosen.offset
@@ -115,6 +115,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     def _coherent(self, probabilities: Floats) -> Ints:
         """Raise probabilities to those of the labels that imply them, in place; labels, the implied ones first."""
         return np.arange(probabilities.shape[1])
+
+    def _allowed(self) -> Ints | None:
+        """The only label sets that there may be, where the model says so."""
+        return None
 
     def _complete(self, given: GivenSets, model: LabelSetModel) -> Ints:
         """The label sets with labels that nobody has looked at as off."""
@@ -153,14 +157,31 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         sample_weight : array-like of shape (n,), default=None
         """
         found = self._decode(X)[0]
-        given = read_label_sets(y, self.classes_.tolist())
-        if given.sets.shape != found.shape:
-            raise DataError(f"y has the shape {given.sets.shape}; give one of {found.shape}.")
+        given = self._truth(y, len(found))
         wrong = given.sets != found
         if given.missing is not None:
             wrong &= ~given.missing
-        right = np.logical_not(wrong.any(axis=1)).astype(np.float64)
-        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+        return float(np.average(~wrong.any(axis=1), weights=example_weights(sample_weight, len(found))))
+
+    def _truth(self, y: Features, n: int) -> GivenSets:
+        """Labels of n examples as those of `fit` were read.
+
+        Raises
+        ------
+        DataError
+            If they do not fit the model, or are columns of names that come in another order.
+        """
+        given = read_label_sets(y, self.classes_.tolist())
+        if given.sets.shape != (n, len(self.classes_)):
+            raise DataError(f"y has the shape {given.sets.shape}; give one of {(n, len(self.classes_))}.")
+        known = {name: column for column, name in enumerate(self.classes_.tolist())}
+        for column, name in enumerate(given.classes.tolist() if hasattr(y, "columns") else ()):
+            if known.get(name, column) != column:
+                raise DataError(
+                    f"column {column} of y is {name!r}, but that of the training labels was {self.classes_[column]!r}: "
+                    "bring the columns into the order of classes_."
+                )
+        return given._replace(sets=self._complete(given, self.model_))
 
     def decode_certified(self, X: Features) -> tuple[Ints, Bools]:
         """The predictions, and which of them are proved to have the largest score of all label sets that are allowed.
@@ -193,8 +214,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """The predictions, and the potentials by which they are the best of all label sets."""
         u, decode = self._potentials(X), self._options.decode
         if decode == "expected":
+            if "probabilities_" not in vars(self):
+                raise CapabilityError("decode='expected' goes by probabilities: set calibration='sigmoid' before fit.")
             probabilities = self.predict_proba(X)
-            return likely_sets(probabilities, self._coherent(probabilities)), u
+            return likely_sets(probabilities, self._coherent(probabilities), self._allowed()), u
         if decode == "seen":
             if "label_sets_" not in vars(self):
                 raise CapabilityError("decode='seen' needs the label sets of the training rows: set it before fit.")
@@ -275,7 +298,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
-        y : array-like or sparse matrix of shape (n, k)
+        y : array-like or sparse matrix of shape (n, k), or sequence of n collections of str
 
         Returns
         -------
@@ -291,11 +314,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False)
-        Y = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y)
-        if Y.shape != (X.shape[0], len(self.classes_)):
-            raise DataError(f"y has the shape {Y.shape}; give one of {(X.shape[0], len(self.classes_))}.")
+        given = self._truth(y, X.shape[0])
+        if given.missing is not None:
+            raise DataError("nobody has looked at some labels of y, and margins are those of whole label sets.")
         u = self._scores(X)
-        return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(Y))
+        return self._margins((None, labels, u[i : i + 1]) for i, labels in enumerate(given.sets))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -85,9 +85,9 @@ class StructuralOptions(SolverOptions):
     decode : {"best", "nonempty", "seen", "expected"}, default="best"
         Which label sets `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses from: all; all but the empty one,
         for data in which every example has a label; or those of the training examples, which are then kept in
-        `label_sets_`. "expected" goes by `predict_proba` instead of the score: the set of largest expected Jaccard
-        index, as if labels were independent; needs `calibration`. Training and `decision_function` look at all sets
-        whatever it is.
+        `label_sets_`. "expected" goes by `predict_proba` instead of the score: of the sets, or paths where
+        `labels="path"`, the one of largest expected Jaccard index, as if labels were independent; needs `calibration`.
+        Training and `decision_function` look at all sets whatever it is.
     scoring : str or callable, default=None
         What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
         for label sets, the share of right steps for sequences.

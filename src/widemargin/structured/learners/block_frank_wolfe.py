@@ -13,7 +13,7 @@ from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import CompiledModel
 from widemargin.structured.learners.example_rows import row_parts
 from widemargin.structured.learners.label_steps import go_by_label
-from widemargin.structured.learners.passes import CompiledPasses, Passes, choose_passes
+from widemargin.structured.learners.passes import CompiledPasses, ManyPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.learners.visits import (
@@ -40,6 +40,8 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
             order, purpose, passes.training, passes.work, weights, blocks, np.empty(0), t, problem.C, sums,
             passes.buffers(),
         )  # fmt: skip
+    if isinstance(passes, ManyPasses):
+        return passes.steps(order, t, blocks, weights, average)
     # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their own.
     model = problem.model
     compiled = model if not problem.slack and isinstance(model, CompiledModel) and model.compiles(False) else None

@@ -20,7 +20,7 @@ from widemargin.structured.model import Examples, StructuredModel
 
 __all__ = [
     "ExampleRows", "add_blocks", "add_rows", "all_scores", "as_examples", "count", "grams", "model_rows",
-    "potentials_of", "row_parts", "scores", "stack_rows",
+    "potentials_of", "row_parts", "scores", "scores_of", "stack_rows",
 ]  # fmt: skip
 
 
@@ -147,6 +147,15 @@ def scores(rows: ExampleRows, first: int, last: int, W: Floats, u: Floats) -> No
             for s in range(S):
                 out[s] += x * w[s]
             place += 1
+
+
+@kernel
+def scores_of(rows: ExampleRows, places: Ints, W: Floats) -> Floats:
+    """Some rows times W."""
+    u = np.empty((places.shape[0], W.shape[1]))
+    for r in range(places.shape[0]):
+        scores(rows, places[r], places[r] + 1, W, u[r : r + 1])
+    return u
 
 
 @kernel

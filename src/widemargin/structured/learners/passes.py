@@ -21,8 +21,9 @@ from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
 from widemargin.structured.compiled import GREEDY, CompiledModel, workspace
+from widemargin.structured.learners.example_rows import scores_of
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
-from widemargin.structured.learners.visits import LABELS, VALUES, Buffers, Training, no_sums, visit
+from widemargin.structured.learners.visits import LABELS, VALUES, Average, Buffers, Training, go_to, no_sums, visit
 from widemargin.structured.model import Weights
 
 __all__ = [
@@ -114,24 +115,7 @@ class Cluster(Protocol):
         ...
 
 
-class _InBatches(PythonPasses):
-    """Passes that ask for the labels of so many examples at the same weights."""
-
-    stale = True
-
-    def __init__(self, problem: StructuredProblem, batch: int) -> None:
-        super().__init__(problem)
-        self._batch = batch
-
-    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
-        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
-        for first in range(0, order.shape[0], self._batch):
-            batch = order[first : first + self._batch]
-            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
-                yield i, self.problem.potentials(i, weights.W), seen
-
-
-class BatchedPasses(_InBatches):
+class BatchedPasses(PythonPasses):
     """Passes that ask for the labels of many examples at a time.
 
     Parameters
@@ -144,8 +128,11 @@ class BatchedPasses(_InBatches):
         None: the Dask client in force, else the threads in force.
     """
 
+    stale = True
+
     def __init__(self, problem: StructuredProblem, batch: int, workers: int | Cluster | None = None) -> None:
-        super().__init__(problem, batch)
+        super().__init__(problem)
+        self._batch = batch
         # Where a cluster is in force it has the processors; else threads share them here.
         client = client_in_force() if workers is None else workers
         if client is None:
@@ -153,6 +140,13 @@ class BatchedPasses(_InBatches):
         parts = client if isinstance(client, int) else max(1, len(client.nthreads()))
         recipes = [ArrayRows({"part": np.array([part])}) for part in range(parts)]
         self._blocks = block_map(recipes, client).prepared(_problem_of_block, problem)
+
+    def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
+        """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
+        for first in range(0, order.shape[0], self._batch):
+            batch = order[first : first + self._batch]
+            for i, seen in zip(batch.tolist(), self.ask(batch, weights, None), strict=True):
+                yield i, self.problem.potentials(i, weights.W), seen
 
     def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
         """See `PythonPasses`; an example is always asked about in the same part, whose oracles may remember it."""
@@ -175,7 +169,7 @@ def _violations_of_block(block: Block, message: tuple[Weights, list[Ints], Float
     return list(PythonPasses(block.data).ask(examples[block.index], weights, slack))
 
 
-class ManyPasses(_InBatches):
+class ManyPasses(PythonPasses):
     """Passes for models that answer for many examples at a time, by `oracle_many`.
 
     Parameters
@@ -186,15 +180,43 @@ class ManyPasses(_InBatches):
         passes, as labels are those of the weights at the beginning of their batch.
     """
 
-    def __init__(self, problem: StructuredProblem, batch: int | None = None) -> None:
-        super().__init__(problem, batch or max(1, min(64, problem.n // 16)))
+    stale = True
 
-    def ask(self, examples: Ints, weights: Weights, slack: Floats | None) -> Iterator[Violation]:
-        """See `PythonPasses`; a thousand examples in a call, as certificates ask for all."""
-        for first in range(0, examples.shape[0], 1024):
-            part = examples[first : first + 1024].tolist()
-            potentials = [self.problem.potentials(i, weights.W) for i in part]
-            yield from self.problem.violations_of(part, potentials, weights.theta)
+    def __init__(self, problem: StructuredProblem, batch: int | None = None) -> None:
+        super().__init__(problem)
+        self._batch = batch or max(1, min(64, problem.n // 16))
+
+    def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
+        """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
+        problem, total = self.problem, 0.0
+        sums = no_sums(blocks) if average is None else average
+        for first in range(0, order.shape[0], self._batch):
+            batch = order[first : first + self._batch]
+            total += go_to(
+                batch, self.labels(batch, weights)[1], problem.rows, problem.start, problem.gram, problem.gram_start,
+                problem.C, blocks, weights, t + first, sums,
+            )  # fmt: skip
+        return total
+
+    def labels(self, examples: Ints, weights: Weights) -> tuple[Floats, Blocks]:
+        """The hinges and most violating labels of some examples, all at the same weights."""
+        self.queries += examples.shape[0]
+        problem = self.problem
+        assert problem.many is not None
+        u = scores_of(problem.rows, problem.many.rows_of(examples)[0], weights.W)
+        value, *label = problem.many(examples, u, weights.theta)
+        return value, Blocks(*label)
+
+    def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
+        """See `PythonPasses`; a thousand examples in a call."""
+        n, start = self.problem.n, self.problem.start
+        labels, value = zero_blocks(self.problem) if keep else None, np.empty(n)
+        for first in range(0, n, 1024):
+            last = min(first + 1024, n)
+            value[first:last], found = self.labels(np.arange(first, last), weights)
+            if labels is not None:
+                labels.a[start[first] : start[last]], labels.b[first:last], labels.loss[first:last] = found
+        return Responses(value, value, labels)
 
 
 class CompiledPasses:
@@ -258,7 +280,7 @@ def choose_passes(
     batch : int, default=None
         Examples whose labels are looked for at the same weights.
     """
-    if problem.many:
+    if problem.many is not None:
         return ManyPasses(problem, batch)
     if batch is not None:
         return BatchedPasses(problem, batch)

@@ -17,7 +17,7 @@ import itertools
 import math
 import operator
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from widemargin._typing import Bools, Floats
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
+from widemargin.structured.learners.many_answers import ManyAnswers
 from widemargin.structured.model import Examples, Features, StructuredModel, Weights
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
@@ -222,8 +223,8 @@ class StructuredProblem:
         Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
     exact : bool
         Whether the search finds the optimum too; one by free questions alone does not.
-    many : bool
-        Whether the model answers for many examples at a time, by `oracle_many`.
+    many : ManyAnswers or None
+        Where the model answers for many examples at a time, by `oracle_many`.
 
     Raises
     ------
@@ -279,10 +280,14 @@ class StructuredProblem:
         self.search_name, self.search = self._resolved(search, oracle)
         self.asks_once = self.search in (None, direct, all_losses)
         # A search that was asked for by name, and debug mode, want the questions of every example one by one.
-        self.many = search == "auto" and not check and callable(getattr(model, "oracle_many", None))
-        self.exact = self.certain and (self.many or self.search is None or bool(getattr(self.search, "exact", False)))
-        if self.many:
-            self.search_name = "many"
+        self.many: ManyAnswers | None = None
+        if search == "auto" and not check and missing is None and callable(getattr(model, "oracle_many", None)):
+            self.search_name, self.many = "many", ManyAnswers(
+                model, X, Y, self.start, (self.S, self.P), self.weight, self.slack, self._features,
+                self._refuse_no_label,
+            )  # fmt: skip
+        exact_search = self.many is not None or self.search is None or bool(getattr(self.search, "exact", False))
+        self.exact = self.certain and exact_search
         eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         # The library's own models are tested; what a user's oracle answers is not believed unseen.
@@ -307,64 +312,40 @@ class StructuredProblem:
         """
         rng, asked = np.random.default_rng(0), self.check
         W, theta = rng.normal(size=(self.d, self.S)), rng.normal(size=self.P)
-        self.check = True
-        for i in np.unique(np.linspace(0, self.n - 1, spots).astype(int)).tolist():
-            u = self.potentials(i, W)
-            for sign in (1.0, -1.0):
-                # Not what a subclass makes of it, which is not complete yet.
-                found = StructuredProblem.violation(self, i, sign * u, sign * theta, 0.0)
-                if not self.many:
-                    continue
-                (other,) = self.violations_of([i], [sign * u], sign * theta)
-                # A search that is not exact, or a label that does not violate, may well be beaten.
-                if other.value < found.value - 1e-6 * (1.0 + abs(found.value)):
+        self.check, chosen = True, np.unique(np.linspace(0, self.n - 1, spots).astype(int))
+        for sign in (1.0, -1.0):
+            potentials = [sign * self.potentials(i, W) for i in chosen.tolist()]
+            # Not what a subclass makes of it, which is not complete yet.
+            found = [
+                StructuredProblem.violation(self, i, u, sign * theta, 0.0).value
+                for i, u in zip(chosen.tolist(), potentials, strict=True)
+            ]
+            others: Iterable[float] = found
+            if self.many is not None:
+                others = self.many(chosen, np.concatenate(potentials), sign * theta, check=True)[0]
+            # A search that is not exact, or a label that does not violate, may well be beaten.
+            for i, best, other in zip(chosen.tolist(), found, others, strict=True):
+                if other < best - 1e-6 * (1.0 + abs(best)):
                     raise OracleError(
                         f"example {i}: {type(self.model).__name__}.oracle_many found a label of violation "
-                        f"{other.value:.9g}, but its oracle one of {found.value:.9g}: it must return the labels of "
-                        f"largest {'loss (1 + score - score of the truth)' if self.slack else 'loss + score'}."
+                        f"{other:.9g}, but its oracle one of {best:.9g}: it must return the labels of largest "
+                        f"{'loss (1 + score - score of the truth)' if self.slack else 'loss + score'}."
                     )
-            # What these weights have found is of no use to training.
+        # What these weights have found is of no use to training.
+        for i in chosen.tolist():
             self._met[i] = _Met(self._met[i].truth)
         self.check = asked
 
-    def violations_of(self, examples: Sequence[int], potentials: Sequence[Floats], theta: Floats) -> list[Violation]:
-        """The most violating labels of some examples, all at the same weights, by `model.oracle_many`.
-
-        Raises
-        ------
-        OracleError
-            If it does not return a label for each of them.
-        """
-        truths = [self.Y[i] for i in examples]
-        model: Any = self.model
-        labels = model.oracle_many(
-            [self.X[i] for i in examples], truths, potentials, theta, "slack" if self.slack else "margin"
-        )
-        if not hasattr(labels, "__len__") or len(labels) != len(truths):
-            returned = f"{len(labels)} labels" if hasattr(labels, "__len__") else type(labels).__name__
-            raise OracleError(
-                f"{type(model).__name__}.oracle_many returned {returned} for {len(truths)} examples; give a list of "
-                "one label each."
-            )
-        found = []
-        for i, y, truth, u in zip(examples, labels, truths, potentials, strict=True):
-            # Only the labels are the user's: scores and losses follow from the model, and cannot contradict it.
-            psi, g, weight = self.psi(i, y), float(model.loss(y, truth)), float(self.weight[i])
-            h = 1.0 - float(np.vdot(psi.A, u) + psi.b @ theta)
-            value, factor = (h * g, weight * g) if self.slack else (h + g - 1.0, weight)
-            if value > 0.0:
-                found.append(Violation(factor * psi.A, factor * psi.b, weight * g, weight * value, weight * value, 1))
-            else:
-                found.append(Violation(np.zeros_like(u), np.zeros(self.P), 0.0, 0.0, 0.0, 1))
-        return found
-
-    def _features(self, i: int, y: object) -> Features:
+    def _refuse_no_label(self, i: int, y: object) -> None:
         contains = getattr(self.model, "contains", None)
         if contains is not None and not contains(self.X[i], y):
             raise OracleError(
                 f"example {i}: {y!r} is none of its labels, says {type(self.model).__name__}.contains. One of them is "
                 "wrong."
             )
+
+    def _features(self, i: int, y: object) -> Features:
+        self._refuse_no_label(i, y)
         # Features that compare a label with the truth, as those of rankings do, are asked with it.
         made: Callable[..., object] = self.model.features
         features = made(self.X[i], y, self.Y[i]) if self._sees_truth else made(self.X[i], y)

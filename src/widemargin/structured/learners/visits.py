@@ -152,6 +152,37 @@ def update_block(
     return gap, gamma
 
 
+@kernel
+def go_to(
+    examples: Ints, found: Blocks, rows: ExampleRows, start: Ints, gram: Floats, gram_start: Ints, C: float,
+    blocks: Blocks, weights: Weights, t: int, average: Average,
+) -> float:  # fmt: skip
+    """Frank-Wolfe steps of some blocks after t others, each towards (p, p_b, loss) of a label found before.
+
+    `found` holds them one example after the other, and is overwritten. Returns the sum of the gaps of the blocks, each
+    before its step; labels that are no longer worth one count 0.
+    """
+    (a, b, loss), (W, theta), (p, p_b, label_loss) = blocks, weights, found
+    a_sums, loss_sums, theta_sums, visited = average
+    u, place, total = np.empty((start[1] - start[0], W.shape[1])), 0, 0.0
+    for position in range(examples.shape[0]):
+        i = examples[position]
+        first, last = start[i], start[i + 1]
+        if u.shape[0] != last - first:
+            u = np.empty((last - first, W.shape[1]))
+        scores(rows, first, last, W, u)
+        t += 1
+        if visited.shape[0] > 0:
+            remember(a[first:last], loss, theta, t, visited, a_sums[first:last], loss_sums, theta_sums, i)
+        end = place + last - first
+        gap, _ = update_block(
+            rows, first, last, gram[gram_start[i] : gram_start[i + 1]], u, p[place:end], p_b[position],
+            label_loss[position], C, a[first:last], b[i], loss, i, W, theta,
+        )  # fmt: skip
+        place, total = end, total + max(0.0, gap)
+    return total
+
+
 @inlined_kernel
 def keep_in_place(shift: Floats, i: int, u: Floats) -> None:
     """Move the potentials of example i so that labels that are left out of its loss keep their value."""
