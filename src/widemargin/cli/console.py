@@ -64,6 +64,8 @@ def _as_far_as_it_goes(stream: TextIO) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        # The stream's file descriptor now leads nowhere, so that further output, and the flush at the end of the
+        # program, does not fail again.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -128,6 +128,8 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
         blocks = TableBlocks(path, **how)
         features = feature_columns(blocks.names, goals)
         candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
+        # Which columns a model reads as text is known only once it is loaded. Where types were guessed, codes of digits
+        # may have become numbers, so the table is opened again.
         all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
         if blocks.is_guessed and len(all_words) > len(words):
             blocks = TableBlocks(path, **how | {"words": all_words})
@@ -168,6 +170,7 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
     asked = {str(name) for name in columns_used(goal).get(None, {})} - {*goals.baseline_names}
     wanted |= dict.fromkeys(sorted(asked), "goal.text" if goals.audit_goal is None else "goal.audit.text")
     require_columns(blocks.names, wanted, blocks.title)
+    # Only the columns that somebody looks at are read. Baselines that are models or functions get whole rows.
     columns: set[str] | None = None
     all_know = all(candidate.features is not None for candidate in candidates)
     if all_know and not goals.baseline_models and not goals.baseline_functions:

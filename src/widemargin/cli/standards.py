@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widemargin import __version__
-from widemargin._text import listing
+from widemargin._text import close_match, listing
 from widemargin.cli.checks.column_checks import several_spellings
 from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
 from widemargin.cli.reports import FORMAT, statement, write_json, write_text
-from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.diagnostics import BiasAudit, local_law_144
@@ -117,9 +116,8 @@ def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> t
                 f"Name it by --{role}"
             )
         if named is not None and named not in names:
-            raise DataError(
-                f"{path}: there is no column {named!r} (--{role}).{is_it(named, names)} It has {listing(names, 20)}"
-            )
+            near = close_match(named, names)
+            raise DataError(f"{path}: there is no column {named!r} (--{role}).{near} It has {listing(names, 20)}")
         guessed += [role] if named is None else []
         # A table that has both says by its decisions what was done.
         columns[role] = named or min(likely, key=lambda name: [*patterns].index(likely[name]))

@@ -84,6 +84,7 @@ class MarginSketch:
         cls, margins: Floats, weight: Floats, level: float, certainty: Floats | None = None, *, in_buckets: bool = True
     ) -> Self:
         """Of margins, shape (n,), with weights and certainties."""
+        # Powers of what is left without the mean: sums of plain powers would cancel where the spread is small.
         total = float(weight.sum())
         mean = float(weight @ margins / total) if total else 0.0
         rest = margins - mean
@@ -92,8 +93,9 @@ class MarginSketch:
         used = margins if has_weight.all() else margins[has_weight]
         unique, sums, rows = np.zeros(0, np.int64), np.zeros((0, 2)), None
         if in_buckets:
-            # Doubles of one sign are ordered as their bits are, so the leading bits are a logarithmic bucket.
-            keys = np.ascontiguousarray(margins).view(np.int64) >> (52 - _DIGITS)  # a double has 52 of them
+            # The sign, the exponent and the first binary digits of a double are its leading bits. Doubles that agree in
+            # these differ by a fixed share of their size: a bucket on a logarithmic scale. 52 bits are digits.
+            keys = np.ascontiguousarray(margins).view(np.int64) >> (52 - _DIGITS)
             unique, place = np.unique(keys, return_inverse=True)
             sums = _sums(place, np.column_stack([weight, weight * margins]), unique.shape[0])
         else:

@@ -139,7 +139,7 @@ def _check_confidence(
     try:
         held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training keeps aside
         tied = _bind(goals, goals.goal, held, external)
-        # said of every row, positive or negative, some goals are met by definition
+        # A classifier that decides the same for every row meets some goals by definition, and needs no rows as proof.
         settled = any(Judged.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
         best = best_evidence(tied)
     except CapabilityError as error:

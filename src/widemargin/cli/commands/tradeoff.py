@@ -95,7 +95,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             with contextlib.suppress(DataError, ModelFileError):
                 stored = read_stored(out, prepared)
         if stored is not None:
-            # Of use if the same was asked, and it is whole or holds models to go on from.
+            # A stored path is used where it answers the same question and either has all points or holds its models, so
+            # that the sweep can go on from them.
             same = (stored.name, stored.n_asked) == (label, len(values)) and stored.values.tolist() == values[
                 : len(stored)
             ]

@@ -209,6 +209,7 @@ def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalP
         Without faults that only follow from another one, such as the use of a population whose definition is faulty.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    # The parser stops at its first fault. Emptied lines keep the line numbers of those behind them.
     faults, lost, error = [first], set[str](), first
     for _ in range(most):
         place = None if error.line is None else _lines_of_statement(lines, error.line)

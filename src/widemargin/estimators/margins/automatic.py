@@ -96,7 +96,8 @@ def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tu
             return CANDIDATES[0], {}
     weight = problem.share * _temper(problem.rows, problem.share) ** FOLDS.temper
     weight /= weight.sum()
-    # Minus the logarithm of the mean likelihood of labels, at the best share of wrong ones and the best scale.
+    # Each candidate is judged at its own best share of wrong labels and scale of scores: candidates differ in how sure
+    # their scores are, and only how well these order the rows should decide.
     logistic, losses = SURROGATES["logistic"].derivatives, dict[Candidate, float]()
     for candidate, each in scores.items():
         margins = problem.y * each
@@ -134,6 +135,8 @@ def _part(problem: RiskProblem, rows: Ints) -> RiskProblem:
 
 def _temper(rows: RowBlocks, share: Floats) -> Floats:
     """What rows count for: 1 up to the median distance from the mean, and then in inverse proportion to it."""
+    # Distances in units of the columns' spreads, `sum_k (x_k - mean_k)^2 / variance_k`, multiplied out so that sparse
+    # rows stay sparse.
     squares, mean = rows.diagonal(share)
     variance = squares - mean**2
     # Columns whose spread is rounding alone say nothing.

@@ -260,6 +260,7 @@ class GoalReduction(ThresholdedModel):
             tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options
         )  # fmt: skip
         best = visits.run(budget)
+        # With a confidence the rows kept aside choose among the models; else the cross-fitted scores do.
         if aside is not None:
             self._adopt_proved(visits, aside)
         elif self.randomize:

@@ -104,7 +104,8 @@ def fill_border(
         out[i, 1] += curvature
         totals[1] += curvature
         f = u[h] * s[h] * q
-        # A hinge meets the constraints through the entries of its cell that belong to its side, which their sign tells.
+        # The affine direction has tau1 = tau2 = -1, so the force of `corrector` is `f (u + r)` here. The constraints
+        # see a hinge through the entries of its cell, of which only those of its own side count: the sign says which.
         c = slot[h]
         if c < k:
             out[i, 0] += f * (u[h] + r[h])
@@ -143,10 +144,12 @@ def predictor(
         yh = (p[h] * g + u[h] * dt) * q
         x[h] = xh
         y[h] = yh
-        # p and s shrink by -x and -y, u and r by 1 + x and 1 + y: the largest sets the step lengths.
+        # Relative changes: p and s shrink by -x and -y, u and r by 1 + x and 1 + y, because du/u = -1 - x. A step of
+        # one over the largest of them brings the first variable to zero.
         primal = max(primal, -xh, -yh)
         dual = max(dual, 1.0 + xh, 1.0 + yh)
-        # Complementarity after a step is a quadratic in its lengths; these are its coefficients.
+        # After steps of lengths a (primal) and d (dual) the product u p is `u p (1 + a x) (1 - d (1 + x))`, and r s
+        # the same with y. Summed over the hinges these are the coefficients, which `centring` puts together.
         up, rs = weight[row[h]] * u[h] * p[h], weight[row[h]] * r[h] * s[h]
         zeroth += up + rs
         first += up * xh + rs * yh
@@ -180,6 +183,8 @@ def corrector(
         y[h] = tau2
         g = u[h] * tau1 + r[h] * tau2
         pull[slot[h]] += g * p[h] * s[h] * q
+        # What u would become if neither the score nor the coefficient moved, `u + du = u (1 + tau1) - u s q g`: the
+        # pull of the hinge on its row. How it changes with the score is already in the matrix of the system, as D.
         force = w * u[h] * (1.0 + tau1) - us * q * g
         right[row[h]] += force if slot[h] < k else -force
 
@@ -196,7 +201,7 @@ def furthest(
         dt = dz[row[h]] if slot[h] < k else -dz[row[h]]
         q = 1.0 / (u[h] * s[h] + r[h] * p[h])
         g = u[h] * tau1[h] + r[h] * tau2[h] - dc[slot[h]]
-        # The relative changes of the pair, from the change of the score and of the coefficient.
+        # dp/p and ds/s by the formulas in the head of this file; those of u and r are tau1 - dp/p and tau2 - ds/s.
         dp = (s[h] * g - r[h] * dt) * q
         ds = (p[h] * g + u[h] * dt) * q
         primal = max(primal, -dp, -ds)
@@ -219,7 +224,8 @@ def move(
         g = u[h] * tau1[h] + r[h] * tau2[h] - dc[slot[h]]
         dp = (s[h] * g - r[h] * dt) * q
         ds = (p[h] * g + u[h] * dt) * q
-        # Relative changes, so a variable stays positive however small it is.
+        # A variable is multiplied by one plus a share of its relative change, which the step lengths keep above -1: it
+        # stays positive however small it is, where a difference of two numbers might round to zero.
         p[h] *= 1.0 + primal_step * dp
         s[h] *= 1.0 + primal_step * ds
         u[h] *= 1.0 + dual_step * (tau1[h] - dp)

@@ -236,6 +236,7 @@ class _Run:
         # The hinges have the weights of their rows, so a constraint's complementarity is weighed against all of them.
         self.total = float(mass.sum()) or 1.0
         self.theta = options.theta * self.total
+        # Every product of the path counts in the mean that is mu: two of a hinge, two of an elastic constraint.
         self.count = 2.0 * self.total + (2.0 if self.elastic else 1.0) * m * self.theta
         first = min(options.first_multiplier, 0.5 * rho)
         if start is None:
@@ -286,7 +287,7 @@ class _Run:
         step = system.solve(corrected)
         loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.directed, sums)
         primal, dual = self.lengths(step, sums, self.options.step)
-        # Steps of nothing, or a mu that grows without end, mean that rounding has taken over.
+        # Where steps have no length any more, or mu grows without end, rounding decides what the factor says.
         lost = self.mu > self.options.lost * self.first_mu
         if lost or not np.isfinite(step.point).all() or max(primal, dual) < 1e-12:
             return False
@@ -355,7 +356,8 @@ class _Run:
         if sub.fit_intercept:
             shares = sums.min() / np.maximum(sums, 1e-300)
         loops.dual_direction(*hinges.place, k, sub.weight, hinges.u, shares[0], shares[1], self.scratch)
-        # The dual point's w is -g / lam, so its norm costs this much of the bound.
+        # Minimised over w, `lam/2 |w|^2 + g . w` is `-|g|^2 / (2 lam)`. A hinge of dual variable u adds `u/2`, what
+        # `u (1/2 + z)` or `u (1/2 - z)` is at z = 0.
         g = sub.rows.tdot(self.scratch)
         return float(0.5 * (shares @ sums) - (g @ g) / (2.0 * sub.lam) - self.v @ sub.gamma) + sub.constant
 
@@ -408,10 +410,10 @@ class _System:
         d = sub.rows.n_features
         h = target.ve / run.v - target.yq / run.y - self.residual + run.by_constraint(target.pull)
         free = cholesky.solve(self.factor, target.right)
-        # First the multipliers from the small system, then the point that goes with them.
+        # From `S dx + F dv = right` and `E dv - F' dx = h`: the point is eliminated, which leaves
+        # `(E + F' S^-1 F) dv = h + F' S^-1 right` for the multipliers.
         h += self.border.T @ free
         dv = cholesky.solve(self.schur, h) if h.size else h
-        # Back to the point: the constraints bend the free direction by their multipliers.
         point = free - self.solved_border @ dv
         sub.rows.dot(point[:d], run.dz)
         if sub.fit_intercept:

@@ -22,8 +22,8 @@ class KernelAscent(Ascent):
         """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
         order = self._rng.permutation(self.rows.n_rows)
         scale, visits = 1.0 / regulariser, 0
-        # Kernel rows are fetched together, because a fetch costs as much as many steps; rows that rest are
-        # not fetched.
+        # Fetching a kernel row costs as much as many steps. So the rows that would move are found first, from their
+        # scores alone, and only these are fetched, a batch at a time.
         for low in range(0, order.shape[0], self.rows.batch):
             state = (self.plus, self.minus, self._norms2, self.xi)
             picked = order[low : low + self.rows.batch].copy()

@@ -156,7 +156,7 @@ class Ascent:
         self._ratio, self._heavy = _heavy_columns(rows, self.options.heavy)
         # Heavy columns have a metric of their own, so the norms of the rest do not change with it.
         light = (self._ratio == 1.0).astype(np.float64)
-        self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()  # of the ordinary columns
+        self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()
         self._rest, self._delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
         self._move_to(np.zeros(rows.n_features))
         self._centre = self._w
@@ -246,8 +246,8 @@ class Ascent:
             # In this unit a step of the dual crosses about the box of a row of mean size.
             unit = float(self._norms2 @ (self.plus + self.minus)) / max(self._norms2.shape[0], 1)
             proximal = max(self.lam, self.options.proximal * unit)
-            # From xi = 0 all steps point the same way; large regularisers keep w from running far beyond
-            # the solution.
+            # From xi = 0 all first steps point the same way, and large regularisers keep their sum from carrying w far
+            # beyond the solution.
             if self._cold:
                 for rung in self.options.ladder:
                     if rung * unit > proximal:
@@ -263,8 +263,7 @@ class Ascent:
         while primal - dual.value > eps and self.n_epochs < self.max_epochs:
             metric = proximal * self._ratio
             self._move_to(((metric - self.lam) * self._centre - dual.g) / metric)  # afresh: increments drift
-            # The certificate is of the true problem, whatever the proximal one did; a worse point is
-            # dropped.
+            # The certificate is of the true problem at the regulariser lam, whatever the proximal problem has led to.
             primal = self._offer(self._run(b, proximal), b, primal)
             self._balance()
             dual = self.dual(b)
@@ -278,8 +277,8 @@ class Ascent:
 
     def _run(self, b: float, proximal: float) -> Floats:
         """Epochs until a check is due; the mean of the iterates, a better primal point than the last of them."""
-        # By so much the solution of a proximal problem falls short of its fixed point: how far the centre
-        # moves.
+        # The iterate follows from the dual variables and the centre, `w = (kappa centre - X' xi) / (lam + kappa)`, so a
+        # move of the centre moves w by the share `kappa / (lam + kappa)` of it.
         pull = 1.0 - self.lam / (proximal * self._ratio)
         pulling = bool(np.any(pull > 0.0))
         mean, visits, epochs = np.zeros_like(self._w), 0, 0
@@ -370,24 +369,25 @@ def epoch_csr(
             if rest[i] > 0:
                 rest[i] -= 1
                 continue
-            # A row at an end of its box seldom leaves it again, so it rests twice as long after each visit in vain; the
-            # gap is certified over all rows all the same.
             visits += 1
             r = row_of[i]
             low, high = indptr[r], indptr[r + 1]
-            # The score with all variables as they are now: w holds the sum over all other rows already.
+            # w follows every step, so this is the score with all variables as they are now.
             z = -b
             for k in range(low, high):
                 z += data[k] * w[indices[k]]
             new = coordinate_step(z, xi[i], plus[i], minus[i], q[i])
             change = new - xi[i]
-            if change == 0.0:  # the same again: rest twice as long as the last time
+            if change == 0.0:
+                # A variable at an end of its box seldom leaves it again, so the row rests twice as long after each
+                # visit in vain. Nothing is lost: the gap is always computed from all rows.
                 delay[i] = min(longest, 2 * delay[i] + 1)
                 rest[i] = delay[i]
                 continue
             delay[i] = 0
             xi[i] = new
-            for k in range(low, high):  # keep w what the dual variables make of it, so that scores stay exact
+            # w = -X' xi in the metric of the columns, so it moves with every dual variable.
+            for k in range(low, high):
                 w[indices[k]] -= change * scale[indices[k]] * data[k]
     return visits
 

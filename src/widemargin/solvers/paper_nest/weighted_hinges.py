@@ -41,8 +41,8 @@ def dual_sums(xi: Floats, plus: Floats, minus: Floats) -> tuple[float, float]:
     value = 0.0
     total = 0.0
     for i in range(xi.shape[0]):
-        # The conjugate of a row's two hinges: full at the kink xi = plus - minus, falling by 1/2 on both
-        # sides of it.
+        # Minus the conjugate of a row's two hinges: largest at the kink xi = plus - minus, and falling with a slope of
+        # 1/2 on both sides of it, because the loss bends at the scores 1/2 and -1/2.
         value += 0.5 * (plus[i] + minus[i]) - 0.5 * abs(xi[i] - plus[i] + minus[i])
         total += xi[i]
     return value, total

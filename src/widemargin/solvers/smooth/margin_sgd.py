@@ -8,9 +8,9 @@
 A bias has no regulariser, and no such step suits it: now and then it is set to its best value, the Catoni location.
 
 The iterate is `w = scale v`, so that shrinking it is one multiplication, and the weighted sum over all steps is
-`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: a change of v by delta x_i adds `total delta x_i` to u. What
-row i adds is summed up as one number, `pulls_i`, and its features are looked at when the sum is asked for:
-`u + sum_i pulls_i x_i` takes the place of u.
+`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: where v changes by delta x_i, u has to change by
+`total delta x_i`, for the steps before have seen the old v. To spare a second pass over the features of the row, only
+the number `total delta` is added to `pulls_i`; where the sum is needed, `u + sum_i pulls_i x_i` stands for u.
 """
 
 from typing import Any, Protocol
@@ -34,7 +34,8 @@ SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
 """Integers in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
 
 SMALL = 1e-9
-"""Below that a scale is folded into v: half of the digits of a double, so that none that count are lost."""
+"""A scale below this is multiplied into v (`fold`): `total v - u` is a difference of numbers as large as v, and loses
+digits as the scale falls. Half of the digits of a double are left here."""
 
 
 class MarginProblem(SmoothProblem, Protocol):
@@ -129,7 +130,7 @@ class _Walk:
         self._problem, self._average, self._rng = problem, average, np.random.default_rng((seed, steps))
         w, self._b = problem.split(np.zeros(problem.n_unknowns) if start is None else start)
         self._v, self._u, self._now = np.array(w, dtype=np.float64), np.zeros(w.shape[0]), np.zeros(5)
-        # The first step shrinks by 1 - 1/1 = 0: it would forget the start anyway.
+        # Step t = 1 multiplies w by 1 - 1/1 = 0, so a start would be lost anyway.
         if steps == 0:
             self._v[:] = 0.0
         self._now[SCALE], self._now[STEPS] = 1.0, steps
@@ -155,7 +156,7 @@ class _Walk:
         """The last iterate, or the mean of all, with its best bias, which the next steps take over."""
         w: Floats = self._now[SCALE] * self._v
         if self._average and self._now[WEIGHT] > 0.0:
-            # The features that the rows' pulls stand for are looked at here, once for all steps.
+            # One product with all rows adds what every step has put into `pulls` (module docstring).
             missing = self._u + self._problem.rows.tdot(self._pulls)
             w = (self._now[TOTAL] * self._v - missing) / self._now[WEIGHT]
         if not self._problem.fit_intercept:
@@ -179,16 +180,18 @@ class _Walk:
 def advance(kind: int, level: float, s: float, lam: float, radius: float, b: float, y: float, score: float,
             norm2: float, t: float, scale: float, square: float) -> tuple[float, float, float]:  # fmt: skip
     """Step t: shrink, and say what to add to v along x_i, with the new scale and |w|^2; `score = <w, x_i>` before."""
-    longest, shrink = s / (lam * t), 1.0 - 1.0 / t  # these divisions need not wait for the score
+    # The processor makes these divisions while it still waits for the score.
+    longest, shrink = s / (lam * t), 1.0 - 1.0 / t
     # The shrinkage is one multiplication of the scale; v keeps its numbers.
     scale = scale * shrink if t > 1.0 else 1.0  # at the first step w is 0
     inverse = 1.0 / scale
     step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
-    # |w|^2 is carried along: the projection needs it at every step, and a sum over all features would double the
-    # cost.
+    # `|shrink w + step x|^2 = shrink^2 |w|^2 + 2 shrink step <w, x> + step^2 |x|^2`: the projection needs it at every
+    # step, and a sum over all features would double the cost. Rounding may leave it below zero.
     square = max(0.0, shrink * (shrink * square + 2.0 * step * score) + step * step * norm2)
     delta = step * inverse
-    if square > radius * radius:  # the projection is one more shrinking
+    # The projection onto the ball multiplies w by one number, which the scale takes up.
+    if square > radius * radius:
         scale *= radius / np.sqrt(square)
         square = radius * radius
     return delta, scale, square
@@ -197,9 +200,9 @@ def advance(kind: int, level: float, s: float, lam: float, radius: float, b: flo
 @kernel
 def fold(v: Floats, u: Floats, scale: float, total: float) -> tuple[float, float]:
     """Make scale 1 and total 0 again, before scale has become so small that digits would be lost."""
+    # `total v - u` has to stay the same with total = 0, so u takes up `-total v` before v becomes w itself.
     for k in range(v.shape[0]):
         u[k] -= total * v[k]
-        # Afterwards w is v itself again, and u holds what the old scale had summed up.
         v[k] *= scale
     return 1.0, 0.0
 
