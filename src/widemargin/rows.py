@@ -1,7 +1,7 @@
 """One record of rows: what belongs together by position, sliced together.
 
 Every path through the library carries its data in this record: `fit`, `audit`, `margin_report`, cross-validation, rows
-kept aside for a proof, and blocks of rows that do not fit in memory. Rows in memory are one block.
+held out for a proof, and blocks of rows that do not fit in memory. Rows in memory are one block.
 """
 
 import copy

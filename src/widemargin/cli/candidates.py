@@ -30,7 +30,7 @@ PREDICTION = "prediction"
 
 
 class Answer(NamedTuple):
-    """What a classifier says of the rows of a block.
+    """The answers of a classifier for the rows of a block.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Candidate(ABC):
         return {}
 
     def finish(self) -> list[str]:
-        """What is to be said when all blocks have been answered."""
+        """The notes to print when all blocks are done."""
         return [] if self._caution is None else [f"{self.title}: {self._caution}"]
 
     def columns_in(self, block: Block) -> list[str]:

@@ -60,7 +60,7 @@ def finish() -> None:
 
 @contextlib.contextmanager
 def _as_far_as_it_goes(stream: TextIO) -> Iterator[None]:
-    """Where a stream takes no more, what is still to be said, and what waits, goes nowhere."""
+    """Write to a stream whose reader may be gone; then its buffer and all later output are dropped."""
     try:
         yield
     except OSError as error:

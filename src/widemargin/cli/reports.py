@@ -20,7 +20,7 @@ from widemargin.goals.measuring.goal_report import what_decides
 
 FORMAT = 1
 PREDICATE = "urn:widemargin:goal-audit:1"
-"""The type of what an in-toto statement says of an audit of a goal, as the documentation describes it."""
+"""The predicate type of an in-toto statement about an audit of a goal; the documentation describes it."""
 
 
 def audit_document(

@@ -34,7 +34,7 @@ _OUTCOMES = {
 """Words in the names of columns of decisions and of scores."""
 _SELECTED = {*AFFIRMATIVE, *GOOD_VALUES, "selected", "advanced", "shortlisted", "invited"} - {"paid", "survived"}
 PREDICATE = "urn:widemargin:bias-audit:ll144:1"
-"""The type of what the in-toto statement says, as the documentation describes it."""
+"""The predicate type of the in-toto statement; the documentation describes it."""
 
 _OPTION_OF = {"selected=": "--favourable", "audit_date": "--date", "distribution_date": "--distributed"}
 """How the command line calls what messages of the audit name."""
@@ -144,7 +144,7 @@ def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | N
 
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:
-    """All files that were asked for."""
+    """Write all files that the options name."""
     if options.report_json is not None:
         write_json(document, options.report_json)
     if options.html is not None:

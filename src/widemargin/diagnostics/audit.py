@@ -169,7 +169,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _RowSet:
-    """Rows of one source, in memory or somewhere in blocks, and who is asked about them.
+    """Rows of one source, in memory or in blocks, and the classifiers that predict them.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class _RowSet:
     parts : dict of str to array or table
         Beside rows in blocks, texts name columns of X.
     facts : sequence of ScoreFact
-        What the goal asks about the model's scores.
+        Facts about the model's scores that the goal counts.
     """
 
     model: Classifier | None
@@ -202,7 +202,7 @@ class _RowSet:
         return "" if self.source is None else f" for external {self.source!r}"
 
     def answer(self, method: str, parts: Mapping[str, Any]) -> Column | None:
-        """What a method of the model says of rows; None where there is no such method."""
+        """The result of a method of the model for rows; None where there is no such method."""
         ask = getattr(self.model, method, None)
         return None if ask is None else ask_model(ask, parts["X"], parts.get("populations"))
 
@@ -244,7 +244,7 @@ def _row_sets(
     subject: Classifier | Column | Mapping[str | None, Column], goal: Goal, main: Mapping[str, Any],
     external: Mapping[str, External], baselines: Mapping[str, Column | Classifier],
 ) -> list[_RowSet]:  # fmt: skip
-    """The audited rows first, then those of each external data set that the goal uses, with who is asked about them."""
+    """The audited rows first, then those of each external data set that the goal uses, with their classifiers."""
     used = baselines_used(goal)
     facts = {name: list(filter(None, map(ScoreFact.named, asked))) for name, asked in used.items()}
     names = [None, *sorted(name for name in used if name is not None)]

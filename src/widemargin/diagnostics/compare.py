@@ -284,7 +284,7 @@ class ComparisonCounts(GoalCounts):
     def compared(
         self, names: Sequence[str], *, confidence: float, power: float, gain: float
     ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
-        """The populations, all rows first, those of external data sets last, and what is to be said about them."""
+        """The populations, all rows first, those of external data sets last, and notes about them."""
         lines, notes = [], list[str]()
         for part_name, part in self._parts.items():
             if part_name is not None and not part.n_rows:

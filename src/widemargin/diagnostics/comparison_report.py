@@ -35,7 +35,7 @@ class PopulationComparison:
         `"B better"` or `"A better"` (by their names) where the test decides at level 1 - confidence, else
         `"undecided"`; `"no labels"` without any; `"equal"` where they never differ.
     labels_needed : int or None
-        Labelled rows on which the two differ that prove the difference with the asked power: the estimated difference,
+        Labelled rows on which the two differ that prove the difference with the wanted power: the estimated difference,
         or without labels the assumed one. None: no number does.
     rows_needed : int or None
         Rows to draw until so many are found.

@@ -82,7 +82,7 @@ class MarginReport:
     classifier : str
     data_name : str
     source : str
-        What the margins are made of: "decision_function", "predict_proba", "margins" or "given scores".
+        The source of the margins: "decision_function", "predict_proba", "margins" or "given scores".
     unit : str
         What the numbers are.
     level : float

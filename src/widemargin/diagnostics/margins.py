@@ -21,7 +21,7 @@ Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 
 
 class Margins(NamedTuple):
-    """Margins, shape (n,), what they are made of, and their unit.
+    """Margins, shape (n,), their source, and their unit.
 
     `certainty`, shape (n,), is how far the decision of each row is from another one: of two classes the size of the
     margin, of more the largest score minus the second; None where only margins are known.

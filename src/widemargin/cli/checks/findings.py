@@ -10,7 +10,7 @@ from widemargin.cli.goals_file.toml_lines import Problem
 
 @dataclass
 class Findings:
-    """Problems and warnings about one goals file, each said once."""
+    """Problems and warnings about one goals file, each reported once."""
 
     goals: GoalsFile
     problems: list[Problem] = field(default_factory=list)

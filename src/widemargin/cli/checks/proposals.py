@@ -90,7 +90,7 @@ OPTIONS = ProposalOptions()
 
 @dataclass(frozen=True)
 class Proposal:
-    """A rule for the groups of one column: as training enforces it, as it is promised for unseen rows, what it says."""
+    """A rule for the groups of one column: as training enforces it, as promised for unseen rows, and its meaning."""
 
     column: str
     name: str

@@ -112,7 +112,7 @@ def _files(options: argparse.Namespace, table: TablePath) -> list[Path]:
 
 
 def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, list[str]]:
-    """Counts of a piece of the table, made by a worker, and what the candidate has to say in the end."""
+    """Counts of a piece of the table, counted by a worker, and the candidate's notes."""
     counts = _nothing_counted(request)
     for block in piece.read(request.columns, split=request.goals.data.split, part=request.part):
         rows = rows_of(block, request.goals)
@@ -131,7 +131,7 @@ def _nothing_counted(request: Request) -> AuditCounts:
 
 
 def _audit_block(request: Request, block: Block, rows: TableRows, source: str | None = None) -> AuditBlock:
-    """What a classifier says of some rows."""
+    """The answers of a classifier for some rows."""
     (candidate,) = request.candidates
     answer = candidate.answer(block)
     ramp = answer.ramp

@@ -119,7 +119,7 @@ class _Clock:
         return None if self._end is None else (self._end - time.perf_counter()) / shares
 
     def is_over(self, what: str) -> bool:
-        """Whether no time is left; a warning says what of."""
+        """Whether no time is left; then a warning names what is left out."""
         over = self._end is not None and time.perf_counter() >= self._end
         if over:
             warnings.warn(f"{what}: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)

@@ -24,7 +24,7 @@ def contradictions(
     ----------
     goals : GoalsFile
     tables : mapping of str to object
-        What the file says.
+        The content of the file.
     spoilt : collection of str
         Sections with problems of their own: what is said about them may follow from these, and is left out.
     allow_code : bool, default=False

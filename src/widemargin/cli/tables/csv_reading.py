@@ -134,7 +134,7 @@ def likely_numbers(table: pa.Table) -> CsvFormat:
 
 
 def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[str, str]:
-    """The fact and the cure for what pyarrow says of a CSV file."""
+    """Cause and remedy of an error of pyarrow in a CSV file."""
     text = str(getattr(error, "strerror", None) or error)[:300]
     if isinstance(error, OSError):
         return text, "Check the path, or write the file again"

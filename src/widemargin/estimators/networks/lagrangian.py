@@ -49,7 +49,7 @@ def scores_of(network: torch.nn.Module, part: Part, batch_size: int) -> Floats:
 
 
 def one_score(output: torch.Tensor) -> torch.Tensor:
-    """What a network says of n rows as a vector of n scores.
+    """The output of a network for n rows as a vector of n scores.
 
     Raises
     ------

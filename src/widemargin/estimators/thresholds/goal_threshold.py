@@ -253,7 +253,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         DataError
             If data are missing or of the wrong shape.
         CapabilityError
-            If a confidence is asked for what none can be claimed for.
+            If a confidence is given for a goal that no test can prove.
         InfeasibleGoalError
             If no threshold meets the goal, unless `on_infeasible="warn"`.
         """
@@ -578,7 +578,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         return f"no {kind} {f'for each of {len(self.groups_)} populations' if self.groups_ else 'of these scores'}"
 
     def _kept(self) -> str:
-        """What is kept after a refusal that only warns."""
+        """The thresholds of a fit that did not meet the goal and only warns."""
         if self._several():
             return "these offsets"
         return "these thresholds" if self.groups_ or self.randomize or self._abstains() else "this threshold"

@@ -31,7 +31,7 @@ REGULARISER = 0.02
 On Adult fifty times as much moved the test error by .0003 at most."""
 
 FOLDS = 5
-"""Folds of cross-fitted scores and probabilities, where no rows are kept aside: scikit-learn's default."""
+"""Folds of cross-fitted scores and probabilities, where no rows are held out: scikit-learn's default."""
 
 
 def group_shares(group_estimator: Any, X: Features) -> Floats:

@@ -1,4 +1,4 @@
-"""Rows of one source, counted instead of kept: all that rates, reports and intervals need of them.
+"""Counts of the rows of one source, which are all that rates, reports and intervals need.
 
 Rows with the same label, prediction, baselines, weight and regions of columns are one kind. A kind holds its number of
 rows, their weight and the ramp's share of it. Kinds of parts of the rows can be joined in any order, here or in other
@@ -37,7 +37,7 @@ Field: TypeAlias = tuple[npt.NDArray[Any], list[Key]]
 
 @dataclass(frozen=True)
 class CountingLimits:
-    """How much is kept of rows that are counted and forgotten.
+    """Limits of what is stored of rows that are counted and dropped.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CountingLimits:
     values : int
         Most distinct values of a column whose values are all compared with each other (a bundle's).
     texts : int
-        Texts kept of a column beside the goal's own, so that a message can say what values there are.
+        Texts stored of a column beside the goal's own, so that a message can say what values there are.
     """
 
     kinds: int = 1_000_000

@@ -67,7 +67,7 @@ class GroupRow:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "GroupRow":
-        """A row from what `dataclasses.asdict` made of it."""
+        """A row from its dict, the inverse of `dataclasses.asdict`."""
         first, *rest = (None if plain.get(name) is None else GroupRate(**plain[name]) for name in HEADS)
         return cls(plain["name"], plain["n_rows"], first or GroupRate(None), *rest)
 

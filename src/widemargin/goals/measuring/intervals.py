@@ -153,7 +153,7 @@ def slack_intervals(
 
 @dataclass(frozen=True)
 class NewRows:
-    """What the bootstrap of these rows says of a constraint on very many new ones, drawn as these were.
+    """The bootstrap's verdict on a constraint for very many new rows, drawn as these were.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ FEW_ROWS = 30
 
 
 def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
-    """What can be said of a constraint.
+    """The verdict on a constraint.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _constraint_report(
     j: int, tied: TiedGoal, measured: Measured, soft: Measured | None, multipliers: Floats | None,
     intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
 ) -> ConstraintReport:  # fmt: skip
-    """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
+    """What was measured of constraint j, by sign and by the ramp; None where it was not measured."""
     item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
     interval = None if intervals is None else intervals[j]
     return ConstraintReport(

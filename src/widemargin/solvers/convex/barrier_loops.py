@@ -16,6 +16,7 @@ import math
 
 from widemargin._numba import kernel
 from widemargin._typing import Bools, Cells, Flags, Floats, Integers, Singles
+from widemargin.losses.ramp import KEEP_MINUS, KEEP_PLUS
 
 __all__ = [
     "centre", "condense", "corrector", "dual_direction", "fill_border", "furthest", "list_hinges", "move",
@@ -31,11 +32,11 @@ def list_hinges(cell: Cells, weight: Floats, keep: Flags, live: Bools, row: Cell
     for i in range(cell.shape[0]):
         if weight[i] > 0.0:
             # A hinge without a coefficient, now or with any multipliers, would have no pair of its own.
-            if keep[i] & 1 and live[cell[i]]:
+            if keep[i] & KEEP_PLUS and live[cell[i]]:
                 row[count] = i
                 slot[count] = cell[i]
                 count += 1
-            if keep[i] & 2 and live[k + cell[i]]:
+            if keep[i] & KEEP_MINUS and live[k + cell[i]]:
                 row[count] = i
                 slot[count] = k + cell[i]
                 count += 1

@@ -66,7 +66,7 @@ class SystemOptions:
 
 
 class Curvature(NamedTuple):
-    """What the Hessian is made of besides the rows of the band.
+    """The parts of the Hessian besides the rows of the band.
 
     Attributes
     ----------

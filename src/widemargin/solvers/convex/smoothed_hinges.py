@@ -63,7 +63,7 @@ class SmoothedHinges:
         loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
 
     def rescale(self, factor: float) -> None:
-        """All curvatures are multiplied by a factor: nothing here is made of them."""
+        """All curvatures are multiplied by a factor: no sum here depends on them."""
 
     def shares(self, delta: float) -> tuple[Shares, Shares]:
         """The slopes U as shares of the two sides, in single precision."""

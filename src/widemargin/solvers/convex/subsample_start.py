@@ -68,7 +68,7 @@ DEFAULTS = SampleOptions()
 
 @runtime_checkable
 class SampledProblem(Protocol):
-    """What drawing a sample asks of a ramp problem."""
+    """The interface of a ramp problem that a sample can be drawn from."""
 
     @property
     def rows(self) -> RowBlocks | GramRows | BlockedRows: ...

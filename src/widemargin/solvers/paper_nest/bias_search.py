@@ -38,7 +38,7 @@ class BiasResult(NamedTuple):
 
 
 class _DualCut(NamedTuple):
-    """A cut with what it is made of: dual variables xi and their products `g = X' xi`."""
+    """A cut with its dual point: dual variables xi and their products `g = X' xi`."""
 
     xi: Floats
     g: Floats
