@@ -34,7 +34,7 @@ from widemargin.solvers.base import Budget, Shares
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
 __all__ = [
-    "Ascent", "AscentOptions", "AscentResult", "DualValue", "PrimalPoint", "coordinate_step", "epoch_csr",
+    "Ascent", "AscentOptions", "AscentResult", "DualRows", "DualValue", "PrimalPoint", "coordinate_step", "epoch_csr",
     "epoch_dense",
 ]  # fmt: skip
 
@@ -212,10 +212,8 @@ class Ascent:
             # Few rows are visited one by one, so that there are enough chunks to shuffle.
             size = max(1, min(self.options.chunk, n // 256))
             chunks = self._rng.permutation(-(-n // size))
-            shared: tuple[Any, ...] = (
-                block.row_of, chunks, size, self._rest[at], self._delay[at], self.options.longest_rest,
-                self.plus[at], self.minus[at], q[at], self.xi[at], self._w, b, scale,
-            )  # fmt: skip
+            dual = DualRows(self.plus[at], self.minus[at], q[at], self.xi[at], self._rest[at], self._delay[at])
+            shared: tuple[Any, ...] = (block.row_of, chunks, size, dual, self.options.longest_rest, self._w, b, scale)
             if sp.issparse(block.X):
                 visits += epoch_csr(*block.csr, *shared)
             else:
@@ -332,6 +330,30 @@ def _heavy_columns(rows: RowBlocks | GramRows, times: float) -> tuple[Floats, li
     return ratio, heavy
 
 
+class DualRows(NamedTuple):
+    """The dual variables of the rows that a pass visits, each array of shape (n,).
+
+    Attributes
+    ----------
+    plus, minus : ndarray
+        The box of each variable, `-minus <= xi <= plus`.
+    q : ndarray
+        `|x|^2` over the regulariser.
+    xi : ndarray
+    rest : ndarray of uint8
+        How many more visits a row is passed over.
+    delay : ndarray of uint8
+        How many visits it was passed over last.
+    """
+
+    plus: Floats
+    minus: Floats
+    q: Floats
+    xi: Floats
+    rest: Flags
+    delay: Flags
+
+
 @kernel
 def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) -> float:
     """Exact maximiser of the dual in one variable; z is the score with `xi` in place, `q = |x|^2 / lam`."""
@@ -354,14 +376,15 @@ def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) ->
 
 @kernel
 def epoch_csr(
-    data: Reals, indices: Integers, indptr: Integers, row_of: Integers, chunks: Integers, size: int, rest: Flags,
-    delay: Flags, longest: int, plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+    data: Reals, indices: Integers, indptr: Integers, row_of: Integers, chunks: Integers, size: int, dual: DualRows,
+    longest: int, w: Floats, b: float, scale: Floats,
 ) -> int:  # fmt: skip
-    """Change `xi`, `w`, `rest` and `delay` by one epoch over a CSR block; return the number of rows looked at.
+    """Change the variables and w by one epoch over a CSR block; return the number of rows looked at.
 
     Rows are visited in chunks of `size` neighbours (memory is read in runs) in the order `chunks`. `scale` is one over
     the regulariser of each column, so that w loses `scale * change * x`, and `q[i]` is `sum_k scale_k x_ik^2`.
     """
+    plus, minus, q, xi, rest, delay = dual
     visits = 0
     for t in range(chunks.shape[0]):
         start = chunks[t] * size
@@ -394,10 +417,11 @@ def epoch_csr(
 
 @kernel
 def epoch_dense(
-    X: Reals, row_of: Integers, chunks: Integers, size: int, rest: Flags, delay: Flags, longest: int,
-    plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+    X: Reals, row_of: Integers, chunks: Integers, size: int, dual: DualRows, longest: int, w: Floats, b: float,
+    scale: Floats,
 ) -> int:  # fmt: skip
-    """Change `xi`, `w`, `rest` and `delay` by one epoch over a dense block; the twin of `epoch_csr`."""
+    """Change the variables and w by one epoch over a dense block; the twin of `epoch_csr`."""
+    plus, minus, q, xi, rest, delay = dual
     visits = 0
     d = w.shape[0]
     for t in range(chunks.shape[0]):
