@@ -13,7 +13,7 @@ The iterate is `w = scale v`, so that shrinking it is one multiplication, and th
 the number `total delta` is added to `pulls_i`; where the sum is needed, `u + sum_i pulls_i x_i` stands for u.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -184,7 +184,7 @@ class _Walk:
         problem, block, loss = self._problem, self._block, self._problem.loss
         lam, level, s = float(problem.lam), float(loss.margin_level), float(loss.scale)
         terms = Terms(loss.kind, level, s, lam, self._radius, self._b)
-        common = (problem.y, self._norms2, terms, self._iterate)
+        common: tuple[Any, ...] = (problem.y, self._norms2, terms, self._iterate)
         if sp.issparse(block.X):
             csr_pass(self._draws(), *block.csr, *common)
         else:
