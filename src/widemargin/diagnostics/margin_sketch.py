@@ -1,9 +1,9 @@
-"""What a margin report needs of rows: sums, and the margins themselves or, of many blocks, a sketch of them.
+"""Sums for a margin report: moments, and the margins themselves or, of rows in blocks, a sketch of them.
 
-Of rows in blocks the sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits,
-their weight and mean. What is read off it (quantiles, median, the Catoni estimate) is off by at most 1/4096 of its
-size, the IQR by that of the quartiles; the rest is kept exactly: numbers of rows, mean, standard deviation, skewness,
-minimum, the share below the level.
+The sketch is a histogram on a logarithmic scale: the weight and mean of all margins that agree in sign, exponent and
+the first twelve binary digits. Quantiles, median and the Catoni estimate from it are off by at most 1/4096 of their
+size, the IQR by that of the quartiles. Numbers of rows, mean, standard deviation, skewness, minimum and the share below
+the level are exact.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _DIGITS = 12
 
 
 class _Moments(NamedTuple):
-    """Weight, mean, and sums of weighted powers of what is left without the mean."""
+    """Weight, mean, and sums of weighted powers of the deviations from the mean."""
 
     weight: float
     mean: float
@@ -84,7 +84,7 @@ class MarginSketch:
         cls, margins: Floats, weight: Floats, level: float, certainty: Floats | None = None, *, in_buckets: bool = True
     ) -> Self:
         """Of margins, shape (n,), with weights and certainties."""
-        # Powers of what is left without the mean: sums of plain powers would cancel where the spread is small.
+        # Powers of the deviations: differences of sums of plain powers would cancel where the spread is small.
         total = float(weight.sum())
         mean = float(weight @ margins / total) if total else 0.0
         rest = margins - mean

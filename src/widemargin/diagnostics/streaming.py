@@ -1,4 +1,4 @@
-"""What an audit needs of rows that come in blocks: each block is encoded and counted by kinds of rows, then forgotten.
+"""Counts for an audit of rows that come in blocks: each block is encoded, counted by kinds of rows, and dropped.
 
 Rates are sums over kinds of rows, so the number of rows of each kind is enough (`goals/measuring/counting.py`). Counts
 of different blocks, from other processes perhaps, merge in any order.
@@ -80,7 +80,7 @@ class AuditBlock(Rows):
 
 
 class GoalCounts:
-    """What counts of rows for a goal share; they can be pickled, and merged in any order."""
+    """Base of counts of rows for a goal; they can be pickled, and merged in any order."""
 
     goal: Goal
     _pair: ClassPair
@@ -322,7 +322,7 @@ def audit_stream(
     Parameters
     ----------
     blocks : iterable of AuditBlock
-        Looked at once, one after the other.
+        Read once, one after the other.
     goal : Goal or str
     classes : sequence of labels, default=None
     pos_label : label, default=None
@@ -397,8 +397,8 @@ def opened_blocks(
 ) -> Iterator[BlockMap]:
     """Blocks of the rows, which are closed in the end; `named` are parts that are columns of X.
 
-    Of files only those columns are read that the model, the goal and the names ask for, and `more` where they are
-    there; all of them if the model does not say what it was fitted to, or with `read_all`.
+    Of files only those columns are read that the model, the goal and the names need, and `more` where they exist; all
+    of them if the model does not know its columns, or with `read_all`.
     """
     X, columns = parts.get("X"), None
     features = getattr(model, "feature_names_in_", None)

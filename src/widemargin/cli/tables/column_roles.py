@@ -15,7 +15,7 @@ from widemargin.cli.tables.table_files import Block, held_out, rows_equal
 from widemargin.exceptions import DataError
 
 MOST_CLASSES = 200
-"""Of a target without a positive class: more are numbers to predict, or names of rows."""
+"""Most classes of a target without a positive class: with more it is a number to predict, or a name of rows."""
 
 
 def require_columns(names: Sequence[str], wanted: Mapping[str, str], where: str) -> None:
@@ -171,6 +171,7 @@ def labels_of(
         return values
     if len(classes) > 2:
         raise third_class(block, target, values, classes)
+    # To Python 1, 1.0 and True are equal; in a goals file they are different labels.
     if len(classes) == 2 and not any(type(positive) is type(value) and positive == value for value in classes):
         raise DataError(
             f"{where}: data.positive is {positive!r}, but the target {target!r} holds {', '.join(map(repr, classes))}."

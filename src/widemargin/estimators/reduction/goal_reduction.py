@@ -240,7 +240,7 @@ class GoalReduction(ThresholdedModel):
         self.guarantee_: str | None = None
         aside = None
         if self.confidence is not None:
-            rows, aside, y = self._keep_aside(rows, y)
+            rows, aside, y = self._hold_out(rows, y)
         tied = self._tie(rows)
         mass = [part.weights for part in tied.given]
         matrices = _matrices(rows, tied)
@@ -311,7 +311,7 @@ class GoalReduction(ThresholdedModel):
         self.mixture_models_: Floats | None = None
         self._adopt_rule(chosen.rule, met=met)
 
-    def _keep_aside(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
+    def _hold_out(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
         """Rows to learn from, those that prove, and the labels of the first.
 
         Raises

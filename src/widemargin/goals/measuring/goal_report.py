@@ -265,6 +265,7 @@ class GoalReport:
             values["dropped"] = tuple(Dropped(**item) for item in values["dropped"])
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
+            # Fields that were added later are missing in reports of older versions.
             values["cautions"] = tuple(values.get("cautions", ()))
             values["classes"] = tuple(values.get("classes", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
