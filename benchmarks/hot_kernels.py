@@ -42,8 +42,9 @@ def sdca_epoch() -> Action:
     def run() -> None:
         rest, delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
         xi, w, scale = np.zeros(n), np.zeros(d), np.full(d, 10.0)
+        dual = sdca.DualRows(plus, minus, q, xi, rest, delay)
         for _ in range(3):
-            sdca.epoch_csr(*block.csr, block.row_of, chunks, 16, rest, delay, 63, plus, minus, q, xi, w, 0.1, scale)
+            sdca.epoch_csr(*block.csr, block.row_of, chunks, 16, dual, 63, w, 0.1, scale)
 
     return run
 

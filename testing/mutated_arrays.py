@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import skops.io
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from widemargin.exceptions import ModelFileError
 from widemargin.persistence import load_plain_model, save_model
@@ -158,6 +159,8 @@ def _survived(changes, X, expected, path):
         try:
             os.close(reader)
             warnings.simplefilter("ignore")
+            # A fork has none of its parent's OpenMP threads, and a parallel loop of boosted trees would wait for them.
+            threadpool_limits(1)
             with open(writer, "w") as stream:
                 for parts, _ in changes:
                     path.write_bytes(pack(parts) if "widemargin.json" in parts else _plain_archive(parts))

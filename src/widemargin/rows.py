@@ -1,11 +1,12 @@
 """One record of rows: what belongs together by position, sliced together.
 
 Every path through the library carries its data in this record: `fit`, `audit`, `margin_report`, cross-validation, rows
-kept aside for a proof, and blocks of rows that do not fit in memory. Rows in memory are one block.
+held out for a proof, and blocks of rows that do not fit in memory. Rows in memory are one block.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence, Sized
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs  # in Python itself from 3.13 on
 
 __all__ = [
-    "ONE_TABLE", "External", "Rows", "as_csr", "check_sparse", "external_data", "is_asked", "is_collection",
-    "length_of", "rows_of_source", "take",
+    "ONE_TABLE", "External", "Rows", "as_csr", "ask_model", "check_sparse", "external_data", "is_asked",
+    "is_collection", "length_of", "rows_of_source", "take",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -257,6 +258,13 @@ def as_csr(X: Any, name: str = "X") -> sp.csr_matrix:
 def is_asked(candidate: object) -> "TypeIs[Classifier]":
     """Whether something is a classifier to ask, and not an array of its predictions."""
     return hasattr(candidate, "predict")
+
+
+def ask_model(method: Callable[..., Column], X: Features, populations: Table | None) -> Column:
+    """Call `predict` (or another method) on rows; a model that decides by populations gets their table, too."""
+    check_sparse(X)
+    takes = populations is not None and "populations" in inspect.signature(method).parameters
+    return method(X, populations=populations) if takes else method(X)
 
 
 def is_collection(value: object) -> bool:

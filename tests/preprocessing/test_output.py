@@ -40,6 +40,14 @@ def test_the_setting_for_everything_works_as_well():
         np.testing.assert_array_equal(frame.to_numpy(), expected)
 
 
+def test_a_dense_step_gives_a_frame_as_well():
+    step = TablePreprocessor(sparse_output=False)
+    expected = sklearn.clone(step).fit_transform(WORDS)
+    frame = step.set_output(transform="pandas").fit_transform(WORDS)
+    assert list(frame.columns) == step.get_feature_names_out().tolist()
+    np.testing.assert_array_equal(frame.to_numpy(), expected)
+
+
 def test_models_behind_a_frame_know_its_names():
     y = [0, 1, 0, 1, 0]
     model = make_pipeline(TablePreprocessor(), RateConstrainedClassifier()).set_output(transform="pandas")

@@ -3,7 +3,6 @@
 `widemargin.cli.onnx_model` has one more kind, and `widemargin.cli.models_and_rows` opens the files.
 """
 
-import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._text import close_match
 from widemargin._typing import Classifier, Features, Label
-from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import Block, TableBlocks, plain
 from widemargin.cli.tables.table_writing import plain_text
@@ -24,13 +23,14 @@ from widemargin.diagnostics.audit import own_setting
 from widemargin.diagnostics.score_facts import caution_of_bounds, score_facts
 from widemargin.exceptions import CapabilityError, DataError, MissingLibraryError, TableWarning, WidemarginError
 from widemargin.goals import Goal
+from widemargin.rows import ask_model
 
 PREDICTION = "prediction"
 """What `widemargin predict` calls its column of labels."""
 
 
 class Answer(NamedTuple):
-    """What a classifier says of the rows of a block.
+    """The answers of a classifier for the rows of a block.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Candidate(ABC):
         return {}
 
     def finish(self) -> list[str]:
-        """What is to be said when all blocks have been answered."""
+        """The notes to print when all blocks are done."""
         return [] if self._caution is None else [f"{self.title}: {self._caution}"]
 
     def columns_in(self, block: Block) -> list[str]:
@@ -219,7 +219,7 @@ class PredictionsFile(Candidate):
         column = column or (PREDICTION if PREDICTION in others else others[0])
         for name in (column, *keys):
             if name not in blocks.names:
-                raise DataError(f"{path}: there is no column {name!r}.{is_it(name, blocks.names)}")
+                raise DataError(f"{path}: there is no column {name!r}.{close_match(name, blocks.names)}")
         parts = list(blocks.read([column, *keys]))
 
         def whole(name: str) -> pa.ChunkedArray:
@@ -247,7 +247,7 @@ class PredictionsFile(Candidate):
         if self._key is None:
             return Answer(self._labels.take(pa.array(block.rows)))
         if self._key not in block.table.column_names:
-            near = is_it(self._key, block.table.column_names)
+            near = close_match(self._key, block.table.column_names)
             raise DataError(f"the audited table has no column {self._key!r}.{near}")
         wanted = plain(block.table[self._key])
         try:
@@ -283,6 +283,7 @@ class Renamed(Candidate):
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
         """See `Candidate`."""
+        # Labels are collected over all blocks, because a third one may first appear in a later block.
         answer = self.inner.answer(block, everything=everything)
         texts = np.asarray(answer.labels).astype(str)
         decided = np.ones(len(texts), np.bool_) if self.abstain is None else texts != str(self.abstain)
@@ -307,11 +308,9 @@ def _answer(model: Classifier, X: Features, table: pa.Table, everything: bool) -
 
     def ask(name: str) -> Any:
         method = getattr(model, name, None)
-        if method is None:
-            return None
-        takes = "populations" in inspect.signature(method).parameters
-        return method(X, populations=table) if takes else method(X)
+        return None if method is None else ask_model(method, X, table)
 
+    # Of two columns the second is that of `classes[1]`, whichever class is the positive one.
     labels, ramp = ask("predict"), ask("randomized_proba")
     if ramp is not None and np.ndim(ramp) == 2:
         ramp = np.asarray(ramp)[:, 1]

@@ -60,10 +60,12 @@ def finish() -> None:
 
 @contextlib.contextmanager
 def _as_far_as_it_goes(stream: TextIO) -> Iterator[None]:
-    """Where a stream takes no more, what is still to be said, and what waits, goes nowhere."""
+    """Write to a stream whose reader may be gone; then its buffer and all later output are dropped."""
     try:
         yield
     except OSError as error:
+        # The stream's file descriptor now leads nowhere, so that further output, and the flush at the end of the
+        # program, does not fail again.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -64,7 +64,7 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    """Do what was asked and print it; everything that goes wrong ends as a message and an exit code."""
+    """Run the command and print its result; every error ends as a message and an exit code."""
     try:
         # Imported late, so that --help and errors of usage are quick, and here, so that Ctrl-C meanwhile is caught.
         from widemargin.cli.console import warnings_as_lines

@@ -112,36 +112,73 @@ class Request(NamedTuple):
 
 def open_request(goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace) -> Request:
     """Open the table to be read in blocks, and the classifiers: model files, or with `options.predictions` columns."""
-    positive, target, words = goals.data.positive, goals.data.target, goals.data.words
+    blocks, candidates = _opened(goals, given, options)
+    if (abstain := getattr(options, "abstain", None)) is not None:
+        for item in candidates:
+            # As predictions write it, which need not be a text.
+            item.abstain = next((label for label in item.labels if str(label) == abstain), abstain)
+    candidates = _in_classes_of_target(goals, blocks, candidates, options)
+    split, goal = goals.data.split, goals.audit_goal or goals.goal
+    splittable = blocks.fraction is not None or (split is not None and split.column in blocks.names)
+    part = options.rows or ("test" if splittable else "all")
+    if part != "all" and not splittable:
+        raise DataError(
+            f"{blocks.title}: --rows {part} needs the column that data.split names"
+            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
+        )
+    wanted = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
+    of_goal = {str(name) for name in columns_used(goal).get(None, {})} - {*goals.baseline_names}
+    wanted |= dict.fromkeys(sorted(of_goal), "goal.text" if goals.audit_goal is None else "goal.audit.text")
+    require_columns(blocks.names, wanted, blocks.title)
+    # Only the columns that are used are read. Baselines that are models or functions get whole rows.
+    columns: set[str] | None = None
+    all_know = all(candidate.features is not None for candidate in candidates)
+    if all_know and not goals.baseline_models and not goals.baseline_functions:
+        columns = {goals.data.target, *wanted, *goals.baselines.values()}
+        columns |= {name for candidate in candidates for name in candidate.features or []}
+        columns |= set() if goals.data.weight is None else {goals.data.weight}
+        columns |= set() if split is None else {split.column}
+    return Request(goals, goal, blocks, candidates, part, columns)
+
+
+def _opened(
+    goals: GoalsFile, given: Collection[Path | str], options: argparse.Namespace
+) -> tuple[TableBlocks, list[Candidate]]:
+    """The table and the classifiers as they are in their files."""
     path: TablePath = options.data or goals.data.table
     how: dict[str, Any] = {
         "fraction": goals.validation.test_fraction if is_trained_on(goals, path) else None,
         "pieces": options.time_budget is not None,
         **goals.data.csv,
     }
-    candidates: list[Candidate]
+    words = goals.data.words
     if options.predictions:
         how["words"] = [*words, *([] if options.key is None else [options.key])]
         blocks = TableBlocks(path, **how)
-        candidates = [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
-    else:
-        blocks = TableBlocks(path, **how)
-        features = feature_columns(blocks.names, goals)
-        candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
-        all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
-        if blocks.is_guessed and len(all_words) > len(words):
-            blocks = TableBlocks(path, **how | {"words": all_words})
-    if (abstain := getattr(options, "abstain", None)) is not None:
-        for item in candidates:
-            # As predictions write it, which need not be a text.
-            item.abstain = next((label for label in item.labels if str(label) == abstain), abstain)
+        return blocks, [PredictionsFile(str(name), options.key, blocks.n_rows) for name in given]
+    blocks = TableBlocks(path, **how)
+    features = feature_columns(blocks.names, goals)
+    candidates = [load_candidate(Path(name), features=features, trust_code=options.trust_code) for name in given]
+    # Which columns a model reads as text is known only once it is loaded. Where types were guessed, codes of digits may
+    # have become numbers, so the table is opened again.
+    all_words = {*words, *(word for candidate in candidates for word in candidate.words)}
+    if blocks.is_guessed and len(all_words) > len(words):
+        blocks = TableBlocks(path, **how | {"words": all_words})
+    return blocks, candidates
+
+
+def _in_classes_of_target(
+    goals: GoalsFile, blocks: TableBlocks, candidates: list[Candidate], options: argparse.Namespace
+) -> list[Candidate]:
+    """The candidates with the classes of the target, renamed where --model-positive tells how; refused where not."""
+    positive = goals.data.positive
     if options.model_positive is not None:
         if positive is None:
             raise DataError(
                 "--model-positive needs data.positive in the goals file, which names the class that is meant"
             )
         candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
-    elif options.predictions and target in blocks.names and positive is not None:
+    elif options.predictions and goals.data.target in blocks.names and positive is not None:
         pair = [_other_class(blocks, goals), positive]
         for item in candidates:
             if not any(label in pair for label in item.labels):
@@ -156,26 +193,7 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
                 f"{item.title}: its classes are {', '.join(map(repr, item.classes[:5]))}, and data.positive is "
                 f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
             )
-    split, goal = goals.data.split, goals.audit_goal or goals.goal
-    splittable = blocks.fraction is not None or (split is not None and split.column in blocks.names)
-    part = options.rows or ("test" if splittable else "all")
-    if part != "all" and not splittable:
-        raise DataError(
-            f"{blocks.title}: --rows {part} needs the column that data.split names"
-            + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
-        )
-    wanted = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
-    asked = {str(name) for name in columns_used(goal).get(None, {})} - {*goals.baseline_names}
-    wanted |= dict.fromkeys(sorted(asked), "goal.text" if goals.audit_goal is None else "goal.audit.text")
-    require_columns(blocks.names, wanted, blocks.title)
-    columns: set[str] | None = None
-    all_know = all(candidate.features is not None for candidate in candidates)
-    if all_know and not goals.baseline_models and not goals.baseline_functions:
-        columns = {target, *wanted, *goals.baselines.values()}
-        columns |= {name for candidate in candidates for name in candidate.features or []}
-        columns |= set() if goals.data.weight is None else {goals.data.weight}
-        columns |= set() if split is None else {split.column}
-    return Request(goals, goal, blocks, candidates, part, columns)
+    return candidates
 
 
 def _renamed(

@@ -156,7 +156,7 @@ def _session(path: Path) -> Any:
 
 
 def _check(model: Any, where: str) -> None:
-    """Refuse what leads out of the file: operators of other makers, numbers kept in other files."""
+    """Refuse references out of the file: custom operators, and tensors that are stored in other files."""
     most_nested = 100  # no classifier has more, and a hostile file may have any number
     domains, tensors, waiting = {opset.domain for opset in model.opset_import}, [], [(model.graph, 0)]
     while waiting:

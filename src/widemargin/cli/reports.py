@@ -20,7 +20,7 @@ from widemargin.goals.measuring.goal_report import what_decides
 
 FORMAT = 1
 PREDICATE = "urn:widemargin:goal-audit:1"
-"""The type of what an in-toto statement says of an audit of a goal, as the documentation describes it."""
+"""The predicate type of an in-toto statement about an audit of a goal; the documentation describes it."""
 
 
 def audit_document(
@@ -63,6 +63,12 @@ def write_text(text: str, path: Path, what: str = "report") -> None:
         raise DataError(f"{path}: the {what} cannot be written ({error.strerror}). Check the folder") from error
 
 
+def file_sha256(file: Path) -> str:
+    """The SHA-256 of the bytes of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def statement(
     predicate_type: str, document: Mapping[str, Any], options: argparse.Namespace, files: Sequence[Path]
 ) -> dict[str, Any]:
@@ -87,8 +93,7 @@ def statement(
     subjects = []
     for path in dict.fromkeys([*files, *(options.about or ())]):
         try:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = file_sha256(path)
         except OSError as error:
             raise DataError(f"{path}: the file cannot be read ({error.strerror}). Check the path") from error
         subjects.append({"name": path.name, "digest": {"sha256": digest}})

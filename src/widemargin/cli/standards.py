@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widemargin import __version__
-from widemargin._text import listing
+from widemargin._text import close_match, listing
 from widemargin.cli.checks.column_checks import several_spellings
 from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
 from widemargin.cli.reports import FORMAT, statement, write_json, write_text
-from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.diagnostics import BiasAudit, local_law_144
@@ -35,7 +34,7 @@ _OUTCOMES = {
 """Words in the names of columns of decisions and of scores."""
 _SELECTED = {*AFFIRMATIVE, *GOOD_VALUES, "selected", "advanced", "shortlisted", "invited"} - {"paid", "survived"}
 PREDICATE = "urn:widemargin:bias-audit:ll144:1"
-"""The type of what the in-toto statement says, as the documentation describes it."""
+"""The predicate type of the in-toto statement; the documentation describes it."""
 
 _OPTION_OF = {"selected=": "--favourable", "audit_date": "--date", "distribution_date": "--distributed"}
 """How the command line calls what messages of the audit name."""
@@ -117,9 +116,8 @@ def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> t
                 f"Name it by --{role}"
             )
         if named is not None and named not in names:
-            raise DataError(
-                f"{path}: there is no column {named!r} (--{role}).{is_it(named, names)} It has {listing(names, 20)}"
-            )
+            near = close_match(named, names)
+            raise DataError(f"{path}: there is no column {named!r} (--{role}).{near} It has {listing(names, 20)}")
         guessed += [role] if named is None else []
         # A table that has both says by its decisions what was done.
         columns[role] = named or min(likely, key=lambda name: [*patterns].index(likely[name]))
@@ -146,7 +144,7 @@ def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | N
 
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:
-    """All files that were asked for."""
+    """Write all files that the options name."""
     if options.report_json is not None:
         write_json(document, options.report_json)
     if options.html is not None:

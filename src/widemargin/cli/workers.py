@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 def by_pieces(
     function: Callable[[TableBlocks], Result], blocks: TableBlocks, workers: str | None
 ) -> Iterator[Result] | None:
-    """What a function says of every piece of the table, in order; None where no workers were asked for.
+    """The results of a function for every piece of the table, in order; None without `--workers`.
 
     Raises
     ------

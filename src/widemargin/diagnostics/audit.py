@@ -4,8 +4,7 @@ Rows in memory are one block: a block is asked for predictions, encoded, and mea
 added up first.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.rows import External, check_sparse, external_data, is_asked, is_collection
+from widemargin.rows import External, ask_model, external_data, is_asked, is_collection
 
 _BASELINE = "baseline "
 
@@ -129,39 +128,10 @@ def audit(
     """
     check_decide(decide)
     goal = checked_goal(goal)
-    candidate: object = model_or_predictions
-    called = getattr(candidate, "__name__", type(candidate).__name__)
-    if isinstance(candidate, type):
-        raise DataError(
-            f"{called} is a class; give a fitted classifier, such as {called}().fit(X, y), or its predictions."
-        )
-    if callable(candidate) and not hasattr(candidate, "predict") and not hasattr(candidate, "__len__"):
-        raise DataError(
-            f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
-            "predictions themselves."
-        )
-    used = baselines_used(goal)
-    facts = {name: list(filter(None, map(ScoreFact.named, baselines))) for name, baselines in used.items()}
-    names = [None, *sorted(name for name in used if name is not None)]
-    model = model_or_predictions if is_asked(model_or_predictions) else None
-    given = {} if is_asked(model_or_predictions) else _predictions_by_source(model_or_predictions, names)
-    models = {name: value for name, value in (baselines or {}).items() if is_asked(value)}
-    sets = []
-    for name in names:
-        parts: dict[str, Any] = {"X": X, "y": y, "sample_weight": sample_weight, "populations": populations}
-        others: Mapping[str, Any] = {key: value for key, value in (baselines or {}).items() if key not in models}
-        if name is not None:
-            data = external_data(name, external or {})
-            parts, others = {part: getattr(data, part) for part in parts}, data.baselines
-        parts |= {f"{_BASELINE}{key}": value for key, value in others.items()}
-        if name in given:
-            parts["predictions"] = given[name]
-        elif parts["X"] is None:
-            what = "X" if name is None else f"External(X) for {name!r}"
-            raise DataError(f"a classifier needs rows to classify; give {what}.")
-        sets.append(
-            _RowSet(model, models, name, {key: value for key, value in parts.items() if value is not None}, facts[name])
-        )
+    _refuse_no_classifier(model_or_predictions)
+    main = {"X": X, "y": y, "sample_weight": sample_weight, "populations": populations}
+    sets = _row_sets(model_or_predictions, goal, main, external or {}, baselines or {})
+    model = sets[0].model
     positive = own_setting(model, "pos_label") if pos_label is None else pos_label
     abstain = own_setting(model, "abstain") if abstain is None else abstain
     settings: dict[str, Any] = {
@@ -178,12 +148,14 @@ def audit(
         ordered = ordered_classes(classes, positive, goal)
         positive = ordered[1] if len(ordered) == 2 else None
         blocks = [rows.block(rows.parts, positive) for rows in sets]
-        if missing_groups:  # rows that the goal cannot tell apart are filled in together, so they are counted
+        if missing_groups:
+            # Rows that the goal cannot tell apart are filled in together, so they have to be counted by kind.
             counts = AuditCounts(goal, classes=ordered, pos_label=positive, abstain=abstain)
             for block in blocks:
                 counts.add(block)
             report = counts.report(**settings, missing_groups=True)
         else:
+            used = baselines_used(goal)
             encoded = [encode_block(block, used[block.source], ordered, abstain) for block in blocks]
             report = report_of(goal, encoded, positive, **settings)
     # Where the model itself was asked for rates that are lower bounds, the report says so, once.
@@ -197,7 +169,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _RowSet:
-    """Rows of one source, in memory or somewhere in blocks, and who is asked about them.
+    """Rows of one source, in memory or in blocks, and the classifiers that predict them.
 
     Attributes
     ----------
@@ -210,7 +182,7 @@ class _RowSet:
     parts : dict of str to array or table
         Beside rows in blocks, texts name columns of X.
     facts : sequence of ScoreFact
-        What the goal asks about the model's scores.
+        Facts about the model's scores that the goal counts.
     """
 
     model: Classifier | None
@@ -230,14 +202,15 @@ class _RowSet:
         return "" if self.source is None else f" for external {self.source!r}"
 
     def answer(self, method: str, parts: Mapping[str, Any]) -> Column | None:
-        """What a method of the model says of rows; None where there is no such method."""
+        """The result of a method of the model for rows; None where there is no such method."""
         ask = getattr(self.model, method, None)
         return None if ask is None else ask_model(ask, parts["X"], parts.get("populations"))
 
     def block(self, parts: Mapping[str, Any], positive: Label, features: Features | None = None) -> AuditBlock:
         """The rows as `AuditCounts` takes them; the model gets `features`, by default X."""
+        # One probability a row describes a randomised classifier of two classes only.
         answer = None
-        if positive is not None:  # only of two classes is one number a row enough
+        if positive is not None:
             answer = self.answer("randomized_proba", parts if features is None else {**parts, "X": features})
         ramp = None if answer is None else np.asarray(answer, dtype=np.float64)
         if ramp is not None and ramp.ndim == 2:
@@ -251,6 +224,50 @@ class _RowSet:
             parts["predictions"], parts.get("y"), parts.get("X"), parts.get("populations"), parts.get("sample_weight"),
             {**self.models, **baselines}, self.source, ramp,
         )  # fmt: skip
+
+
+def _refuse_no_classifier(candidate: object) -> None:
+    """Refuse a class or a function in the place of a fitted classifier."""
+    called = getattr(candidate, "__name__", type(candidate).__name__)
+    if isinstance(candidate, type):
+        raise DataError(
+            f"{called} is a class; give a fitted classifier, such as {called}().fit(X, y), or its predictions."
+        )
+    if callable(candidate) and not hasattr(candidate, "predict") and not hasattr(candidate, "__len__"):
+        raise DataError(
+            f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
+            "predictions themselves."
+        )
+
+
+def _row_sets(
+    subject: Classifier | Column | Mapping[str | None, Column], goal: Goal, main: Mapping[str, Any],
+    external: Mapping[str, External], baselines: Mapping[str, Column | Classifier],
+) -> list[_RowSet]:  # fmt: skip
+    """The audited rows first, then those of each external data set that the goal uses, with their classifiers."""
+    used = baselines_used(goal)
+    facts = {name: list(filter(None, map(ScoreFact.named, asked))) for name, asked in used.items()}
+    names = [None, *sorted(name for name in used if name is not None)]
+    model = subject if is_asked(subject) else None
+    given = {} if is_asked(subject) else _predictions_by_source(subject, names)
+    # Baselines that are models are asked about every set of rows; predictions of a baseline belong to the main rows.
+    models = {name: value for name, value in baselines.items() if is_asked(value)}
+    sets = []
+    for name in names:
+        parts: dict[str, Any] = dict(main)
+        others: Mapping[str, Any] = {key: value for key, value in baselines.items() if key not in models}
+        if name is not None:
+            data = external_data(name, external)
+            parts, others = {part: getattr(data, part) for part in parts}, data.baselines
+        parts |= {f"{_BASELINE}{key}": value for key, value in others.items()}
+        if name in given:
+            parts["predictions"] = given[name]
+        elif parts["X"] is None:
+            what = "X" if name is None else f"External(X) for {name!r}"
+            raise DataError(f"a classifier needs rows to classify; give {what}.")
+        parts = {key: value for key, value in parts.items() if value is not None}
+        sets.append(_RowSet(model, models, name, parts, facts[name]))
+    return sets
 
 
 def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, abstain: Label, workers: object) -> AuditCounts:
@@ -274,6 +291,7 @@ def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, abstain:
                 for labels in blocks.map(_labels_of_block, columns):
                     for name, values in labels.items():
                         seen[name] = list(dict.fromkeys([*seen.get(name, ()), *values]))
+                # Labels that show both classes settle it; else predictions and baselines may show the other one.
                 classes = list(find_classes({"y": seen["y"]} if len(seen.get("y", ())) >= 2 else seen))
             message = goal, classes, positive, abstain, replace(rows, parts={}), columns
             counts: AuditCounts = blocks.sum(_count, message)
@@ -350,13 +368,6 @@ def _own_classes(model: Classifier | None) -> list[Label] | None:
     """The classes that a classifier was fitted to, where it says so."""
     classes = getattr(model, "classes_", None)
     return None if classes is None else [plain_value(value) for value in classes]
-
-
-def ask_model(method: Callable[..., Column], X: Features, populations: Table | None) -> Column:
-    """Call `predict` (or `randomized_proba`) on rows, with their table where it is a parameter."""
-    check_sparse(X)
-    takes = populations is not None and "populations" in inspect.signature(method).parameters
-    return method(X, populations=populations) if takes else method(X)
 
 
 def own_setting(model: object, name: str) -> Label:

@@ -9,7 +9,7 @@ import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Label, Table
-from widemargin.diagnostics.audit import ask_model, audit, own_setting
+from widemargin.diagnostics.audit import audit, own_setting
 from widemargin.diagnostics.comparison_report import ComparisonReport, PopulationComparison
 from widemargin.diagnostics.discordance import gain_interval, labels_needed, mcnemar_p
 from widemargin.diagnostics.streaming import GoalCounts
@@ -26,7 +26,7 @@ from widemargin.goals.language.predicates import Compare
 from widemargin.goals.measuring.counting import CountedRows, columns_used
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.intervals import clopper_pearson
-from widemargin.rows import External, Rows, is_asked, length_of, rows_of_source
+from widemargin.rows import External, Rows, ask_model, is_asked, length_of, rows_of_source
 
 _FIRST = "the first classifier"
 _Estimate = tuple[float | None, float | None, float | None]
@@ -107,10 +107,10 @@ def compare_models(
         rows = rows_of_source(main, name)
         both = [_predictions(model, rows) for model in (model_a, model_b)]
         if classes is None:
-            # those that a model was fitted to, else those that occur in the predictions and labels
+            # The classes that a model was fitted to; else those that occur in the predictions and labels.
             fitted = [own for model in (model_a, model_b) if (own := getattr(model, "classes_", None)) is not None]
             vectors = {"the predictions of A": both[0], "the predictions of B": both[1]}
-            if y is not None and len(column_of("y", y).distinct()) > 0:
+            if y is not None and len(column_of("y", y).distinct()) > 0:  # all labels may be missing here
                 vectors["y"] = y
             classes = list(fitted[0]) if fitted else find_classes(vectors, pos_label)
             own = own_setting(model_b, "pos_label") if pos_label is None else pos_label
@@ -263,7 +263,7 @@ class ComparisonCounts(GoalCounts):
         where = "" if rows.source is None else f" for external {rows.source!r}"
         vectors = {f"the predictions of A{where}": predictions_a, f"the predictions of B{where}": predictions_b}
         pair = self._pair.learn(vectors if rows.y is None else {**vectors, "y": rows.y})
-        # Labels may be missing here, in the main rows, too, so they are encoded apart.
+        # `make_source` refuses missing labels of the main rows, which are allowed here: they are encoded separately.
         source = make_source(rows.replaced(y=None), self._baselines[rows.source], classes=pair, n_rows=n_rows)
         labels = np.zeros(n_rows, np.int8)
         if rows.y is not None:
@@ -284,7 +284,7 @@ class ComparisonCounts(GoalCounts):
     def compared(
         self, names: Sequence[str], *, confidence: float, power: float, gain: float
     ) -> tuple[tuple[PopulationComparison, ...], list[str]]:
-        """The populations, all rows first, those of external data sets last, and what is to be said about them."""
+        """The populations, all rows first, those of external data sets last, and notes about them."""
         lines, notes = [], list[str]()
         for part_name, part in self._parts.items():
             if part_name is not None and not part.n_rows:
@@ -358,6 +358,7 @@ def _compared(
 ) -> PopulationComparison:
     """One line; with weights intervals and tests take effective numbers of rows (Korn and Graubard 1998)."""
     everyone, changed, won, lost = tallies
+    # `told`: rows on which the two differ and whose label says which one is right.
     told, size = _Tally(*np.add(won, lost).tolist()), everyone.effective
     churn: _Estimate = (None, None, None)
     share = better = churn
@@ -378,8 +379,10 @@ def _compared(
         if p_value <= 1.0 - confidence:
             verdict = f"{names[1] if wins > losses else names[0]} better"
         needed = labels_needed(share[0], power=power, alpha=1.0 - confidence)
+        # Unequal weights make n rows worth n_effective, so as many times more rows have to be labelled.
         needed = None if needed is None else math.ceil(needed * (told.rows / told.effective))
     elif churn[0] and gain <= churn[0]:
+        # The gain in accuracy is `churn (2 p - 1)`, so an assumed gain asks for this share p of wins.
         needed = labels_needed(0.5 + gain / (2.0 * churn[0]), power=power, alpha=1.0 - confidence)
         needed = None if needed is None else math.ceil(needed * (changed.rows / changed.effective))
     return PopulationComparison(

@@ -35,7 +35,7 @@ class PopulationComparison:
         `"B better"` or `"A better"` (by their names) where the test decides at level 1 - confidence, else
         `"undecided"`; `"no labels"` without any; `"equal"` where they never differ.
     labels_needed : int or None
-        Labelled rows on which the two differ that prove the difference with the asked power: the estimated difference,
+        Labelled rows on which the two differ that prove the difference with the wanted power: the estimated difference,
         or without labels the assumed one. None: no number does.
     rows_needed : int or None
         Rows to draw until so many are found.
@@ -197,6 +197,7 @@ def _tables(report: ComparisonReport) -> list[list[list[str]]]:
             row += ["-" if item.p_value is None else f"{item.p_value:.2g}", item.verdict]
         rows.append(row)
         if item.changes:
+            # Without labels the assumed gain may exceed the share of rows on which the two differ at all.
             needed = "none: as many wins as losses" if item.p_value is not None else "none: they differ on fewer rows"
             if item.labels_needed is not None:
                 needed = str(item.labels_needed)
@@ -230,7 +231,9 @@ def _legend(report: ComparisonReport) -> list[str]:
 
 
 def _aligned(table: Sequence[Sequence[str]], *, longest: int = 44) -> list[str]:
-    """Lines of a table: words begin in one column, numbers end in one; long names are cut off."""
+    """Lines of a table: cells of words are set flush left, numbers flush right; long names are cut off."""
+    # A column may hold both, such as a number of labels or a reason why no number will do, so each cell decides by its
+    # first word.
     clean = [list(map(printable, row)) for row in table]
     for row in clean:
         row[0] = row[0] if len(row[0]) <= longest else row[0][: longest - 3] + "..."

@@ -92,6 +92,7 @@ def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> i
     guess = max(1.0, spread / (better - 0.5)) ** 2 + 1.0 / (better - 0.5)
     if guess > 20_000:  # beyond, computing the power of each number takes long, and the guess is near
         return math.ceil(guess)
+    # The power of an exact test falls now and then as labels are added, so the last number that is too small counts.
     numbers = np.arange(1, int(1.2 * guess) + 100)
     short = np.flatnonzero(power_of(numbers, better, alpha) < power)
     return int(numbers[short[-1]]) + 1 if short.size else 1

@@ -175,15 +175,16 @@ def label_suspects(
     left_out = 0
     code = np.searchsorted(classes, labels)
     if refit and (np.bincount(code, judged.suspect) <= MOST_SUSPECTS * counts).all():
+        # The surest half of the suspects is left out: the others are often rows that the model itself is wrong about.
         ranked = np.argsort(judged.margin, kind="stable")
         surest = ranked[judged.suspect[ranked]][: (int(judged.suspect.sum()) + 1) // 2]
         kept = everyone.copy()
         kept[surest] = False
-        # Every class stays in every fold that is learned from.
+        # Two rows a fold of each class at least, so that every class stays in every part that is learned from.
         if len(surest) and np.bincount(code[kept], minlength=len(classes)).min() >= 2 * folds:
             left_out = len(surest)
             second = _judged(estimator, X, labels, cuts, kept)
-            # Where the first round is wrong about a rare kind of rows, the second is wrong about all of it.
+            # The mean of both rounds: where the first left out a rare kind of rows, the second knows nothing of it.
             judged = dataclasses.replace(second, margin=0.5 * (judged.margin + second.margin))
     ranking = np.argsort(judged.margin, kind="stable")
     found = tuple(

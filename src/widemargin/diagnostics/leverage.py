@@ -54,7 +54,8 @@ def leverage_rows(clf: Any, X: Any, margins: Floats, most: int) -> tuple[Leverag
     spread = np.linalg.norm(centred, axis=0)
     centred = centred[:, spread > 1e-12 * max(float(spread.max(initial=0.0)), 1e-300)]
     centred /= np.linalg.norm(centred, axis=0)
-    # By eigenvectors of the Gram matrix, of which rounding alone is left out.
+    # The diagonal of `X (X'X)^-1 X'` by the eigenvectors of X'X. Directions whose eigenvalue is rounding are left out,
+    # because dependent columns would divide by it; the intercept adds 1 / n to every row.
     values, vectors = np.linalg.eigh(centred.T @ centred)
     kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
     own = ((centred @ (vectors[:, kept] / np.sqrt(values[kept]))) ** 2).sum(axis=1) + 1.0 / len(matrix)

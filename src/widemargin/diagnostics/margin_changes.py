@@ -199,6 +199,7 @@ def margin_changes(
     if names[0] == names[1]:
         names = [f"{names[0]} before", f"{names[1]} after"]
     parts, _ = group_rows(groups, len(old))
+    # The rows are the same for both models, so changes are taken row by row, which removes what both have in common.
     summaries = [_change(name, old[rows], new[rows], confidence) for name, rows in parts]
     order = np.argsort(new - old, kind="stable")[:most]
     losers = [RowChange(int(row), float(old[row]), float(new[row])) for row in order if new[row] < old[row]]

@@ -82,7 +82,7 @@ class MarginReport:
     classifier : str
     data_name : str
     source : str
-        What the margins are made of: "decision_function", "predict_proba", "margins" or "given scores".
+        The source of the margins: "decision_function", "predict_proba", "margins" or "given scores".
     unit : str
         What the numbers are.
     level : float
@@ -257,7 +257,8 @@ def margin_report(
     name = type(clf).__name__ if hasattr(clf, "predict") else "margins" if isinstance(clf, Margins) else "scores"
     size, margins = 1.0, None
     if isinstance(X, (str, Path)) or any(map(is_collection, (clf, X, y))):
-        # The median and the largest of all margins are known after the pass; the sketch is divided by them then.
+        # The median and the largest of all margins are known only after the pass, and what was counted is divided by
+        # them then; the share below a level other than 0 would have to be counted again.
         is_late = normalize in ("median", "max")
         if is_late and level != 0.0:
             raise DataError(
@@ -312,7 +313,8 @@ def _count_blocks(
     if counts.overall is None:
         raise DataError("the data have no rows. Give some.")
 
-    def in_order(group: tuple[str, object]) -> tuple[float, str]:  # groups of numbers by number, others by name
+    def in_order(group: tuple[str, object]) -> tuple[float, str]:
+        # Groups that are numbers are sorted by number, as `numpy.unique` does for rows in memory, others by name.
         try:
             return float(group[0]), group[0]
         except ValueError:
@@ -345,6 +347,7 @@ def _summary(
     if sketch is None or not sketch.moments.weight > 0.0:
         raise DataError(f"{name} has no row of positive weight; leave the group out, or give it rows.")
     moments = sketch.moments
+    # Unequal weights make n rows tell as much as `(sum w)^2 / sum w^2` equal ones (Kish).
     n_effective = moments.weight**2 / sketch.squares
     variance = moments.second / moments.weight / size**2
     values, weight = sketch.buckets
@@ -353,7 +356,7 @@ def _summary(
     values = values / size
     below_interval = median_interval = None
     n = sketch.n_rows
-    if sketch.squares == moments.weight == n:  # all weights are 1
+    if sketch.squares == moments.weight == n:  # all weights are 1, so numbers of rows are binomial
         below_interval = clopper_pearson(round(sketch.below), n, 1.0 - delta)
         # Fewer than k of n independent rows lie below the median with the chance that a fair coin shows less than k.
         k = int(scipy.stats.binom.ppf(0.5 * delta, n, 0.5))
@@ -368,7 +371,8 @@ def _summary(
         scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
         centre = catoni_location(values, scale, delta, sample_weight=weight).value
         radius = catoni_radius(variance, scale, n_effective, delta)
-    flat = sd <= 1e-12 * sketch.largest / size  # rounding would make up a skewness of equal margins
+    # Of equal margins rounding alone would decide the skewness.
+    flat = sd <= 1e-12 * sketch.largest / size
     return MarginSummary(
         name=name,
         n_rows=sketch.n_rows,

@@ -1,9 +1,9 @@
-"""What a margin report needs of rows: sums, and the margins themselves or, of many blocks, a sketch of them.
+"""Sums for a margin report: moments, and the margins themselves or, of rows in blocks, a sketch of them.
 
-Of rows in blocks the sketch keeps, for all margins that agree in sign, exponent and the first twelve binary digits,
-their weight and mean. What is read off it (quantiles, median, the Catoni estimate) is off by at most 1/4096 of its
-size, the IQR by that of the quartiles; the rest is kept exactly: numbers of rows, mean, standard deviation, skewness,
-minimum, the share below the level.
+The sketch is a histogram on a logarithmic scale: the weight and mean of all margins that agree in sign, exponent and
+the first twelve binary digits. Quantiles, median and the Catoni estimate from it are off by at most 1/4096 of their
+size, the IQR by that of the quartiles. Numbers of rows, mean, standard deviation, skewness, minimum and the share below
+the level are exact.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _DIGITS = 12
 
 
 class _Moments(NamedTuple):
-    """Weight, mean, and sums of weighted powers of what is left without the mean."""
+    """Weight, mean, and sums of weighted powers of the deviations from the mean."""
 
     weight: float
     mean: float
@@ -84,6 +84,7 @@ class MarginSketch:
         cls, margins: Floats, weight: Floats, level: float, certainty: Floats | None = None, *, in_buckets: bool = True
     ) -> Self:
         """Of margins, shape (n,), with weights and certainties."""
+        # Powers of the deviations: differences of sums of plain powers would cancel where the spread is small.
         total = float(weight.sum())
         mean = float(weight @ margins / total) if total else 0.0
         rest = margins - mean
@@ -92,8 +93,9 @@ class MarginSketch:
         used = margins if has_weight.all() else margins[has_weight]
         unique, sums, rows = np.zeros(0, np.int64), np.zeros((0, 2)), None
         if in_buckets:
-            # Doubles of one sign are ordered as their bits are, so the leading bits are a logarithmic bucket.
-            keys = np.ascontiguousarray(margins).view(np.int64) >> (52 - _DIGITS)  # a double has 52 of them
+            # The sign, the exponent and the first binary digits of a double are its leading bits. Doubles that agree in
+            # these differ by a fixed share of their size: a bucket on a logarithmic scale. 52 bits are digits.
+            keys = np.ascontiguousarray(margins).view(np.int64) >> (52 - _DIGITS)
             unique, place = np.unique(keys, return_inverse=True)
             sums = _sums(place, np.column_stack([weight, weight * margins]), unique.shape[0])
         else:

@@ -21,7 +21,7 @@ Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 
 
 class Margins(NamedTuple):
-    """Margins, shape (n,), what they are made of, and their unit.
+    """Margins, shape (n,), their source, and their unit.
 
     `certainty`, shape (n,), is how far the decision of each row is from another one: of two classes the size of the
     margin, of more the largest score minus the second; None where only margins are known.
@@ -98,6 +98,7 @@ def margins_of(
         values, rival = _against_rivals(scores, y, labels)
         certainty = np.abs(values)
         if scores.ndim == 2:
+            # Of several classes a margin compares with the label; how sure the decision is depends on the scores alone.
             second, first = np.sort(scores, axis=1)[:, -2:].T
             certainty = first - second
     if not np.isfinite(values).all():
@@ -149,6 +150,7 @@ def _scores(
             )
         scores = getattr(clf, source)(X)
     scores = np.asarray(scores, dtype=np.float64)
+    # Two columns for two classes, as of `predict_proba`, become the one score whose sign decides.
     if scores.ndim == 2 and scores.shape[1] == 2 and len(labels) == 2:
         scores = scores[:, 1] - scores[:, 0]
     if scores.ndim == 2 and scores.shape[1] == 1:
@@ -174,6 +176,7 @@ def _against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any])
     codes = np.array([table[label] for label in labels.tolist()], dtype=np.intp)
     if scores.ndim == 1:
         return np.where(codes == 1, scores, -scores), np.column_stack([codes, 1 - codes])
+    # The rival is the largest score without that of the label.
     rows, others = np.arange(n), scores.copy()
     others[rows, codes] = -np.inf
     rival = others.argmax(axis=1)
@@ -210,6 +213,7 @@ def _size(
             f"normalize='norm': the rows of coef_ of {type(clf).__name__} belong to pairs of classes, its scores to "
             "classes. Use 'median', or a linear classifier of one class against the rest."
         )
+    # The label's score equals the rival's on a hyperplane whose normal is the difference of their weights.
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
 
 
@@ -258,6 +262,8 @@ def weighted_quantiles(values: Floats, weight: Floats, levels: Sequence[float]) 
     used = np.flatnonzero(weight > 0.0)
     order = used[np.argsort(values[used], kind="stable")]
     ends = np.cumsum(weight[order])
+    # A level counts as just reached within the rounding of the running sum, so that weight 2 and a row that is there
+    # twice give the same quantile.
     wanted, slack = np.asarray(levels, dtype=np.float64) * ends[-1], 1e-12 * ends[-1]
     last = order.shape[0] - 1
     low = np.minimum(np.searchsorted(ends, wanted - slack, side="left"), last)

@@ -1,14 +1,13 @@
 """Rates by group, in the manner of fairlearn's MetricFrame, and rates of the goal language as metrics for it."""
 
 import dataclasses
-import html
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from widemargin._text import aligned, listing, pandas_for_frames, printable
+from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable
 from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
@@ -92,8 +91,8 @@ class GroupRates:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._table()]
-        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+        head, *rows = self._table()
+        return html_table(head, rows)
 
     def _table(self) -> list[list[str]]:
         lines = [["", "rows", *map(printable, self.rates)]]
@@ -235,7 +234,7 @@ def _forms(rates: Goal | str | Expression | Sequence[str | Expression]) -> dict[
         if isinstance(rate, Expression):
             form = rate.form
         elif "/" in rate or rate.strip().startswith(("precision", "f_beta", "win_loss_ratio", "win_change_ratio")):
-            # the left-hand side of a constraint, for an objective may not be a ratio
+            # An objective may not be a ratio, so a ratio is read as the left-hand side of a constraint.
             (entry,) = Goal.parse(f"subject to {rate} >= 0.5").constraints
             form = entry.lhs if isinstance(entry, Constraint) else Linear(())
         else:

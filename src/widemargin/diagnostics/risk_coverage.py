@@ -49,7 +49,8 @@ def risk_coverage(certainty: Floats, wrong: Bools, weight: Floats) -> RiskCovera
     covered, errors = curve(certainty, wrong, weight)
     steps = np.diff(covered, prepend=0.0)
     total = float(errors[-1])
-    # With r of the weight wrong and last, the error at a coverage c above 1 - r is 1 - (1 - r) / c.
+    # With the share r of the weight wrong and all of it least sure, the error is 0 up to a coverage of 1 - r and
+    # `1 - (1 - r) / c` beyond, whose integral is `r + (1 - r) log(1 - r)`.
     best = total + (1.0 - total) * float(np.log1p(-total)) if total < 1.0 else 1.0
     places = np.minimum(np.searchsorted(covered, np.array(COVERAGES) - 1e-12), len(covered) - 1)
     return RiskCoverage(float(steps @ errors), best, tuple(errors[places].tolist()))
@@ -57,6 +58,7 @@ def risk_coverage(certainty: Floats, wrong: Bools, weight: Floats) -> RiskCovera
 
 def curve(certainty: Floats, wrong: Bools, weight: Floats) -> tuple[Floats, Floats]:
     """Every coverage that a threshold of the certainty can have, rising, and the error there."""
+    # A threshold cannot separate rows of equal certainty, so the curve has a point only behind the last of them.
     used = np.flatnonzero(weight > 0.0)
     order = used[np.argsort(-certainty[used], kind="stable")]
     ends = np.append(np.flatnonzero(np.diff(certainty[order])), len(order) - 1)

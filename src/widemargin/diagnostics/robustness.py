@@ -99,6 +99,7 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
         raise DataError(
             f"{type(model).__name__} compares pairs of classes; certify a model of one class against the rest."
         )
+    # A decision changes where any other class overtakes the best one, so the nearest of these borders counts.
     best, values = scores.argmax(axis=1), np.full(len(scores), np.inf)
     for first in range(scores.shape[1]):
         rows = np.flatnonzero(best == first)
@@ -226,6 +227,7 @@ def _expansion(coef: Floats, points: Floats, kernel: Any, gamma: Any, slope: Flo
     if kernel not in ("rbf", "laplacian"):
         raise DataError(f"kernel={kernel!r} is not certified; linear, rbf and laplacian are.")
     metric = "sqeuclidean" if kernel == "rbf" else "cityblock"
+    # Squared norms and products of the scores' weight vectors, `C K C'`, a thousand rows of K at a time.
     products = np.zeros((len(coef), len(coef)))
     for start in range(0, len(points), 1000):
         part = slice(start, start + 1000)
@@ -241,6 +243,8 @@ def _expansion(coef: Floats, points: Floats, kernel: Any, gamma: Any, slope: Flo
         square = products[first, first]
         if other is not None:
             square += products[other, other] - 2.0 * products[first, other]
+        # `gap <= |f| sqrt(2 - 2 k)` (module docstring) solved for the kernel value k that a change has to reach, and
+        # for the distance that has this value. Where k would have to be below 0 no change is large enough.
         kept = 1.0 - gap**2 / np.maximum(2.0 * square, np.finfo(float).tiny)
         with np.errstate(divide="ignore"):
             distance = -np.log(np.clip(kept, 0.0, 1.0)) / gamma

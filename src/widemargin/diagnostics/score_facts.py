@@ -1,4 +1,4 @@
-"""What a goal asks about scores: whether a row's margin is below a number, whether its decision is certified.
+"""Facts about scores that a goal counts: whether a row's margin is below a number, whether its decision is certified.
 
 Predictions do not show these facts, so the classifier itself is asked, and they travel as baselines do
 (`goals/language/linear.ScoreFact`).
@@ -17,7 +17,7 @@ from widemargin.goals.language.linear import ScoreFact
 
 
 def caution_of_bounds(facts: Sequence[ScoreFact], model: Classifier) -> str | None:
-    """What is to be said where certified rates are lower bounds, for radii of kernels and feature maps are; or None."""
+    """The note that certified rates are lower bounds, as they are with kernels and feature maps; else None."""
     how = {certificate(model, fact.norm or "l2") for fact in facts if fact.metric == "certified_rate"}
     methods = sorted(method for is_exact, method in how if not is_exact)
     if not methods:

@@ -1,7 +1,7 @@
-"""Counts that an audit needs of rows: blocks are encoded, counted by kind and forgotten, and their counts add up.
+"""Counts for an audit of rows that come in blocks: each block is encoded, counted by kinds of rows, and dropped.
 
-Rates are sums over kinds of rows, so the kinds are counted (`goals/measuring/counting.py`). Counts of parts of the
-rows, made in other processes perhaps, merge in any order.
+Rates are sums over kinds of rows, so the number of rows of each kind is enough (`goals/measuring/counting.py`). Counts
+of different blocks, from other processes perhaps, merge in any order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -80,7 +80,7 @@ class AuditBlock(Rows):
 
 
 class GoalCounts:
-    """What counts of rows for a goal share; they can be pickled, and merged in any order."""
+    """Base of counts of rows for a goal; they can be pickled, and merged in any order."""
 
     goal: Goal
     _pair: ClassPair
@@ -208,7 +208,8 @@ class AuditCounts(GoalCounts):
         if not block.n_rows:
             return
         pair = self._pair.known
-        if self.negative is None:  # it is learned from the first vector that shows it
+        # With `pos_label` alone the other class is the first label that is not it, wherever labels stand.
+        if self.negative is None:
             vectors: dict[str, Column] = {}
             if self._abstain is None:
                 vectors["predictions"] = block.predictions
@@ -321,7 +322,7 @@ def audit_stream(
     Parameters
     ----------
     blocks : iterable of AuditBlock
-        Looked at once, one after the other.
+        Read once, one after the other.
     goal : Goal or str
     classes : sequence of labels, default=None
     pos_label : label, default=None
@@ -396,8 +397,8 @@ def opened_blocks(
 ) -> Iterator[BlockMap]:
     """Blocks of the rows, which are closed in the end; `named` are parts that are columns of X.
 
-    Of files only those columns are read that the model, the goal and the names ask for, and `more` where they are
-    there; all of them if the model does not say what it was fitted to, or with `read_all`.
+    Of files only those columns are read that the model, the goal and the names need, and `more` where they exist; all
+    of them if the model does not know its columns, or with `read_all`.
     """
     X, columns = parts.get("X"), None
     features = getattr(model, "feature_names_in_", None)
@@ -407,7 +408,7 @@ def opened_blocks(
         looked_at = [] if goal is None else [str(name) for name in columns_used(goal).get(None, {})]
         wanted = [*map(str, () if features is None else features), *named.values(), *looked_at, *more]
         there = set(parquet_columns(X))
-        # A column that the file lacks may stand elsewhere (a baseline given as an array); if not, it is missed later.
+        # A column that the file lacks may have been given as an array, such as a baseline. If not, the goal refuses it.
         columns = [name for name in dict.fromkeys(wanted) if name in there]
     blocks = block_map(part_recipes(parts, columns=columns), workers, hold=hold)
     try:

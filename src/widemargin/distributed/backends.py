@@ -1,4 +1,4 @@
-"""Blocks in this process, in the workers of joblib, of several back ends as one."""
+"""Blocks in this process, in the workers of joblib, and several block maps as one."""
 
 import copy
 import warnings
@@ -14,7 +14,7 @@ from widemargin.exceptions import DataError
 
 
 class SerialMap:
-    """Blocks in this process, one after the other: the back end that all others must agree with.
+    """Blocks in this process, one after the other: the reference that all other back ends must agree with.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class SerialMap:
         return summed(self.stream(function, message))
 
     def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
-        """See `BlockMap`; nothing is lost here, so nothing is remembered."""
+        """See `BlockMap`; blocks in this process are not lost, so there is no log."""
         if restart:
             for block in self._blocks:
                 block.state, block.n_advances = None, 0
@@ -114,9 +114,8 @@ class JoblibMap(SerialMap):
 
     Notes
     -----
-    In threads compiled loops and BLAS let go of the interpreter, and rows and notes stay where they are.
-    In other processes (or on other machines, by joblib's backend "dask") recipes and states travel to the workers and
-    back at every call.
+    Threads share rows and caches, and compiled loops and BLAS release the interpreter's lock, so they do run side by
+    side. With other processes (or machines, by joblib's backend "dask") recipes and states are sent at every call.
     """
 
     def __init__(
@@ -135,7 +134,7 @@ class JoblibMap(SerialMap):
             for result in results:  # noqa: UP028  `yield from` would close the results before warnings are silenced
                 yield result
         finally:
-            # Whoever stops listening early, after an error for instance, needs no warning of results that nobody used.
+            # If the caller stops early, after an error for instance, joblib would warn of unused results.
             if one_by_one:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)
@@ -143,7 +142,7 @@ class JoblibMap(SerialMap):
 
 
 def called(function: BlockFunction, block: Block, message: object) -> Any:
-    """The function's result; rows that are not to be held are forgotten afterwards."""
+    """The function's result; rows that are not to be held are dropped afterwards."""
     try:
         return function(block, message)
     finally:

@@ -1,6 +1,6 @@
-"""What a back end offers: blocks of rows that can be built again, functions called on all of them, sums.
+"""The interface of a back end: blocks of rows that can be rebuilt, functions called on all of them, sums.
 
-Sums are made in one order for all back ends, and what a solver knows of rows in blocks is here, too.
+Sums are taken in one order by all back ends. `BlockedRows` is the view that solvers have of rows in blocks.
 """
 
 import copy
@@ -18,21 +18,21 @@ from widemargin.exceptions import DataError
 from widemargin.rows import Rows
 
 FAN_IN = 16
-"""Summands of one addition: what a worker must hold at a time."""
+"""Summands of one addition; a worker holds that many in memory at a time."""
 
 BlockFunction = Callable[["Block", Any], Any]
 """A function of a block and of the message sent to all blocks. Importable by name wherever it is to run."""
 
 
 class Step(NamedTuple):
-    """A function and the message it is called with: what must be remembered to do it again."""
+    """A function and the message it is called with, so that the call can be repeated on a rebuilt block."""
 
     function: Callable[[Any, Any], Any]
     message: Any
 
 
 class Block:
-    """Some rows, and what lives with them.
+    """Some rows, with the state of an algorithm on them.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Block:
     recipe : Recipe
         How the rows are read.
     steps : sequence of Step
-        What is made of them after reading, see `BlockMap.prepared`.
+        Transformations of the rows after reading, see `BlockMap.prepared`.
     hold : bool, default=True
         Whether the rows stay in memory between two calls. False: they are read again for every call.
 
@@ -52,9 +52,9 @@ class Block:
     n_advances : int
         How often the block was advanced.
     scratch : dict
-        Notes of a function to its next call on the same block: products with the last message, say. It may be found
-        empty at any time, as it is where the block had to be built again elsewhere; whoever reads it must be able to do
-        without, and must write beside a note what it depends on (`n_advances`, a number in the message).
+        A cache of functions from one call to the next on the same block, for example of products with the last
+        message. It may be empty at any time, as it is after the block was rebuilt elsewhere; so a function must be able
+        to compute the value again, and must store beside it what it depends on (`n_advances`, a number in the message).
     """
 
     def __init__(self, index: int, recipe: Recipe, steps: Sequence[Step] = (), *, hold: bool = True) -> None:
@@ -73,7 +73,7 @@ class Block:
 
     @property
     def data(self) -> Any:
-        """The rows, as the recipe reads them and the steps make them; read when first asked for."""
+        """The rows as the recipe reads them, after all steps; read at the first use."""
         if self._is_read:
             return self._data
         data = self.recipe.load()
@@ -88,7 +88,7 @@ class Block:
             self._data, self._is_read = None, False
 
     def with_state(self, state: object, n_advances: int) -> Self:
-        """This block in another state; it shares the rows and the notes."""
+        """This block in another state; it shares the rows and the cache."""
         if self.hold:
             self.data  # noqa: B018  read here, so that both share it
         other = object.__new__(type(self))
@@ -102,16 +102,16 @@ class Block:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """Rows and notes do not travel: they are made again where the block arrives."""
+        """Rows and cache are not pickled: they are read and computed again where the block arrives."""
         return vars(self) | {"_data": None, "_is_read": False, "scratch": {}}
 
     def __sizeof__(self) -> int:
-        """Bytes of the rows in memory, as far as they say; for the memory management of Dask."""
+        """Approximate bytes of the rows in memory; the memory management of Dask asks for them."""
         return 1000 + (bytes_of(self._data) if self._is_read and self.hold else 0) + bytes_of(self.recipe)
 
 
 def bytes_of(value: object) -> int:
-    """Bytes of the arrays in a value, roughly: those of arrays, tables, and of what holds them."""
+    """Approximate bytes of a value: of arrays, tables, sparse matrices, and of containers of them."""
     nbytes = getattr(value, "nbytes", None)
     if isinstance(nbytes, int):
         return nbytes
@@ -129,13 +129,13 @@ def bytes_of(value: object) -> int:
 
 
 class BlockMap(Protocol):
-    """Blocks of rows somewhere, and the three operations on them: map, sum, and a message sent to all.
+    """Blocks of rows, in this process or elsewhere, and the operations on all of them: map, sum, and advance.
 
-    All functions are called as `function(block, message)` with a `Block`, wherever the block is. They must be
-    importable or picklable, must not change `block.state` or `block.data`, and may keep notes in `block.scratch`.
+    All functions are called as `function(block, message)` with a `Block`, where the block is. They must be importable
+    or picklable, must not change `block.state` or `block.data`, and may cache values in `block.scratch`.
 
-    Sums are made in one fixed order (runs of `FAN_IN` blocks, then runs of their sums), so they do not depend on
-    the back end or on the number of workers, to the last bit.
+    Floating-point sums depend on the order of their summands. The order is fixed (runs of `FAN_IN` blocks, then runs of
+    their sums), so a sum is the same to the last bit for every back end and every number of workers.
     """
 
     @property
@@ -146,7 +146,7 @@ class BlockMap(Protocol):
         """What the function returns for every block, in the order of the blocks."""
 
     def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
-        """As `map`, but one result after the other, as soon as it and those before it are there."""
+        """As `map`, but results are yielded one after the other, each as soon as it and those before it are known."""
 
     def sum(self, function: BlockFunction, message: object = None) -> Any:
         """The sum of what the function returns for every block.
@@ -155,24 +155,24 @@ class BlockMap(Protocol):
         """
 
     def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
-        """Let every block's `state` be what the function returns; it may look at the state before.
+        """Set every block's `state` to what the function returns; the function may read the previous state.
 
-        Function and message are remembered: a block that was lost is built again by its recipe and advanced by all of
-        them. With `restart` the new state does not look at the old one, and what was remembered is forgotten.
+        Functions and messages are logged: a block that was lost is rebuilt from its recipe and advanced by all of them.
+        With `restart` all blocks begin without a state, and the log is cleared before.
         """
 
     def prepared(
         self, function: Callable[[Any, Any], Any], message: object = None, *, hold: bool | None = None
     ) -> "BlockMap":
-        """The same blocks with `function(data, message)` for data, and no state.
+        """The same blocks with `function(data, message)` in place of their data, and without state.
 
-        With `hold` these data stay in memory between two calls, or do not; None: as before.
+        `hold` says whether these data stay in memory between two calls; None: as before.
         """
 
     def near(self, n_bytes: int) -> "BlockMap":
         """The same blocks in the memory of this process if their rows take no more than `n_bytes`; else as they are.
 
-        A call on a cluster costs some milliseconds: few rows are worked on sooner than they are asked about.
+        A call on a cluster costs some milliseconds, in which this process works through a few rows itself.
         """
 
     def filled(self) -> "BlockMap":
@@ -188,7 +188,7 @@ class BlockMap(Protocol):
         """
 
     def close(self) -> None:
-        """Let go of blocks and states."""
+        """Drop blocks and states, so that their memory can be freed."""
 
 
 def filled_blocks(blocks: BlockMap, recipes: Sequence[Recipe]) -> list[int]:
@@ -232,6 +232,8 @@ def summed(values: Iterable[object]) -> Any:
     >>> summed(range(1000))
     499500
     """
+    # levels[k] holds fewer than FAN_IN sums of FAN_IN^k values each, so of n values only about FAN_IN log n sums are in
+    # memory at a time; the digits of a counter to the base FAN_IN carry over in the same way.
     levels: list[list[Any]] = [[]]
     for value in values:
         levels[0].append(value)
@@ -242,6 +244,7 @@ def summed(values: Iterable[object]) -> Any:
                 levels.append([])
             levels[level + 1].append(combined(waiting))
             waiting.clear()
+    # Incomplete runs, from the shortest sums to the longest: exactly the tree that `DaskMap.sum` builds level by level.
     carried: list[Any] = []
     for waiting in levels:
         run = [*waiting, *carried]
@@ -252,7 +255,8 @@ def summed(values: Iterable[object]) -> Any:
 
 
 def _own(value: object) -> Any:
-    """A copy that may be changed: booleans become integers, and integers 64 bits wide."""
+    """A copy that may be changed in place. Booleans and small integers become 64-bit integers, so that sums of them
+    count and do not overflow."""
     if isinstance(value, np.ndarray):
         small = value.dtype.kind in "biu"
         return value.astype(np.result_type(value, np.int64)) if small else value.copy()
@@ -276,6 +280,7 @@ def _plus(total: Any, value: Any) -> Any:
     if isinstance(total, np.ndarray):
         if not isinstance(value, np.ndarray) or value.shape != total.shape:
             raise _different(total, value)
+        # In place, unless the total is of a kind that cannot hold the sum, as integers cannot hold fractions.
         if np.can_cast(value.dtype, total.dtype, "same_kind"):
             total += value
             return total
@@ -312,14 +317,14 @@ def _kind(value: object) -> str:
     return "nothing" if value is None else f"a {type(value).__name__}"
 
 
-# What a solver knows of rows in blocks.
+# The view that solvers have of rows in blocks.
 
 Variant = tuple[tuple[str, tuple[Any, ...]], ...]
-"""Methods of a block's problem, with their arguments, that lead from it to the problem that is solved."""
+"""Methods of a problem with their arguments; called in order on the problem of a block they give the one to solve."""
 
 
 class BlockedPoint(NamedTuple):
-    """A model (w, b), where a problem in memory has the scores of all rows."""
+    """A model (w, b); it stands in the place of the array of scores that a problem in memory passes around."""
 
     w: Floats
     b: float
@@ -342,9 +347,9 @@ class BlockedRows:
     n_stored : int
         Numbers stored in the rows.
     centre : ndarray of shape (d,)
-        Their mean.
+        Mean of the rows.
     n_passes : int
-        How often the features of all rows have been looked at so far.
+        How often the features of all rows have been read so far.
     """
 
     blocks: BlockMap
@@ -361,7 +366,8 @@ class BlockedRows:
         return float(w @ w)
 
     def sums_at(self, function: Callable[[Block, BlockedPoint], Floats], at: BlockedPoint) -> Floats:
-        """The sum of one function of the blocks and a model; that of the last model is remembered."""
+        """The sum of a function over the blocks at a model, always the same function; the last sum is cached, as a
+        solver asks for the objective and the gradient at one model in turn."""
         if self._last is None or self._last[0].b != at.b or not np.array_equal(self._last[0].w, at.w):
             self._last = at._replace(w=at.w.copy()), np.asarray(self.blocks.sum(function, at))
             self.n_passes += 1
@@ -369,7 +375,7 @@ class BlockedRows:
 
 
 def block_scores(block: Block, w: Floats, b: float) -> Floats:
-    """Scores `X w - b` of a block's rows; those of the last model are remembered. Not to be changed."""
+    """Scores `X w - b` of a block's rows; those of the last model are cached. Not to be changed in place."""
     known: tuple[Floats, float, Floats] | None = block.scratch.get("scores")
     if known is None or known[1] != b or not np.array_equal(known[0], w):
         rows = block.data.rows

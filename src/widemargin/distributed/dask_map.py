@@ -1,9 +1,9 @@
 """Blocks on the workers of a Dask cluster.
 
-A block, its state after every advance and the result of every call are tasks of the scheduler with a recipe for all
-they need, so Dask itself makes them again when a worker is lost: the block from its recipe, its state from the
-messages sent so far. Nothing is scattered, because what is scattered cannot be made again. What Dask gives up (a task
-whose workers died too often) is built again from here.
+A block, its state after every advance and the result of every call are tasks of the scheduler that depend on nothing
+but other tasks and pickled values. So Dask itself computes them again when a worker is lost: the block from its recipe,
+its state from the messages sent so far. Nothing is scattered, because Dask cannot compute scattered values again. Tasks
+that Dask gives up, since too many workers died on them, are submitted again from here.
 """
 
 import copy
@@ -24,6 +24,7 @@ from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
 
 _LOST = ("cancelled", "error", "lost")
+"""States of a task that has no result any more. A task that killed too many workers is in the state "error", too."""
 
 logger = logging.getLogger(__name__)
 
@@ -34,16 +35,16 @@ class DaskMap:
     Parameters
     ----------
     recipes : sequence of Recipe
-        How the rows of every block are read. Files must be readable by the workers under the same path. Rows in memory
-        (`ArrayRows`) stay with the scheduler, too; where the workers are on this machine, `spool` spares that.
+        How the rows of every block are read. Files must be readable by the workers under the same path. Of rows in
+        memory (`ArrayRows`) the scheduler holds a copy, too; where the workers are on this machine, `spool` avoids it.
     client : distributed.Client, default=None
-        None: the client in force.
+        None: the current client.
     hold : bool, default=True
         As in `SerialMap`.
     patience : float, default=300
         Seconds to wait for a worker when there is none.
     attempts : int, default=5
-        How often a call is tried that Dask gives up because its workers were lost.
+        How often a call is tried when Dask gives it up because its workers were lost.
 
     Raises
     ------
@@ -56,9 +57,9 @@ class DaskMap:
 
     Notes
     -----
-    A worker may be lost at any time: its blocks are read again and advanced again by the messages remembered (see
-    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that
-    fails `attempts` times in a row, when no worker comes for `patience` seconds, or when the scheduler is lost.
+    A worker may be lost at any time: its blocks are read again and advanced again by the logged messages (see
+    `BlockMap.advance`), and the result is the same to the last bit. `WorkerLostError` is raised when that fails
+    `attempts` times in a row, when there is no worker for `patience` seconds, or when the scheduler is lost.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class DaskMap:
         attempts: int = 5,
     ) -> None:
         self._client = dask_client(client)
-        # Workers without this library are named here, in words better than their tasks' errors; each is asked once.
+        # A worker without this library would fail in the middle of a task with an error of unpickling; here the message
+        # names it. Each worker is asked once per client.
         able = _able.setdefault(self._client, set())
         new = sorted(worker_addresses(self._client, "work in blocks") - able)
         answers = self._client.run(find_spec, "widemargin", workers=new, on_error="return") if new else {}
@@ -105,12 +107,12 @@ class DaskMap:
         return self._sure(lambda: self._calls(step), step, gather=True)
 
     def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
-        """See `BlockMap`; what is not asked for any more is given up."""
+        """See `BlockMap`; if the caller stops early, the remaining tasks are cancelled."""
         step = Step(function, message)
         waiting = dict(enumerate(self._calls(step)))
         try:
             for i in range(self.n_blocks):
-
+                # `_sure` calls this again after a loss; the task of the first try is gone then, and a new one is made.
                 def one(i: int = i) -> list[Any]:
                     return [waiting.pop(i) if i in waiting else self._one_call(self._sent(step), i)]
 
@@ -120,8 +122,8 @@ class DaskMap:
                 self._client.cancel(list(waiting.values()))
 
     def sum(self, function: BlockFunction, message: object = None) -> Any:
-        """See `BlockMap`; of many blocks the workers add, and only the sum comes here."""
-        if self.n_blocks <= 4:  # a task that adds so few takes longer than they take to come
+        """See `BlockMap`; from five blocks on the workers add, and only the sum is transferred."""
+        if self.n_blocks <= 4:  # transferring so few summands takes less time than one more task
             return combined(self.map(function, message))
         step = Step(function, message)
 
@@ -159,14 +161,14 @@ class DaskMap:
 
     def near(self, n_bytes: int) -> "DaskMap | SerialMap":
         """See `BlockMap`."""
-        # Measuring the rows reads them, which a limit of 0 spares.
+        # Measuring the rows reads them; with a limit of 0 that would be for nothing.
         if n_bytes <= 0 or sum(self.map(lambda block, _: bytes_of(block.data))) > n_bytes:
             return self
         logger.info("%d blocks take no more than %d bytes: they are worked on here", self.n_blocks, n_bytes)
         return SerialMap([HeldRows(data) for data in self.map(lambda block, _: block.data)])
 
     def filled(self) -> "DaskMap":
-        """See `BlockMap`; rows that are held are read once."""
+        """See `BlockMap`; blocks that hold their rows are renumbered and not read again."""
         filled = filled_blocks(self, self._recipes)
         if len(filled) == self.n_blocks:
             return self
@@ -177,7 +179,7 @@ class DaskMap:
         return other
 
     def close(self) -> None:
-        """See `BlockMap`: the workers may forget blocks and states."""
+        """See `BlockMap`: Dask frees tasks that no future refers to."""
         self._blocks = [None] * self.n_blocks
         self._states = [None] * self.n_blocks
 
@@ -195,7 +197,7 @@ class DaskMap:
             recipe: Recipe = self._recipes[i]
             source: Any
             steps = _packed(self._steps if self._source is None else self._steps[-1:])
-            if self._source is not None:  # rows that a worker holds
+            if self._source is not None:  # a prepared map: its last step is applied to rows that a worker holds already
                 source = self._source._block(i)
             elif isinstance(recipe, FramePartition):
                 source = self._client.compute(recipe.delayed)
@@ -205,22 +207,25 @@ class DaskMap:
         return self._blocks[i]
 
     def _state(self, i: int) -> Any:
-        """The task that makes the state of block i: the last one, or all of them over again."""
+        """The task that computes the state of block i; after a loss, a chain of tasks from the first advance on."""
         if self._states[i] is None:
             for n, step in enumerate(self._log):
                 self._states[i] = self._submit("state", _call, self._sent(step), self._block(i), self._states[i], n)
         return self._states[i]
 
     def _sent(self, step: Step) -> Any:
-        """A function and its message as the workers get them: in every call, or once for all if they are large."""
+        """A function and its message as the workers get them: pickled, or as a task if they are large."""
         packed = _packed(step)
-        # From 20,000 bytes a message is sent once instead of with every call.
+        # Bytes are sent again with the call of every block. From about 20,000 bytes on one task that holds them, whose
+        # result the workers pass to each other, is cheaper than that.
         return packed if len(packed) < 20_000 else self._submit("message", bytes, packed)
 
     def _submit(self, name: str, function: Callable[..., Any], *values: object) -> Any:
-        with warnings.catch_warnings():  # rows in memory travel with their recipe: that is known
+        # Recipes of rows in memory are large by design, see the parameter `recipes`.
+        with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
             try:
+                # The key is new each time: to Dask an equal key means the same task, whose old result it would return.
                 return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
             except Exception as error:
                 if is_connected(self._client):
@@ -228,7 +233,8 @@ class DaskMap:
                 raise _disconnected(self._client, f"a {name}") from error
 
     def _sure(self, make: Callable[[], list[Any]], step: Step, *, gather: bool) -> list[Any]:
-        """Results (or finished tasks) of the tasks that are made; again, on newly built blocks, where workers are lost.
+        """Results (or finished tasks) of the tasks that `make` submits; where workers are lost, blocks are rebuilt and
+        `make` is called again.
 
         Raises
         ------
@@ -246,14 +252,16 @@ class DaskMap:
                     return list(self._client.gather(tasks))
                 for task in tasks:
                     if task.status in _LOST:
-                        task.result()
+                        task.result()  # raises the error of the task, which is handled below
                 return tasks
             except WidemarginError:
                 raise
             except Exception as error:
                 if not is_connected(self._client):
                     raise _disconnected(self._client, _named(step)) from error
-                failed = any(task.status == "error" for task in tasks)  # by the function, unless its workers died
+                # Only a loss of workers is worth another try. It shows as a cancelled task, as KilledWorker, or as an
+                # OSError of the connection; an OSError of a task in the state "error" was raised by the function.
+                failed = any(task.status == "error" for task in tasks)
                 if not isinstance(error, (CancelledError, KilledWorker)) and (failed or not isinstance(error, OSError)):
                     raise
                 lost = self._mend()
@@ -264,14 +272,14 @@ class DaskMap:
         )
 
     def _wait(self, tasks: list[Any], step: Step) -> None:
-        """Wait until all tasks are done; not for ever where there is no worker to do them."""
+        """Wait until all tasks are done, and no longer than `patience` while there is no worker."""
         from distributed import wait
 
         alone_since: float | None = None
         while True:
             try:
-                with self._client.as_current():  # `wait` asks the default one otherwise, of another cluster perhaps
-                    wait(tasks, timeout=0.5)  # seconds between two looks at whether there are workers at all
+                with self._client.as_current():  # otherwise `wait` asks the default client, perhaps of another cluster
+                    wait(tasks, timeout=0.5)  # seconds between two checks whether there are workers at all
                 return
             except TimeoutError:
                 now = time.monotonic()
@@ -283,7 +291,7 @@ class DaskMap:
                     ) from None
 
     def _mend(self) -> int:
-        """Forget the blocks that are lost, so that they are built again; their number."""
+        """Drop the tasks of lost blocks, so that they are submitted again; returns how many blocks that are."""
         lost = 0
         if self._source is not None:
             self._source._mend()
@@ -301,14 +309,14 @@ def _packed(value: object) -> bytes:
 
 
 def _built(i: int, source: object, steps: bytes, hold: bool) -> Block:
-    """The block of a packed recipe, of rows that Dask has computed, or of the rows of a block that is there."""
+    """The block of a pickled recipe, of a partition that Dask has computed, or of the rows of another block."""
     if isinstance(source, bytes):
         recipe: Recipe = pickle.loads(source)
     else:
         recipe = HeldRows(source.data if isinstance(source, Block) else source)
     block = Block(i, recipe, pickle.loads(steps), hold=hold)
     if hold:
-        block.data  # noqa: B018  read now, so that Dask knows its size
+        block.data  # noqa: B018  read now, so that Dask measures the block with its rows
     return block
 
 
@@ -333,7 +341,7 @@ def worker_addresses(client: Any, what: str) -> set[str]:
     try:
         if is_connected(client):
             return set(client.nthreads())
-    except (OSError, AttributeError) as error:  # it is closed, or lost, meanwhile
+    except (OSError, AttributeError) as error:  # closed or lost between the two calls
         raise _disconnected(client, what) from error
     raise _disconnected(client, what)
 
@@ -348,6 +356,7 @@ def _disconnected(client: Any, what: str) -> WorkerLostError:
 
 
 _able: "weakref.WeakKeyDictionary[Any, set[str]]" = weakref.WeakKeyDictionary()
+"""By client the addresses of the workers that can import widemargin."""
 
 
 def _named(step: Step) -> str:
@@ -355,7 +364,7 @@ def _named(step: Step) -> str:
 
 
 def dask_client(client: Any = None) -> Any:
-    """The client given, or the one in force.
+    """The client given, or the current one.
 
     Raises
     ------

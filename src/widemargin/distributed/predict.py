@@ -1,4 +1,4 @@
-"""What a fitted model says of rows in blocks: lazily for Dask collections, from Parquet files into Parquet files."""
+"""Predictions for rows in blocks: lazily for Dask collections, from Parquet files into Parquet files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,16 +18,16 @@ _METHODS = {
     "predict": "prediction", "decision_function": "score", "predict_proba": "predict_proba",
     "randomized_proba": "randomized_proba",
 }  # fmt: skip
-"""What a model can be asked, and what the columns of the answers are called."""
+"""The methods that can be called, and the names of the columns that their results are written to."""
 
 
 def predict_in_blocks(model: Any, X: Any, *, method: str = "predict") -> Any:
-    """What a method of a model says of a Dask array or data frame: a Dask array that is not computed yet.
+    """Call a method of a model on a Dask array or data frame, lazily.
 
     Parameters
     ----------
     model : fitted classifier
-        It travels to every worker once.
+        It is sent to every worker once.
     X : Dask array or data frame of shape (n, d)
         An array must be whole along its columns. Of a data frame the model gets the columns that it was fitted to.
     method : {"predict", "decision_function", "predict_proba", "randomized_proba"}, default="predict"
@@ -35,7 +35,7 @@ def predict_in_blocks(model: Any, X: Any, *, method: str = "predict") -> Any:
     Returns
     -------
     dask.array.Array of shape (n,) or (n, n_classes)
-        In the partitions of X. Scores of two classes are of shape (n,), as without Dask.
+        Not computed yet, in the partitions of X. Scores of two classes are of shape (n,), as without Dask.
 
     Raises
     ------
@@ -86,16 +86,16 @@ def predict_files(
     Parameters
     ----------
     model : fitted classifier
-        Of data frames.
+        One that takes data frames.
     data : path of a Parquet file or folder
     out : path of a folder
-        Made if it is not there; it must be empty. Part k holds the rows of block k (a row group), in order, and appears
-        when it is whole: a worker that is lost, or an interrupt, leaves no half of a file.
+        Created if it does not exist; must be empty. Part k holds the rows of block k (a row group), in order. A part
+        appears when it is complete, so a lost worker or an interrupt leaves no partial file.
     methods : sequence of str, default=("predict", "decision_function")
         "predict" makes the column "prediction", "decision_function" the column "score" (one a class, "score CLASS", of
         more than two), "predict_proba" and "randomized_proba" one column a class, "predict_proba CLASS".
     keep : sequence of str, default=()
-        Columns of the data that are written, too.
+        Columns of the data to copy beside the predictions.
     workers : None, int or distributed.Client, default=None
         As in `block_map`.
 
@@ -134,7 +134,7 @@ def predict_files(
 
 
 class _Answers(NamedTuple):
-    """A model and the method it is asked by."""
+    """A model and the method to call, as a function of rows."""
 
     model: Any
     method: str
@@ -146,7 +146,7 @@ class _Answers(NamedTuple):
         return found if self.method == "predict" else found.astype(np.float64, copy=False)
 
     def nothing(self) -> Any:
-        """What the method says of no rows."""
+        """The result for no rows; Dask needs its shape and type before anything is computed."""
         classes = np.asarray(self.model.classes_)
         flat = self.method == "predict" or (self.method == "decision_function" and len(classes) == 2)
         dtype = classes.dtype if self.method == "predict" else np.dtype(np.float64)

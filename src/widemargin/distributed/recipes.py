@@ -1,4 +1,4 @@
-"""How a block of rows is read: recipes that can be pickled, sent to a worker and followed again after a loss."""
+"""How a block of rows is read: recipes that can be pickled and sent to a worker, again if another one was lost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True)
 class ArrayRows:
-    """Rows in memory: a dict of arrays or CSR matrices with the same rows, which travel with the recipe."""
+    """Rows in memory, a dict of arrays or CSR matrices with the same rows; they are pickled with the recipe."""
 
     arrays: Mapping[str, Any]
 
@@ -45,7 +45,7 @@ class ArrayRows:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows that are there: they travel with the recipe.
+    """Rows in memory in any form; they are pickled with the recipe.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class ParquetRows:
         names = None if self.columns is None else list(self.columns)
         with pq.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.row_groups), columns=names, use_threads=False)
-        table = table if names is None else table.select(names)  # a file has an order of its own
+        table = table if names is None else table.select(names)  # read in the order of the file, not that of `columns`
         return table if self.name is None else {self.name: table}
 
 
@@ -121,7 +121,7 @@ class ParquetRows:
 class FramePartition:
     """One partition of a Dask data frame or array: whatever its task graph computes.
 
-    `DaskMap` makes it part of its own graph; other back ends compute it here.
+    `DaskMap` makes it part of its own graph; other back ends compute it in their process.
     """
 
     delayed: Any
@@ -135,7 +135,8 @@ class FramePartition:
         """Compute the partition in this thread."""
         import dask
 
-        return self.delayed.compute(scheduler=dask.get)  # by name it would warn beside a client, before Dask 2025.5
+        # Before version 2025.5 Dask warns if the scheduler is given by its name while there is a client.
+        return self.delayed.compute(scheduler=dask.get)
 
 
 def array_rows(arrays: Mapping[str, Any], *, block_rows: int = _BLOCK_ROWS) -> list[ArrayRows]:
@@ -231,7 +232,7 @@ def parquet_rows(
             raise DataError(f"{file} has no column {missing[0]!r}; it has {', '.join(sorted(have)[:10])}.")
         first = first or (file, have)
         names = columns
-        if columns is None and have != first[1]:  # the same columns in another order are those of the first file
+        if columns is None and have != first[1]:  # the same columns in another order are read in that of the first file
             names = first[1]
             if strange := sorted({*have} ^ {*names}):
                 text = ", ".join(
@@ -240,7 +241,7 @@ def parquet_rows(
                 raise DataError(
                     f"{file} has other columns than {first[0]}: {text}. Write both alike, or say which to read."
                 )
-        # Row groups are joined as long as a block of them is not too large.
+        # Row groups are the smallest unit that is read at once; they are joined to blocks of up to `block_rows` rows.
         blocks: list[tuple[tuple[int, ...], int]] = []
         for number in range(metadata.num_row_groups):
             n_rows = metadata.row_group(number).num_rows
@@ -249,8 +250,8 @@ def parquet_rows(
                 blocks.append(((*groups, number), before + n_rows))
             elif n_rows:
                 blocks.append(((number,), n_rows))
-        kept_columns = None if names is None else tuple(names)
-        recipes += [ParquetRows(str(file), groups, n_rows, kept_columns) for groups, n_rows in blocks]
+        read = None if names is None else tuple(names)
+        recipes += [ParquetRows(str(file), groups, n_rows, read) for groups, n_rows in blocks]
     if not recipes:
         raise DataError(f"{place} has no rows. Give some.")
     return recipes

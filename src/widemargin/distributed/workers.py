@@ -1,4 +1,4 @@
-"""Which workers: what a function with `workers=` makes of its argument, for blocks of rows and for independent fits."""
+"""Which back end the argument `workers=` chooses, for blocks of rows and for independent calls."""
 
 import contextlib
 import sys
@@ -20,13 +20,13 @@ Result = TypeVar("Result")
 
 
 def block_map(recipes: Sequence[Recipe], workers: object = None, *, hold: bool = True) -> BlockMap:
-    """Blocks on the workers that are asked for.
+    """Blocks on the given workers.
 
     Parameters
     ----------
     recipes : sequence of Recipe
     workers : None, int or distributed.Client, default=None
-        None: one block after the other in this process (partitions of a Dask frame: the client in force, if there is
+        None: one block after the other in this process (partitions of a Dask frame: on the current client, if there is
         one). An integer: so many blocks at a time on this machine, -1 for one a core. A client: its cluster.
     hold : bool, default=True
         Whether rows stay in memory between two calls.
@@ -61,9 +61,9 @@ def block_map(recipes: Sequence[Recipe], workers: object = None, *, hold: bool =
 
 
 def client_in_force() -> Any:
-    """The Dask client that the user has made, or None; Dask is not imported for that.
+    """The current Dask client, or None; without importing Dask, since who has a client has imported it.
 
-    None, too, in a task of Dask: it would wait for other tasks on the worker that it keeps busy.
+    None, too, inside a task of Dask: the task would occupy its worker while it waits for tasks that need a worker.
     """
     distributed = sys.modules.get("distributed")
     if distributed is not None:
@@ -83,24 +83,24 @@ def is_serial(workers: object = None) -> bool:
 def side_by_side(
     function: Callable[[Item], Result], items: Iterable[Item], workers: object = None, *, n_jobs: int | None = None
 ) -> Iterator[Result]:
-    """Call a function on every item, on the workers that are asked for; results in the order of the items.
+    """Call a function on every item, on the given workers; results in the order of the items.
 
     Parameters
     ----------
     function : callable
-        Of one item; can be pickled (also what it is bound to). Results must not depend on the order of the calls.
+        Of one item; picklable, with the object it is bound to. Results must not depend on the order of the calls.
     items : iterable
     workers : None, int or distributed.Client, default=None
         None: as `joblib.parallel_config` says, which may name any backend of joblib, also "dask"; else one after the
-        other in this process. An integer: so many processes of this machine. A client: its cluster; what a lost worker
-        had is done again.
+        other in this process. An integer: so many processes of this machine. A client: its cluster; calls of a lost
+        worker are repeated.
     n_jobs : int, default=None
         Threads of each call by a worker; None means 1.
 
     Yields
     ------
     any
-        Results are handed out as they come. Who stops asking spares the calls that were not begun.
+        The results. If the caller stops early, calls that have not begun are not made.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def side_by_side(
 
 
 class Deadline(NamedTuple):
-    """When calls that run elsewhere must end: by the clock, which machines share.
+    """When calls on other machines must end, in wall-clock time, the only clock that machines share.
 
     Attributes
     ----------
@@ -158,5 +158,6 @@ class Deadline(NamedTuple):
 
 def _called_with_threads(block: Block, message: tuple[Callable[[Item], Result], int | None]) -> Result:
     function, n_jobs = message
-    with limit_threads(1 if n_jobs is None else n_jobs):  # workers share a machine
+    # The workers of one machine share its cores; with all threads of BLAS in each they would slow each other down.
+    with limit_threads(1 if n_jobs is None else n_jobs):
         return function(block.data)

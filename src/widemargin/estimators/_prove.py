@@ -41,7 +41,7 @@ class Provable(BinaryGoalMixin):
 
         `fit` chooses, `prove` looks at rows that nothing was chosen on, `predict` decides. One classifier is tested, so
         nothing is paid for a choice: each constraint has an exact test at the full level, and the goal is proved where
-        all tests reject (`fit` with a `confidence` does the same for several candidates, on rows it keeps aside). Where
+        all tests reject (`fit` with a `confidence` does the same for several candidates, on rows it holds out). Where
         the goal is about random predictions, decisions are drawn for these rows once, and their rates are tested.
 
         Parameters

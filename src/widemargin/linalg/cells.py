@@ -16,12 +16,12 @@ __all__ = ["CellCoefficients", "fill_columns"]
 
 
 class CellCoefficients(NamedTuple):
-    """What a unit of weight in each of k cells adds to the objective and to m constraints (spec 1, section 2).
+    """Coefficients of a unit of weight in each of k cells in the objective and m constraints (spec 1, section 2).
 
     With `P[c]` the weight of cell c that is predicted positive and `W[c]` its whole weight, the objective is
     `alpha0 @ P + beta0 @ (W - P)` and constraint j is `sum_c alpha[c, j] P[c] + beta[c, j] (W[c] - P[c]) <= bound[j]`.
-    Every coefficient is >= 0. What binding makes has a zero in every pair of alpha and beta, so one signed number holds
-    both; where both are positive there are two entries.
+    Every coefficient is >= 0. After binding at least one of each pair of alpha and beta is zero, so one signed number
+    holds both; where both are positive there are two entries.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class CellCoefficients(NamedTuple):
 
     @property
     def entries(self) -> tuple[Integers, Integers, Floats]:
-        """What the compiled loops take."""
+        """The arguments of the compiled loops."""
         return self.indptr, self.column, self.value
 
     def without_constraints(self) -> "CellCoefficients":

@@ -66,7 +66,7 @@ class GramRows:
 
     @property
     def batch(self) -> int:
-        """How many rows `some` may be asked for at once."""
+        """The most rows that `some` takes at once."""
         return _BATCH if self._source is None else min(_BATCH, self._source.capacity)
 
     def some(self, rows: Ints) -> tuple[Reals, Ints]:

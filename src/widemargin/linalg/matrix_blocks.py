@@ -250,9 +250,8 @@ class RowBlocks:
         for k, block in enumerate(self.blocks):
             mine = scale[block.place]
             if block.sparse:
-                mine = mine.astype(
-                    np.float64, copy=False
-                )  # a loop for float32, too, would be compiled at the first fit
+                # In double precision always: for float32 the loop would be compiled a second time at the first fit.
+                mine = mine.astype(np.float64, copy=False)
                 # Sparse rows are summed as they are, and centred afterwards.
                 pairs, squares, own = np.zeros((d, d)), np.zeros(d), np.zeros(d)
                 block.add(partial(products.csr_gram, *block.csr), (mine,), pairs, squares, own)

@@ -1,4 +1,4 @@
-"""What a small surrogate risk says about the error rate: the psi-transform of margin pursuit (spec 4, section 3).
+"""Bounds of the error rate by the surrogate risk: the psi-transform of margin pursuit (spec 4, section 3).
 
 The loss phi at level gamma and scale s is classification calibrated (Bartlett, Jordan and McAuliffe 2006). With
 
@@ -26,7 +26,7 @@ __all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]
 Complexes: TypeAlias = npt.NDArray[np.complexfloating[Any]] | Floats
 
 _TINY = 1e-50
-"""Powers up to the fourth neither vanish nor overflow beside it."""
+"""Powers up to the fourth of numbers between this and its inverse neither vanish nor overflow."""
 
 
 def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
@@ -59,7 +59,7 @@ def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale
     """
     size, g, s = _arguments(theta, margin_level, scale)
     size = np.abs(size)
-    if not (size <= 1.0 + 1e-12).all():  # so little out of range is rounding
+    if not (size <= 1.0 + 1e-12).all():  # an excess of 1e-12 is rounding
         raise DataError("theta must lie between -1 and 1.")
     size = np.minimum(size, 1.0)
     # Where both arguments of psi lie inside, u is the middle root of
@@ -71,7 +71,8 @@ def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale
     # Where psi(g + u) is constant, g - u is the x in [0, sqrt 2] with x - x^3/6 = v, by Viete's formula.
     v = (1.0 - size) / (1.0 + size) * TOP
     beyond = g - 2.0 * KNEE * np.sin(np.arcsin(np.clip(v / TOP, 0.0, 1.0)) / 3.0)
-    # Psi is the largest of the lines theta -> theta B(u) - (A(u) - phi(0)), at one of the two roots.
+    # Psi is the largest of the lines theta -> theta B(u) - (A(u) - phi(0)), reached at one of the two roots. At the
+    # other u the line is merely lower, so the larger value is right without a decision between the cases.
     found = np.zeros(g.shape)
     for u in (inside, beyond):
         rise, odd = _parts(np.clip(u, 0.0, g), g)
@@ -113,6 +114,8 @@ def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.
     b = a - _rho(g)
     e = b + 2.0 * TOP * g - 0.5
     beyond = _quartic(-4.0 * e / (3.0 * TOP), np.full_like(e, -4.0), 8.0 * e / TOP, 8.0 * b)
+    # A root that is complex, or outside of (0, g], is none of the problem and gives way to g; every u in (0, g] is an
+    # upper bound of theta, so a wrong one does no harm beside the right one.
     candidates = [*(np.sqrt(v) for v in inside), *(g - x for x in beyond)]
     roots = [np.where((np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0), u.real, g) for u in candidates]
     # The root inside that is next to 0, where Cardano's formula has no digits left: Newton steps in v.
@@ -125,7 +128,7 @@ def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.
         v = np.where(slope > 0.0, v - (v * (v**2 / 144.0 + second * v + first) - a * beta) / safe, v)
     theta = np.ones(g.shape)
     for u in (*roots, np.sqrt(np.clip(v, 0.0, g**2))):
-        rise, odd = _parts(np.clip(u, 1e-300, g), g)  # any u in (0, g] bounds theta from above
+        rise, odd = _parts(np.clip(u, 1e-300, g), g)
         theta = np.minimum(theta, (a + rise) / odd)
     theta = np.where(a < _rho(g) * (1.0 - 1e-15), np.clip(theta, 0.0, 1.0), 1.0)
     return _plain(np.where(a > 0.0, theta, 0.0 * theta))
@@ -190,7 +193,7 @@ def _parts(u: Floats, g: Floats) -> tuple[Floats, Floats]:
     knee K the function is its quartic inside plus `K d^3/6 + d^4/24`, d beyond it, and its line outside plus
     `K d^3/6 - d^4/24`, d inside it.
     """
-    small = np.minimum(g, KNEE)  # what the quartic is asked for, only where g is inside
+    small = np.minimum(g, KNEE)  # the quartic is used only where g is inside the knee
     square = u**2
     # How far g + u lies beyond the knee, where the quartic has to be bent back.
     over = np.maximum(g + u - KNEE, 0.0)
@@ -225,9 +228,12 @@ def _cubic(b: Complexes, c: Complexes, d: Complexes) -> list[Complexes]:
 
 def _quartic(b: Floats, c: Floats, d: Floats, e: Floats) -> list[Complexes]:
     """The four complex roots of `x^4 + b x^3 + c x^2 + d x + e`, by Ferrari's formula, elementwise."""
+    # With x = t - b/4 the cubic term vanishes: t^4 + p t^2 + q t + r.
     p = c - 3.0 * b**2 / 8.0
     q = b**3 / 8.0 - b * c / 2.0 + d
     r = -3.0 * b**4 / 256.0 + b**2 * c / 16.0 - b * d / 4.0 + e
+    # Every root m of the resolvent cubic makes the equation a difference of two squares; the largest one is the
+    # furthest from 0, by whose root the next line divides.
     resolvent = np.array(_cubic(p, p**2 / 4.0 - r, -(q**2) / 8.0))
     m = np.take_along_axis(resolvent, np.abs(resolvent).argmax(axis=0)[None], axis=0)[0]
     w = np.sqrt(2.0 * m)

@@ -98,7 +98,7 @@ def catoni_scale(variance: float | Floats, n: float | Floats, delta: float = 0.0
 
 
 def catoni_radius(variance: float | Floats, scale: float | Floats, n: float | Floats, delta: float = 0.05) -> Floats:
-    """How far off the estimate of that scale may be: the bound of Lemma 6, infinite where the lemma does not hold.
+    """Confidence radius of the estimate at a scale: the bound of Lemma 6, infinite where the lemma does not hold.
 
     Parameters
     ----------
@@ -106,7 +106,8 @@ def catoni_radius(variance: float | Floats, scale: float | Floats, n: float | Fl
     delta : float, default=0.05
         One minus the confidence.
     """
-    # Lemma 6 asks that the quadratic bound of the deviation has a real root; where it has none nothing is promised.
+    # The proof of Lemma 6 needs a real root of a quadratic bound of the deviation; where it has none nothing is
+    # promised.
     tail = 2.0 * np.log(2.0 / delta) / np.asarray(n)
     holds = np.asarray(variance) / np.asarray(scale) ** 2 + tail <= 1.0
     return np.where(holds, np.asarray(variance) / np.asarray(scale) + np.asarray(scale) * tail, np.inf)
@@ -121,7 +122,7 @@ def catoni_location(
     sample_weight: Column | None = None,
     variance: npt.ArrayLike | None = None,
 ) -> Location:
-    """Catoni's estimator of the mean of each column, in each group, and how far off it may be.
+    """Catoni's estimator of the mean of each column, in each group, and its confidence radius.
 
     With probability `1 - delta` each `|value - mean| <= radius = var/s + 2 s log(2/delta)/n` (Lemma 6), which needs
     `var/s^2 + 2 log(2/delta)/n <= 1` and the true variance. With the variance of the sample, the default, the radius is
@@ -191,9 +192,8 @@ def catoni_location(
         share = weight[rows]
         if not share.sum() > 0.0:
             raise DataError("all rows of a sample or of a group have weight 0; leave them out, or give them weight.")
-        # Weights count relative to their group, and their number by how even they are.
         share = share / share.sum()
-        # (sum w)^2 / sum w^2, for weights of sum 1.
+        # The effective number of rows, (sum w)^2 / sum w^2, for weights of sum 1.
         n_effective[g] = 1.0 / (share @ share)
         own_variance[g] = share @ (columns[rows] - share @ columns[rows]) ** 2
     spread = own_variance if variance is None else _like("variance", variance, one, m.ndim)
@@ -238,10 +238,9 @@ def _vector(name: str, given: object, n: int) -> npt.NDArray[Any]:
 
 
 def _like(name: str, given: object, one: Floats, ndim: int) -> Floats:
-    """Numbers for the results, broadcast to (groups, columns); for a vector of rows they come without columns."""
+    """Numbers broadcast to the results' shape (groups, columns); for a sample of one dimension, from (groups,)."""
     made = _numbers(name, given)
     try:
-        # A vector of rows has no axis of columns, so one is added before broadcasting.
         return np.broadcast_to(made[..., None] if ndim == 1 else made, one.shape)
     except ValueError:
         shape = one.shape[:1] if ndim == 1 else one.shape

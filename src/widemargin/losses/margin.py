@@ -30,13 +30,13 @@ CATONI, LOG_COSH = 0, 1
 """The `kind` of the compiled formulas."""
 
 _TINY = 1e-100
-"""Squares of levels and scales neither vanish nor overflow beside it."""
+"""Squares of levels and scales between this and its inverse neither vanish nor overflow."""
 
 KNEE = float(np.sqrt(2.0))
-"""Where psi of Catoni and Giulini becomes flat."""
+"""The point from which on psi of Catoni and Giulini is constant."""
 
 TOP = 2.0 * KNEE / 3.0
-"""Its value there."""
+"""The value of psi there."""
 
 
 @kernel
@@ -56,7 +56,7 @@ def rho(kind: int, u: float) -> float:
 
 @kernel
 def psi(kind: int, u: float) -> float:
-    """Its slope, the influence of a row at distance u."""
+    """The slope of rho, the influence of a row at distance u."""
     if kind == CATONI:
         c = min(max(u, -KNEE), KNEE)
         return c * (1.0 - c * c / 6.0)
@@ -65,7 +65,7 @@ def psi(kind: int, u: float) -> float:
 
 @kernel
 def psi_slope(kind: int, u: float) -> float:
-    """Its second derivative, from 1 at u = 0 down to 0."""
+    """The second derivative of rho, from 1 at u = 0 down to 0."""
     if kind == CATONI:
         c = min(abs(u), KNEE)
         return max(0.0, 1.0 - 0.5 * c * c)
@@ -160,7 +160,7 @@ class MarginLoss:
 
     @property
     def largest_slope(self) -> float:
-        """Bound of `|phi'|`: what a single row can do, however far off it is."""
+        """Bound of `|phi'|`: the largest influence of a single row, however far off it is."""
         return self.scale * self.top
 
     def _each(self, order: int, margins: npt.ArrayLike) -> Floats:

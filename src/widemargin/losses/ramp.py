@@ -40,10 +40,10 @@ def positive_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> N
 def hinge_sums(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats, minus: Floats) -> None:
     """Add the kept hinges: `weight_i max(0, 1/2 + z_i)` to `plus[cell_i]`, those of -z_i to `minus`."""
     for i in range(z.shape[0]):
-        if keep[i] & 1:
-            # A side whose bit is not set is a constant, and was counted when the majoriser was made.
+        # A side whose bit is not set is constant; `majoriser` has counted it already.
+        if keep[i] & KEEP_PLUS:
             plus[cell[i]] += weight[i] * max(0.0, 0.5 + z[i])
-        if keep[i] & 2:
+        if keep[i] & KEEP_MINUS:
             minus[cell[i]] += weight[i] * max(0.0, 0.5 - z[i])
 
 
@@ -55,14 +55,15 @@ def majoriser(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats,
     """
     for i in range(z.shape[0]):
         bits = 0
-        # The hinge is at most 1 here, so it lies below the constant and is tight at z.
+        # Where the hinge is at most 1 it equals the ramp, so the bound by it is tight at z, as the descent requires;
+        # beyond, the ramp is 1 and the constant is tight.
         if z[i] <= 0.5:
-            bits += 1
+            bits += KEEP_PLUS
         else:
             plus[cell[i]] += weight[i]
         # The same from the other side; in between both hinges are kept.
         if z[i] >= -0.5:
-            bits += 2
+            bits += KEEP_MINUS
         else:
             minus[cell[i]] += weight[i]
         keep[i] = bits

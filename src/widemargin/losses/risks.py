@@ -1,7 +1,7 @@
-"""Risks: what a classifier makes small, as functions of the losses of all rows.
+"""Risks: the functions of the losses of all rows that a classifier minimises.
 
 A risk R of the losses `l` of rows with shares `p` (of sum 1) has slopes `q_i = dR / dl_i`: how much each row counts at
-this point. With q a step of Newton's method sees weighted rows, whatever the risk. What differs is the curvature
+this point. To Newton's method every risk is a mean with the weights q, except for the curvature
 `d2R / dl2 = diag(diagonal) - columns columns'`, of which every risk here has few columns.
 
 Those that are convex have a dual form `R(l) = max_q q'l - penalty(q)`: any q that is allowed bounds the risk from
@@ -34,9 +34,9 @@ class Weighed:
     slopes : ndarray of shape (n,)
         q: how much each row counts. Of sum 1 where the risk grows by what all losses grow by.
     diagonal : ndarray of shape (n,)
-        Of the second derivative; 0 where it is not convex, or none.
+        Of the second derivative; 0 where the risk is not convex, or has no curvature.
     columns : ndarray of shape (n, k)
-        What is taken off the diagonal: `columns columns'`.
+        `columns columns'` is subtracted from the diagonal.
     """
 
     value: float
@@ -62,7 +62,7 @@ class Risk:
         raise NotImplementedError
 
     def penalty(self, slopes: Floats, share: Floats) -> float:
-        """What the dual form takes off for these slopes."""
+        """The penalty of the dual form for these slopes."""
         return 0.0
 
 
@@ -92,7 +92,7 @@ class Spectral(Risk):
     Parameters
     ----------
     tails, weights : tuple of float
-        Shares of worst rows, in (0, 1], and what the mean over each of them counts; the weights have the sum 1.
+        Shares of worst rows, in (0, 1], and the weight of the mean over each of them; the weights have the sum 1.
     """
 
     tails: tuple[float, ...]
@@ -247,7 +247,7 @@ class CatoniMean(_Forgiving):
     Parameters
     ----------
     scale : float
-        > 0, in the units of a loss: from about here on a row counts no more.
+        > 0, in the units of a loss: rows further than about this from the mean do not count.
     """
 
     scale: float
@@ -281,8 +281,8 @@ class LabelNoise(_Forgiving):
 
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """Concave in the losses, as the trimmed mean; the slopes are shares times the chance of a right label."""
-        # The chance of the label that was seen: it is wrong with `share_wrong` either way, and right as the model says
-        # otherwise.
+        # The chance of the label that was seen, where a true label is flipped with chance e: it is
+        # `(1 - e) exp(-l) + e (1 - exp(-l)) = e + (1 - 2 e) exp(-l)`.
         right = (1.0 - 2.0 * self.share_wrong) * np.exp(-losses)
         chance = self.share_wrong + right
         return _flat(-float(share @ np.log(chance)), share * right / chance)
@@ -409,7 +409,7 @@ RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     ),
     "m-location": (2.0, lambda level: MLocation(level_between("m-location", level, 1.0, math.inf, "eta"))),
 }
-"""By name: the default level, and what makes the risk of a level."""
+"""By name: the default level, and the function from a level to its risk."""
 
 
 def make_risk(name: str, level: object = None) -> tuple[Risk, float]:

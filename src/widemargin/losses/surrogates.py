@@ -1,7 +1,7 @@
-"""Losses of a margin that fall as it grows, with what bounds them from below: logistic, and the square of the hinge.
+"""Decreasing convex losses of a margin with their lower bounds: logistic, and the square of the hinge.
 
-With a slope `-sigma` a convex loss lies above the line `phi(m) >= a(sigma) - sigma m`, where a is minus its conjugate
-at `-sigma`. A solution is certified by such lines.
+A convex loss lies above its tangents: `phi(m) >= a(sigma) - sigma m` for every slope `-sigma`, where a is minus its
+conjugate at `-sigma`. Such lines certify a solution.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Surrogate:
     derivatives : callable
         m to phi(m), sigma (minus its slope, >= 0) and its second derivative.
     line : callable
-        a(sigma): where the line of slope `-sigma` below the loss meets `m = 0`.
+        a(sigma): the value at `m = 0` of the tangent of slope `-sigma`.
     """
 
     derivatives: Callable[[Floats], tuple[Floats, Floats, Floats]]

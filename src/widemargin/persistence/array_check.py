@@ -1,7 +1,7 @@
-"""The check of the numbers in a model: shapes that agree, indices that lead nowhere else, finite coefficients.
+"""The check of the numbers in a model: shapes that agree, indices within bounds, finite coefficients.
 
-Compiled code follows the numbers of a model without looking: a wrong index in a file would read foreign memory, and the
-process would die or, worse, answer. So every array is checked when a file is read, before anything is predicted.
+Compiled code does not check the indices that a model holds: a wrong one in a file would read foreign memory, and the
+process would crash or, worse, predict. So every array is checked when a file is read, before anything is predicted.
 
 A class of this library states its arrays next to its attributes, in `_stored_arrays`: attribute -> contract. A contract
 is a kind and the length of every dimension, several of them joined by `|`:
@@ -17,10 +17,10 @@ is a kind and the length of every dimension, several of them joined by `|`:
     "each d: increasing *" a list of d arrays, each of increasing numbers
 
 A length is a number, `*` for any, or a letter, which stands for one number in the whole object: `d` is
-`n_features_in_`, `k` the number of classes, `p` the number of problems that `k` classes make one against the rest, and
-any other letter what its first array says. What contracts cannot say, such as which numbers lead where, stands in the
-method `_refuse_arrays` of the class, which raises a ValueError. Matrices in compressed form are checked wherever they
-are.
+`n_features_in_`, `k` the number of classes, `p` the number of binary problems of `k` classes one against the rest, and
+any other letter the length that the first array with it has. What contracts cannot express, such as which numbers are
+indices into what, is checked by the method `_refuse_arrays` of the class, which raises a ValueError. CSR matrices are
+checked wherever they are.
 """
 
 import io
@@ -29,13 +29,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.tree._tree import Tree
 
-from widemargin._typing import JSON
+from widemargin._typing import JSON, Integers
 from widemargin.exceptions import DataError, ModelFileError
 from widemargin.persistence.model_file_check import json_objects
 from widemargin.rows import check_sparse
@@ -49,7 +50,7 @@ _TYPES = {
 
 
 def check_arrays(model: object, where: str) -> None:
-    """Refuse a model one of whose arrays breaks the contract of its class, or would lead compiled code astray.
+    """Refuse a model with an array that breaks the contract of its class or is unsafe for compiled code.
 
     Parameters
     ----------
@@ -71,11 +72,11 @@ def check_arrays(model: object, where: str) -> None:
             ):
                 raise ValueError("a tree in it is damaged")
             _check_stored(part)
-            # Of the class, never of the object, whose attributes come from the file.
+            # Looked up on the class: an attribute of the object comes from the file and could replace the method.
             refuse = getattr(type(part), "_refuse_arrays", None) or _OF_SCIKIT_LEARN.get(type(part))
             if refuse is not None:
                 refuse(part)
-        # Parts of a wrong kind make the checks themselves fail in all sorts of ways.
+        # Where a part has the wrong type, the check itself can fail with any of these errors.
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
                 f"{where}: {place} is damaged, or its parts do not fit each other: {error}. Save the model again"
@@ -85,10 +86,11 @@ def check_arrays(model: object, where: str) -> None:
 def parts_of(model: object) -> Iterator[tuple[str, object, object]]:
     """Everything in a model with its place, each with the object that it is an attribute of."""
     waiting: list[tuple[str, object, object]] = [("model", model, None)]
-    seen: dict[int, object] = {}  # the parts themselves, too, so that no number is given to another one meanwhile
+    # By id, with the part itself: as long as it is referred to, no other object can get its id.
+    seen: dict[int, object] = {}
     while waiting:
         place, part, owner = waiting.pop()
-        # A tree counts once for everyone that holds it: its holder says how many columns there are.
+        # A tree is yielded for each of its owners, because only the owner knows how many columns there are.
         if id(part) in seen and not isinstance(part, Tree):
             continue
         seen[id(part)] = part
@@ -103,7 +105,7 @@ def parts_of(model: object) -> Iterator[tuple[str, object, object]]:
 
 
 def _check_csr(matrix: Any) -> None:
-    """Indices inside, sorted and named once in a row, numbers finite: as `fit` leaves them."""
+    """Indices within bounds, increasing within each row, values finite: as after `fit`."""
     if matrix.format != "csr":
         raise ValueError(f"it is a {matrix.format.upper()} matrix, not a CSR one")
     try:
@@ -112,6 +114,7 @@ def _check_csr(matrix: Any) -> None:
         raise ValueError(str(error.__cause__)) from error
     if matrix.data.dtype.kind not in "fiub" or not np.isfinite(matrix.data).all():
         raise ValueError("its values are not finite numbers")
+    # A matrix caches whether it is canonical; a new one of the same arrays computes it.
     if not type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape).has_canonical_format:
         raise ValueError("its column numbers are not sorted, or name a column twice")
 
@@ -134,7 +137,7 @@ def _check_stored(part: object) -> None:
     held: Mapping[str, Any] = named._asdict() if isinstance(part, tuple) else vars(part)
     sizes: dict[str, Any] = {"d": held.get("n_features_in_")}
     if "classes_" in held:
-        # A model that could have offsets of several classes, and has none, has thresholds between two.
+        # `offsets_` is None where thresholds stand between two classes; then a file with more classes is refused.
         sizes["k"] = 2 if held.get("offsets_", ()) is None else len(held["classes_"])
         sizes["p"] = {0: 0, 1: 0, 2: 1}.get(sizes["k"], sizes["k"])  # one class makes no problem, two make one
     for name, contract in contracts.items():
@@ -145,7 +148,7 @@ def _check_stored(part: object) -> None:
 
 
 def _fault(value: Any, contract: str, sizes: dict[str, int]) -> str | None:
-    """What is wrong with an attribute; None where nothing is. Letters that it meets first are added to `sizes`."""
+    """What is wrong with an attribute, None where nothing is. A letter that is not in `sizes` yet is added to it."""
     if contract.startswith("each "):
         length, _, inner = contract.removeprefix("each ").partition(": ")
         if not isinstance(value, list) or len(value) != sizes.setdefault(length, len(value)):
@@ -182,30 +185,27 @@ def _refuse_forest(forest: Any) -> None:
 
 
 def _refuse_boosting(boosting: HistGradientBoostingClassifier) -> None:
-    """Every tree must end in leaves, and ask for numbers of the table's columns only."""
+    """Every tree must end in leaves, and compare values of existing columns only."""
     if not hasattr(boosting, "_predictors"):
         return
     per_round, width = boosting.n_trees_per_iteration_, boosting.n_features_in_
-    # The bits of categories are read without looking, so trees that have some are not read at all.
+    # Compiled code reads the bit sets of categories without a check of bounds, so trees that have some are refused.
     categorical = np.asarray(boosting._bin_mapper.is_categorical_)
     if categorical.shape != (width,) or categorical.any() or boosting._baseline_prediction.shape != (1, per_round):
         raise ValueError("its bins or its first prediction are damaged")
     for of_round in boosting._predictors:
         for predictor in of_round:
             nodes = predictor.nodes
-            inner = nodes["is_leaf"] == 0
-            place, number = np.flatnonzero(inner), nodes.shape[0]
-            inside = (nodes["feature_idx"][inner] >= 0) & (nodes["feature_idx"][inner] < width)
-            for child in ("left", "right"):  # children that come after their parents cannot form a circle
-                inside &= (nodes[child][inner] > place) & (nodes[child][inner] < number)
-            if nodes.ndim != 1 or not number or nodes["is_categorical"].any() or not inside.all():
+            inner, children = nodes["is_leaf"] == 0, (nodes["left"], nodes["right"])
+            is_sound = nodes.ndim == 1 and not nodes["is_categorical"].any()
+            if not is_sound or not _ends_in_leaves(inner, children, nodes["feature_idx"], width):
                 raise ValueError("a tree in it is damaged")
         if len(of_round) != per_round:
             raise ValueError(f"a round has {len(of_round)} trees, not {per_round}")
 
 
 def _refuse_one_hot(encoder: OneHotEncoder) -> None:
-    """The columns that it makes must be those that it says it makes: it writes CSR rows without looking."""
+    """The columns that its categories give must be as many as it states: it writes CSR rows without a check."""
     if not hasattr(encoder, "categories_"):
         return
     numbers = [len(values) for values in encoder.categories_]
@@ -231,7 +231,7 @@ _OF_SCIKIT_LEARN: Mapping[type, Callable[[Any], None]] = {
     OneHotEncoder: _refuse_one_hot,
     RandomForestClassifier: _refuse_forest,
 }
-"""What is refused in estimators whose class cannot say it itself."""
+"""The checks of scikit-learn's estimators, in place of a method `_refuse_arrays`."""
 
 
 MAX_OUTPUTS = 1000
@@ -265,7 +265,7 @@ def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
         loaders += [state[name]["__loader__"] for name in ("node_count", "nodes")]
         nodes = np.load(io.BytesIO(parts[state["nodes"]["file"]]), allow_pickle=False)
         n_nodes = json.loads(state["node_count"]["content"])
-    except Exception:  # NumPy raises all sorts of things at a broken header
+    except Exception:  # NumPy raises many kinds of errors on a damaged header
         return False
     return (
         loaders == ["JsonNode", "NdArrayNode", "JsonNode", "JsonNode", "NdArrayNode"]
@@ -281,14 +281,19 @@ def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
 
 
 def _stays_inside(tree: Tree, owner: DecisionTreeClassifier) -> bool:
-    """Whether every way from the root ends in a leaf, and asks only for columns that the table has."""
-    left, right, feature = tree.children_left, tree.children_right, tree.feature
-    number, place = tree.node_count, np.arange(tree.node_count)
-    leaf = left == -1
-    if number < 1 or not np.array_equal(leaf, right == -1):
+    """Whether every path from the root ends in a leaf, and compares values of existing columns only."""
+    children = tree.children_left, tree.children_right
+    inner = children[0] != -1
+    if not np.array_equal(inner, children[1] != -1):
         return False
-    inner = ~leaf
-    # Children that come after their parents cannot form a circle.
-    after = all((child[inner] > place[inner]).all() and (child[inner] < number).all() for child in (left, right))
-    width = getattr(owner, "n_features_in_", 0)
-    return bool(after and (feature[inner] >= 0).all() and (feature[inner] < width).all())
+    return _ends_in_leaves(inner, children, tree.feature, getattr(owner, "n_features_in_", 0))
+
+
+def _ends_in_leaves(
+    inner: npt.NDArray[np.bool_], children: tuple[Integers, Integers], feature: Integers, width: int
+) -> bool:
+    """Whether a tree has nodes, and its inner ones have two existing children each and one of `width` columns."""
+    # Children come after their parents, so that a path cannot return to a node and go on for ever.
+    place, feature = np.flatnonzero(inner), feature[inner]
+    after = all(((child[inner] > place) & (child[inner] < len(inner))).all() for child in children)
+    return bool(len(inner) and after and (feature >= 0).all() and (feature < width).all())

@@ -30,6 +30,8 @@ def pack(parts: dict[str, bytes]) -> bytes:
         for name, content in parts.items():
             # A fixed date: the same parts give the same bytes.
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+        # The archive ends with its comment, after the length of it. So zeros of the checksum's length are written
+        # first and replaced below, and the bytes before them stay as they are.
         archive.comment = _MARK + b"0" * _DIGEST_LENGTH
     body = buffer.getvalue()[:-_DIGEST_LENGTH]
     return body + hashlib.sha256(body).hexdigest().encode()
@@ -84,7 +86,7 @@ def unpack_plain(data: bytes, name: str) -> dict[str, bytes]:
             return {entry.filename: archive.read(entry) for entry in entries}
     except ModelFileError:
         raise
-    except Exception as error:  # a hostile archive makes zipfile raise all sorts of things
+    except Exception as error:  # zipfile raises many kinds of errors on a hostile archive
         raise ModelFileError(f"{name}: the archive cannot be read ({error}). Save the model again") from error
 
 

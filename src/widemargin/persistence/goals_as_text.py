@@ -18,7 +18,7 @@ from widemargin.estimators.rate_constrained.outcome import Infeasibility
 from widemargin.goals import Goal, Population, positive_rate
 from widemargin.goals.measuring.goal_report import GoalReport
 
-_LONGEST = 1_000_000  # goals made in Python may be longer than what the parser takes from people
+_LONGEST = 1_000_000  # goals built in Python may be longer than the parser allows for texts that users write
 
 _EVERY_STRUCTURAL = ("on_interrupt", "verbose")
 _EVERY_CONSTRAINED = (
@@ -50,7 +50,7 @@ MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
 }
 """Constructor parameters that older files hold and today's class does not take any more.
 
-Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is forgotten.
+Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is dropped.
 """
 
 
@@ -90,7 +90,8 @@ def as_text(part: object) -> object:
     if isinstance(part, Goal):
         return StoredGoal(str(part))
     if isinstance(part, HistGradientBoostingClassifier):  # a copy, see `mapped`
-        # skops would call what the file names to make a generator again, and only `fit` draws from it.
+        # To restore a generator skops would call a function that the file names, which is refused. Only `fit` draws
+        # from it, so it is not stored.
         vars(part)["_feature_subsample_rng"] = None
     if isinstance(part, Population):
         return StoredPopulation(str(Goal(positive_rate(part))))
@@ -102,7 +103,8 @@ def as_text(part: object) -> object:
 def from_text(part: object) -> object:
     """Inverse of `as_text`; the estimators of an older file get the constructor parameters of today."""
     if isinstance(part, BaseEstimator):
-        # Parameters that moved are moved; new ones get their default, which is what older versions did.
+        # Parameters that are entries of `solver_options` today are moved there; parameters that are new get their
+        # default, which is chosen so that it is what older versions did.
         values, parameters = vars(part), inspect.signature(type(part)).parameters
         moved = MOVED_PARAMETERS.get(type(part).__name__, {})
         options = {moved[name]: values.pop(name) for name in list(values) if name in moved and name not in parameters}
@@ -123,7 +125,7 @@ def from_text(part: object) -> object:
 
 
 def mapped(part: Any, change: Callable[[object], object]) -> Any:
-    """A copy of what can be gone into, and `change` of everything inside; nothing is changed in place."""
+    """A copy of a model in which every part, from the innermost outwards, is replaced by `change` of it."""
     if isinstance(part, dict):
         part = type(part)((key, mapped(value, change)) for key, value in part.items())
     elif isinstance(part, tuple):

@@ -49,7 +49,7 @@ _LIBRARIES = ("widemargin", "numpy", "scipy", "scikit-learn", "skops")
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a model file says about itself, readable without building the model.
+    """The description of a model in its file, readable without building the model.
 
     Attributes
     ----------
@@ -98,8 +98,8 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
     ------
     sklearn.exceptions.NotFittedError
     ModelFileError
-        The model holds something no file may hold (a function, an estimator that is not on the list), the metadata are
-        no JSON, or the file cannot be written.
+        The model holds something that no file may hold (a function, an estimator that is not on the list), the metadata
+        cannot be written as JSON, or the file cannot be written.
     """
     check_is_fitted(model)
     path = Path(path)
@@ -210,7 +210,7 @@ def load_plain_model(path: str | PathLike[str]) -> Any:
 
 
 def _schema(parts: Mapping[str, bytes], what: str, remedy: str) -> JSON:
-    """The description of a model in a file, with our classes where they are today."""
+    """The description of a model in a file, in which classes of this library are named by their current modules."""
     try:
         return with_class_names(json.loads(parts[_SCHEMA]), public=False)
     except (KeyError, ValueError, RecursionError) as error:
@@ -232,8 +232,8 @@ def _built(path: Path, parts: Mapping[str, bytes], schema: JSON, *, remedy: str,
         check_arrays(model, str(path))
     except ModelFileError:
         raise
-    # Whatever a wrong file makes the reader do ends here; the file is refused, not the program.
-    except (Exception, RecursionError, MemoryError) as error:
+    # A damaged or hostile file can raise any error in skops, NumPy or scikit-learn; callers see one kind only.
+    except Exception as error:
         if isinstance(error, MemoryError):
             remedy = "The memory of this machine is used up, or the file names wrong sizes: see where it comes from"
         raise ModelFileError(
@@ -247,7 +247,7 @@ def _built(path: Path, parts: Mapping[str, bytes], schema: JSON, *, remedy: str,
 
 
 def model_info(path: str | PathLike[str]) -> ModelInfo:
-    """What a model file says about itself; the model is not built.
+    """Read the description in a model file; the model is not built.
 
     Raises
     ------

@@ -38,8 +38,8 @@ class _Formula(NamedTuple):
     """Scores `Z weights' + shift`, and how labels follow from them.
 
     Z is X itself, its kernel values, or its features by a map. For two classes `zero_is_second` says whether a score of
-    0 means the second one; `pairs`, for pairs of classes, whether `decision_function` and ties go by scores for each
-    class ("ovr"); None: no pairs.
+    0 predicts the second one. For scores of pairs of classes `pairs` holds the parameters `decision_function_shape` and
+    `break_ties`; None: no pairs.
     """
 
     name: str
@@ -102,8 +102,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     if table is not None and len(before) > 1:
         names = ", ".join(type(step).__name__ for step in before[1:])
         raise CapabilityError(f"steps between table and model ({names}) cannot be written as ONNX. Use save_model.")
-    # Scores are products with weights, or with kernel values (the coefficients of libsvm's SVC are others); all other
-    # scores come from a graph of the scorer's own.
+    # Linear and kernel scorers are written by `_formula`. SVC of scikit-learn has `dual_coef_`, too, with another
+    # meaning, but no `gamma_`. All other scorers are converted by skl2onnx, with the threshold as a second graph.
     fitted = vars(scorer)
     has_formula = "coef_" in fitted or ("dual_coef_" in fitted and hasattr(scorer, "gamma_"))
     if last is not scorer and not has_formula:
@@ -123,7 +123,7 @@ def _steps(model: Any) -> list[Any]:
 
 
 def _threshold_alone(model: Any, scorer: Any) -> _Formula:
-    """Of scores that another graph gives, the threshold."""
+    """The threshold over the scores that another graph computes: the formula `1 * score - threshold`."""
     one = np.ones((1, 1))
     _refuse_many_thresholds(model)
     classes, positive = np.asarray(model.classes_), model.positive_class_
@@ -184,7 +184,11 @@ def _formula(model: Any, scoring: Any) -> _Formula:
 
 
 def _pair_weights(dual_coef: Floats, n_support: Any) -> Floats:
-    """Weights of all support vectors in the problem of each pair of classes, in the order (0, 1), (0, 2), ..."""
+    """Weights of all support vectors in the problem of each pair of classes, in the order (0, 1), (0, 2), ...
+
+    `dual_coef` has the layout of libsvm: for the pair (i, j), i < j, the vectors of class i have their weights in row
+    j - 1, those of class j in row i. Vectors of all other classes have weight 0 in that problem.
+    """
     k, cuts = len(n_support), np.concatenate(([0], np.cumsum(n_support)))
     pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
     weights = np.zeros((len(pairs), dual_coef.shape[1]))
@@ -222,14 +226,14 @@ def _graph(formula: _Formula, table: TablePreprocessor | None) -> Any:
     )
     opsets = [helper.make_opsetid("", OPSET), *([] if table is None else [helper.make_opsetid("ai.onnx.ml", ML_OPSET)])]
     made = helper.make_model(graph, opset_imports=opsets, producer_name="widemargin")
-    made.ir_version = 8
+    made.ir_version = 8  # the one that belongs to OPSET; by default onnx writes its newest, which older runtimes refuse
     if table is not None:
         helper.set_model_props(made, {MISSING_KEY: ""})
     return made
 
 
 def _decided(to: Builder, sums: str, formula: _Formula) -> tuple[str, int | None]:
-    """The number of each row's class, and the width of the output `scores` (None: a vector)."""
+    """The node that computes the index of each row's class, and the width of the output `scores` (None: a vector)."""
     if len(formula.weights) == 1:
         scores = to.add("Squeeze", sums, to.constant(np.array([1])), name="scores")
         compare = "GreaterOrEqual" if formula.zero_is_second else "Greater"
@@ -239,6 +243,8 @@ def _decided(to: Builder, sums: str, formula: _Formula) -> tuple[str, int | None
     shape, break_ties = formula.pairs
     k = len(formula.classes)
     sides = np.array([[float(c == i) - float(c == j) for c in range(k)] for i in range(k) for j in range(i + 1, k)])
+    # A pair (i, j) that i wins gives 1 to i and -1 to j; `losing` adds 1 to j for every pair, so that in the end the
+    # winner of each pair has 1 vote more and the other class 0.
     losing = np.maximum(-sides, 0.0).sum(axis=0)
 
     def votes(winning: str) -> str:
@@ -248,7 +254,9 @@ def _decided(to: Builder, sums: str, formula: _Formula) -> tuple[str, int | None
     if shape == "ovo":
         to.add("Identity", sums, name="scores")
         width = len(formula.weights)
-    else:  # votes made continuous, as scikit-learn does; a score of 0 is a vote for the first of the two there
+    else:
+        # As in scikit-learn's `_ovr_decision_function`: votes plus sum / (3 (|sum| + 1)), which lies within 1/3, so the
+        # sum of scores only orders classes with equally many votes. There a score of 0 is a vote for the first class.
         total, one = to.add("MatMul", sums, to.constant(sides)), to.constant(1.0)
         size = to.add("Mul", to.constant(3.0), to.add("Add", to.add("Abs", total), one))
         first = votes(to.add("Not", to.add("Less", sums, to.constant(0.0))))
@@ -259,7 +267,7 @@ def _decided(to: Builder, sums: str, formula: _Formula) -> tuple[str, int | None
 
 
 def _storable(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels as ONNX has them: words, whole numbers, flags."""
+    """Labels in a type that ONNX can hold: texts, 64-bit integers or booleans."""
     if classes.dtype.kind in "OUS" and all(isinstance(label, str) for label in classes.tolist()):
         return classes.astype(object)
     if classes.dtype.kind in "iu" or (classes.dtype.kind == "f" and (classes == np.round(classes)).all()):

@@ -1,6 +1,6 @@
 """ONNX graphs, all in double precision: nodes and constants, kernel values, feature maps, tables of numbers and words.
 
-What `TablePreprocessor` does to a table is said in standard operators.
+The steps of `TablePreprocessor` are written in standard operators.
 """
 
 from typing import Any, NamedTuple
@@ -15,10 +15,10 @@ from widemargin.preprocessing import QuantileBins, TablePreprocessor
 
 OPSET = 17
 ML_OPSET = 3
-"""Versions of the standard that graphs are written in."""
+"""Versions of the operator sets, of ONNX and of its extension for machine learning, that graphs are written in."""
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid")
-"""Those that have a form here."""
+"""Those that `kernel_values` can write."""
 
 
 class KernelForm(NamedTuple):
@@ -73,7 +73,7 @@ def kernel_values(to: Builder, rows: str, kernel: KernelForm) -> str:
         own = to.add("ReduceSumSquare", rows, axes=[1], keepdims=1)
         norms = to.constant((kernel.vectors**2).sum(axis=1)[None, :])
         distance = to.add("Sub", to.add("Add", own, norms), to.add("Mul", to.constant(2.0), products))
-        nearest = to.add("Max", distance, to.constant(0.0))
+        nearest = to.add("Max", distance, to.constant(0.0))  # rounding may leave a distance of about 0 negative
         return to.add("Exp", to.add("Neg", to.add("Mul", gamma, nearest)))
     inner = to.add("Add", to.add("Mul", gamma, products), to.constant(kernel.coef0))
     if kernel.name == "poly":
@@ -113,7 +113,8 @@ def mapped(to: Builder, rows: str, feature_map: Any, model: str) -> str:
         )
     vectors = as_dense(feature_map.components_)
     given = {"gamma": feature_map.gamma, "degree": feature_map.degree, "coef0": feature_map.coef0}
-    usual = {"gamma": 1.0 / vectors.shape[1], "degree": 3.0, "coef0": 1.0}  # scikit-learn's where none is given
+    usual = {"gamma": 1.0 / vectors.shape[1], "degree": 3.0, "coef0": 1.0}
+    # A parameter that was not given has scikit-learn's default in the kernel function.
     settled = {name: float(usual[name] if value is None else value) for name, value in given.items()}
     values = kernel_values(to, rows, KernelForm(feature_map.kernel, vectors, **settled))
     return to.add("MatMul", values, to.constant(as_dense(feature_map.normalization_).T))
@@ -177,7 +178,7 @@ def _bins(to: Builder, names: list[str], step: QuantileBins) -> list[str]:
     blocks = []
     for name, edges, has_missing in zip(names, step.edges_, step.has_missing_, strict=True):
         number = to.add("Mul", to.cast(to.add("IsNaN", name), "INT64"), to.constant(np.int64(len(edges) + 1)))
-        if len(edges):  # no edge is reached by NaN
+        if len(edges):  # NaN >= edge is false, so of a missing value only the number from above remains
             reached = to.cast(to.add("GreaterOrEqual", name, to.constant(edges[None, :])), "INT64")
             number = to.add("Add", number, to.add("ReduceSum", reached, to.constant(np.array([1])), keepdims=1))
         blocks.append(_one_hot(to, number, len(edges) + 1 + int(has_missing)))
@@ -185,7 +186,7 @@ def _bins(to: Builder, names: list[str], step: QuantileBins) -> list[str]:
 
 
 def _words(to: Builder, name: str, step: Any, column: int) -> str:
-    """One 0/1 column for each word, missing ones among them, and at last one for the rare ones."""
+    """One 0/1 column for each word, a missing one among them, and a last one that all rare words share."""
     known: list[str | None] = list(step.categories_[column])
     found = None if step.min_frequency is None else step.infrequent_categories_[column]
     rare = [] if found is None else list(found)

@@ -1,7 +1,7 @@
-"""Steps and scorers of scikit-learn as ONNX graphs, by skl2onnx, and graphs put one behind the other.
+"""Steps and scorers of scikit-learn as ONNX graphs, by skl2onnx, and the composition of two graphs.
 
-Everything is in double precision that has it: skl2onnx and onnxruntime know trees, ensembles and networks in single
-precision only.
+Everything is in double precision, except trees, ensembles and networks, for which skl2onnx and onnxruntime have only
+single precision.
 """
 
 import warnings
@@ -17,11 +17,11 @@ from widemargin.exceptions import CapabilityError, MissingLibraryError
 from widemargin.persistence.onnx_graph import ML_OPSET, OPSET
 
 FEATURES, SCORE = "widemargin/features", "widemargin/score"
-"""What the output of a graph of features, and of one of scores, is called."""
+"""Names of the output of a graph of features, and of a graph of scores."""
 
 
 def feature_graph(steps: Sequence[Any]) -> Any:
-    """What steps make of rows, shape (n, d)."""
+    """The features that steps compute of rows, shape (n, d)."""
     made = _converted(steps, {}, "before/")
     _rename(made, made.graph.output[0].name, FEATURES)
     return made
@@ -32,6 +32,7 @@ def scored_graph(scorer: Any) -> Any:
     from onnx import TensorProto, helper, numpy_helper
 
     has_decision, single = hasattr(scorer, "decision_function"), _in_single_precision(scorer)
+    # Without "zipmap" scores are a matrix; by default skl2onnx writes a dict for each row.
     asked = {"zipmap": False, **({"raw_scores": True} if has_decision else {})}
     made = _converted([scorer], {id(scorer): asked}, "scorer/", single=single)
     scores = made.graph.output[1].name
@@ -41,7 +42,7 @@ def scored_graph(scorer: Any) -> Any:
     made.graph.node.append(helper.make_node("Cast", ["scorer/column"], [SCORE], to=TensorProto.DOUBLE))
     del made.graph.output[:]
     made.graph.output.append(helper.make_tensor_value_info(SCORE, TensorProto.DOUBLE, [None, 1]))
-    if single:  # as scikit-learn's trees round the rows that they are given
+    if single:  # scikit-learn's decision trees round their rows to single precision, too
         _rename(made, "X", "scorer/single")
         made.graph.node.insert(0, helper.make_node("Cast", ["X"], ["scorer/single"], to=TensorProto.FLOAT))
         del made.graph.input[:]
@@ -59,11 +60,13 @@ def _in_single_precision(scorer: Any) -> bool:
 
 
 def joined(first: Any, second: Any, between: str) -> Any:
-    """A graph behind another one, whose output `between` is its input X."""
+    """One graph of two: the output `between` of the first is the input X of the second."""
     from onnx import compose, helper
 
     first.ir_version = second.ir_version
-    for made in (first, second):  # converters name the least versions that have all operators, which have not changed
+    # Each graph declares the lowest versions of the operator sets that have all its operators, but the two have to
+    # agree. The operators used are the same from those versions up to OPSET and ML_OPSET.
+    for made in (first, second):
         del made.opset_import[:]
         made.opset_import.extend([helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)])
     try:
@@ -89,7 +92,7 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
         inputs = [(name, (StringTensorType if name in words else DoubleTensorType)([None, 1])) for name in columns]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what NumPy and protobuf give each other
+            warnings.simplefilter("ignore")  # deprecations between skl2onnx, NumPy and protobuf, not about the model
             own = {
                 "custom_conversion_functions": {SimpleImputer: _imputer},
                 "custom_shape_calculators": {SimpleImputer: _kept},
@@ -118,7 +121,7 @@ def _rename(made: Any, old: str, new: str) -> None:
 
 
 def _words(step: Any, columns: Sequence[str]) -> set[str]:
-    """Columns of texts, by what the encoders behind them have learned."""
+    """Columns of texts: those of whose values an encoder or imputer has learned a text."""
     if hasattr(step, "transformers_"):
         found = set()
         for _, inner, chosen in step.transformers_:
@@ -144,7 +147,7 @@ def _places(chosen: Any, columns: Sequence[str]) -> Any:
 
 
 def _kept(operator: Any) -> None:
-    """Rows and columns stay, and so does the kind of numbers."""
+    """The output of the imputer has the shape and type of its input."""
     given = operator.inputs[0].type
     operator.outputs[0].type = type(given)([operator.inputs[0].get_first_dimension(), given.shape[1]])
 

@@ -1,4 +1,4 @@
-"""A figure without pyplot's global state, and what all figures share: colours, bands, axes."""
+"""Figures without pyplot's global state, and colours, bands, axes and legends of all of them."""
 
 import importlib
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 
 COLOURS = {"blue": "#0072B2", "red": "#D55E00", "green": "#009E73", "violet": "#7A4E9F", "black": "#222222"}
 """Distinct also without red-green vision (Okabe and Ito); methods differ by their lines and markers as well."""
+
+
+def named(estimators: object) -> Mapping[str, Any]:
+    """A dict of estimators as it is; a single one under the name of its class."""
+    return estimators if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
+
+
+def curve_style(number: int) -> dict[str, Any]:
+    """Colour and dashes of the curve of that number."""
+    return {
+        "color": list(COLOURS.values())[number % len(COLOURS)],
+        "linestyle": ("-", "--", "-.", ":")[number % 4],
+    }
 
 
 def require_matplotlib(module: str = "matplotlib") -> Any:
@@ -30,14 +43,14 @@ def require_matplotlib(module: str = "matplotlib") -> Any:
 
 
 def axes_for(axes: "Axes | Sequence[Axes] | None", count: int = 1, **options: Any) -> "list[Axes]":
-    """So many axes: those that are given, else those of a new figure, with options of pyplot's `subplots`.
+    """`count` axes: those that are given, else those of a new figure, with options of pyplot's `subplots`.
 
     Raises
     ------
     MissingLibraryError
         If matplotlib is not installed.
     DataError
-        If others are given than are needed.
+        If more or fewer axes are given.
     """
     if axes is None:
         plt = require_matplotlib("matplotlib.pyplot")
@@ -49,7 +62,7 @@ def axes_for(axes: "Axes | Sequence[Axes] | None", count: int = 1, **options: An
 
 
 def legend(axes: "Axes", *, outside: bool, longest: int = 48) -> Any:
-    """The legend of the lines of `axes`; one that is long lies below the figure, if that may be changed.
+    """The legend of the lines of `axes`; a long one lies below the axes, if the figure is ours.
 
     Parameters
     ----------
@@ -57,13 +70,13 @@ def legend(axes: "Axes", *, outside: bool, longest: int = 48) -> Any:
     outside : bool
         Whether the figure is ours, with a layout that makes room.
     longest : int, default=48
-        Names of its lines are cut off after so many characters.
+        Names of its lines are cut off after that many characters.
     """
     handles, names = axes.get_legend_handles_labels()
     shown = [name if len(name) <= longest else f"{name[: longest - 1]}\u2026" for name in names]
     style = {"fontsize": 8, "frameon": False}
     widest = max(map(len, shown), default=0)
-    if not outside or (len(shown) <= 6 and widest <= 26):  # so much fits beside the curves
+    if not outside or (len(shown) <= 6 and widest <= 26):  # a legend of this size fits beside the curves
         return axes.legend(handles, shown, **style)
     across = int(axes.figure.bbox.width / axes.figure.dpi * 15) // (widest + 8)  # about 15 small letters an inch
     columns = max(1, min(len(shown), across))

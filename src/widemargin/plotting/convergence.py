@@ -1,4 +1,4 @@
-"""How fast training gets close to the best value known: `ConvergenceDisplay`."""
+"""The distance of training to the best known objective over time: `ConvergenceDisplay`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
-from widemargin.plotting._canvas import COLOURS, axes_for, legend, tidy
+from widemargin.plotting._canvas import axes_for, curve_style, legend, named, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,11 +62,11 @@ class ConvergenceDisplay:
         -------
         ConvergenceDisplay
         """
-        named = estimators if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
-        for name, item in named.items():
+        fitted = named(estimators)
+        for name, item in fitted.items():
             if not hasattr(item, "history_"):
                 raise DataError(f"{name!r} has no history_; give fitted estimators of this library, or histories.")
-        return cls.from_histories({name: item.history_ for name, item in named.items()}, cost=cost, best=best, ax=ax)
+        return cls.from_histories({name: item.history_ for name, item in fitted.items()}, cost=cost, best=best, ax=ax)
 
     @classmethod
     def from_histories(
@@ -94,7 +94,7 @@ class ConvergenceDisplay:
         Raises
         ------
         DataError
-            If a history is empty, lacks what is asked for, or is of several classes, or the scales of several differ.
+            If a history is empty, lacks the keys, or is of several classes, or if histories have different scales.
         """
         histories = _of_one_objective(histories)
         labels = {"seconds": "time (s)", "gradients": "gradients of single rows", "evaluations": "kernel evaluations"}
@@ -127,11 +127,11 @@ class ConvergenceDisplay:
         self.ax_, self.figure_ = axes, axes.figure
         self.lines_: dict[str, Any] = {}
         for number, (name, excess) in enumerate(self.excess.items()):
-            shown = excess > 0.0
-            color, marker = list(COLOURS.values())[number % len(COLOURS)], "osD^v"[number % 5]
+            shown = excess > 0.0  # the best point itself has no place on a logarithmic axis
+            style = curve_style(number) | {"linestyle": "-", "marker": "osD^v"[number % 5]}
             (self.lines_[name],) = axes.plot(
                 self.cost[name][shown], excess[shown], markersize=3, markevery=max(1, int(shown.sum()) // 20),
-                linewidth=1.3, label=name, color=color, marker=marker,
+                linewidth=1.3, label=name, **style,
             )  # fmt: skip
         axes.set_yscale("log")
         if all((cost > 0.0).all() for cost in self.cost.values()):
@@ -144,7 +144,7 @@ class ConvergenceDisplay:
 def _of_one_objective(
     histories: Mapping[str, Sequence[Mapping[str, float]]],
 ) -> dict[str, Sequence[Mapping[str, float]]]:
-    """The entries at the last scale of each, which must be the same; of one class."""
+    """Of each history the entries at its last scale. All of them must have the same scale, and one class."""
     last: dict[str, Sequence[Mapping[str, float]]] = {}
     scales = {}
     for name, history in histories.items():

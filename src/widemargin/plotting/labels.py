@@ -1,4 +1,4 @@
-"""Which labels go together, in the data and in a model: `LabelPairsDisplay`."""
+"""Pairs of labels that occur together, in the data and in a model: `LabelPairsDisplay`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LabelPairsDisplay:
-    """How often labels are there together beside what chance would give, and the weights that a model gives to pairs.
+    """How much more often two labels occur together than by chance, and the weights that a model gives to pairs.
 
     Made by `from_estimator`; the constructor takes the computed arrays.
 
     Parameters
     ----------
     lift : ndarray of shape (m, m)
-        Logarithm to base 2 of how many rows have both labels over how many would if labels were independent, with half
-        a row more in each; 0 on the diagonal.
+        Logarithm to base 2 of the number of rows with both labels over the number expected if labels were independent,
+        with 0.5 added to both, so that it is finite for labels that never occur together; 0 on the diagonal.
     weight : ndarray of shape (m, m)
-        Weights of pairs, NaN where the model has none.
+        Weights of pairs, NaN for pairs that the model has no weight for.
     names : list of str
         Of the labels.
 
@@ -60,7 +60,7 @@ class LabelPairsDisplay:
         y : array-like or sparse matrix of shape (n, k)
             0 or 1.
         most : int, default=30
-            So many labels are shown, the most frequent ones of y.
+            At most this many labels are shown, the most frequent ones of y.
         axes : list of two matplotlib Axes, optional
 
         Returns

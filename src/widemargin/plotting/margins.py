@@ -1,4 +1,4 @@
-"""Margin distributions over each other: `MarginDistributionDisplay`."""
+"""Margin distributions in one figure: `MarginDistributionDisplay`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
-from widemargin.plotting._canvas import COLOURS, axes_for, legend, tidy
+from widemargin.plotting._canvas import COLOURS, axes_for, curve_style, legend, named, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,8 +79,7 @@ class MarginDistributionDisplay:
         -------
         MarginDistributionDisplay
         """
-        named = estimators if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
-        each = {name: margins_of(clf, X, y, normalize=normalize) for name, clf in named.items()}
+        each = {name: margins_of(clf, X, y, normalize=normalize) for name, clf in named(estimators).items()}
         units = {item.unit for item in each.values()}
         unit = units.pop() if len(units) == 1 else "own units of each"
         margins = {name: item.values for name, item in each.items()}
@@ -96,7 +95,7 @@ class MarginDistributionDisplay:
         kind: str = "both",
         axes: "Axes | Sequence[Axes] | None" = None,
     ) -> "MarginDistributionDisplay":
-        """Plot margins that are known already, for example those of checkpoints kept during training.
+        """Plot margins that are known already, for example those of checkpoints stored during training.
 
         Parameters
         ----------
@@ -128,7 +127,7 @@ class MarginDistributionDisplay:
         Raises
         ------
         DataError
-            If there is nothing to draw, margins are not finite, or as many axes are not given.
+            If there is nothing to draw, margins are not finite, or the number of axes is wrong.
         MissingLibraryError
             If matplotlib is not installed.
         """
@@ -157,14 +156,15 @@ class MarginDistributionDisplay:
         import matplotlib
 
         fewest = min(values.shape[0] for values in self.margins.values())
-        count = min(60, int(np.ceil(2.5 * np.cbrt(fewest))) + 2)  # few rows make a noisy density of fine bins
+        # The number of bins grows with the cube root of the rows (as in Rice's rule), so that a bin of few rows
+        # is not mere noise.
+        count = min(60, int(np.ceil(2.5 * np.cbrt(fewest))) + 2)
         bins = np.linspace(low, high, count + 1)
         for number, (name, values) in enumerate(self.margins.items()):
-            colour: Any = list(COLOURS.values())[number % len(COLOURS)]
-            if self.ordered:
-                colour = matplotlib.colormaps["viridis_r"](0.15 + 0.85 * number / max(1, len(self.margins) - 1))
-            line = "-" if self.ordered else ("-", "--", "-.", ":")[number % 4]
-            style = {"color": colour, "linewidth": 1.5, "linestyle": line, "label": name}
+            style = {"linewidth": 1.5, "label": name, **curve_style(number)}
+            if self.ordered:  # the lightest colours of the map are hard to see on white, so it begins a little later
+                place = 0.15 + 0.85 * number / max(1, len(self.margins) - 1)
+                style |= {"color": matplotlib.colormaps["viridis_r"](place), "linestyle": "-"}
             if part == "density":
                 height = np.histogram(values, bins)[0] / (values.shape[0] * (bins[1] - bins[0]))
                 self.lines_[name].append(ax.stairs(height, bins, **style))

@@ -10,7 +10,7 @@ from widemargin._typing import Floats
 from widemargin.diagnostics.margins import group_rows, margins_of, row_weights
 from widemargin.diagnostics.risk_coverage import curve
 from widemargin.exceptions import DataError
-from widemargin.plotting._canvas import COLOURS, axes_for, legend, tidy
+from widemargin.plotting._canvas import axes_for, curve_style, legend, named, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RiskCoverageDisplay:
-    """What abstention would buy: the error of the rows that a classifier is surest of, by their share.
+    """Selective risk against coverage: the error of the rows that a classifier is surest of, by their share.
 
     Made by `from_estimators`; the constructor takes the computed arrays.
 
     Parameters
     ----------
     curves : dict of str to (ndarray, ndarray)
-        By the name that the legend shows: shares of the rows, rising, and the error of so many.
+        By the name that the legend shows: increasing shares of the rows, and the error of that share.
 
     Attributes
     ----------
@@ -71,13 +71,13 @@ class RiskCoverageDisplay:
         MissingLibraryError
             If matplotlib is not installed.
         """
-        named = estimators if isinstance(estimators, Mapping) else {type(estimators).__name__: estimators}
-        if groups is not None and len(named) > 1:
-            raise DataError(f"{len(named)} classifiers and groups were given; show one classifier by groups.")
+        classifiers = named(estimators)
+        if groups is not None and len(classifiers) > 1:
+            raise DataError(f"{len(classifiers)} classifiers and groups were given; show one classifier by groups.")
         given = row_weights(sample_weight, len(y))
         weight = np.ones(len(y)) if given is None else given
         curves = {}
-        for name, clf in named.items():
+        for name, clf in classifiers.items():
             margins = margins_of(clf, X, y)
             if margins.certainty is None:
                 raise DataError(f"{name} gives margins, which do not say how sure it is where it is wrong.")
@@ -108,14 +108,10 @@ class RiskCoverageDisplay:
         self.figure_ = self.ax_.figure
         self.lines_: dict[str, Any] = {}
         for number, (name, (covered, errors)) in enumerate(self.curves.items()):
-            style: dict[str, Any] = {
-                "color": list(COLOURS.values())[number % len(COLOURS)],
-                "linestyle": ("-", "--", "-.", ":")[number % 4],
-            }
-            # The error of the few surest rows is 0 or large by chance.
+            # Of the few surest rows the error is 0 or large by chance.
             shown = covered >= min(0.02, covered[-1])
             (self.lines_[name],) = self.ax_.plot(
-                100.0 * covered[shown], 100.0 * errors[shown], linewidth=1.5, label=name, **style
+                100.0 * covered[shown], 100.0 * errors[shown], linewidth=1.5, label=name, **curve_style(number)
             )
         self.ax_.set_xlim(0.0, 100.0)
         self.ax_.set_ylim(bottom=0.0)

@@ -27,7 +27,7 @@ class TradeoffDisplay:
     Parameters
     ----------
     values : ndarray of shape (K,)
-        Where the points stand on the horizontal axis for the training rows.
+        Horizontal coordinates of the points on the training rows.
     training : ndarray of shape (K,)
         0/1 objective on the training rows.
     met : ndarray of bool, shape (K,)
@@ -127,7 +127,7 @@ class TradeoffDisplay:
             Whether to draw the training curve where there is a held-out one.
         color : matplotlib color, optional
         name : str, optional
-            In front of the names in the legend, where several paths share the axes.
+            Prefix of the names in the legend, for several paths in the same axes.
         **kwargs
             Given to `errorbar`.
 
@@ -142,6 +142,7 @@ class TradeoffDisplay:
         """
         (axes,) = axes_for(ax)
         self.ax_, self.figure_ = axes, axes.figure
+        # Each path in these axes has added up to two entries to the legend, training and held-out rows.
         color = f"C{len(axes.get_legend_handles_labels()[1]) // 2}" if color is None else color
         prefix = "" if name is None else f"{name}, "
         self.training_line_: Line2D | None = None

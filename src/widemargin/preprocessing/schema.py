@@ -1,10 +1,10 @@
-"""What a table must look like: names, kinds and known values of its columns, learned once, checked at every use.
+"""The schema of a table: names, kinds and known values of its columns, learned once, checked at every use.
 
 A column is read as one of four kinds: `number` (missing: null or NaN), `date` (days or times, as numbers of days since
-1970; missing: null), `word` (text or category codes; missing: null) and `flag` (true or false; missing: null). What
-deviates later is either refused by a `DataError` that names the column
-(absent, wrong type, infinite, not one known word) or falls back in a documented way and is counted (some unknown words,
-missing values where training had none).
+1970; missing: null), `word` (text or category codes; missing: null) and `flag` (true or false; missing: null). A later
+table that deviates is either refused by a `DataError` that names the column (absent, wrong type, infinite, not one
+known word), or its deviations are handled in a documented way and counted (some unknown words, missing values where
+training had none).
 """
 
 import difflib
@@ -31,7 +31,7 @@ _PLURAL: dict[Kind, str] = {"number": "numbers", "date": "dates", "word": "words
 
 
 class Deviation(NamedTuple):
-    """Values of one column that training did not know: how many, of which sort, and a few of them."""
+    """Values of one column that did not occur in training: how many rows, unknown or missing, and some examples."""
 
     column: str
     n_rows: int
@@ -49,7 +49,7 @@ class TableContents(NamedTuple):
     words : ndarray of object, shape (n_rows, n_word_and_flag_columns)
         None where missing.
     deviations : tuple of Deviation
-        What falls back; empty when everything is as in training.
+        Values that did not occur in training; empty where there are none.
     """
 
     numbers: npt.NDArray[np.float64]
@@ -109,7 +109,7 @@ class TableSchema:
         columns : sequence of str, default=None
             The feature columns; None takes all.
         words : iterable of str
-            Columns that hold numbers but mean words (codes).
+            Columns of numbers that are codes without an order.
         dates : iterable of str
             Columns of days or times that are features, as numbers of days.
         max_words : int, default=1000
@@ -118,9 +118,8 @@ class TableSchema:
         Raises
         ------
         DataError
-            No rows, an unknown or repeated column, a column of dates that `dates` does not name, of
-            lists or of mixed types, without any value, with
-            infinite numbers, or with too many distinct words.
+            No rows, an unknown or repeated column, a column of dates that `dates` does not name, of lists or of mixed
+            types, without any value, with infinite numbers, or with too many distinct words.
 
         Warns
         -----
@@ -222,7 +221,7 @@ def _learn(column: Column, asked: Kind | None, max_words: int) -> ColumnSchema:
             f"column {name!r} has {len(values)} distinct words, more than {max_words}; it looks like an identifier. "
             "Leave it out of the features, or group its values"
         )
-    # A column of numbers with a few other texts in it is read as words: that is seldom meant.
+    # One text such as "unknown" turns a column of numbers into one of words, which is seldom intended.
     others = [] if asked == "word" else sorted(value for value in values if not is_number(value))
     if 0 < len(others) <= len(values) / 4:
         warnings.warn(
@@ -261,7 +260,7 @@ def _kind(column: Column) -> Kind | None:
     if dtype in (nw.Object, nw.Unknown):  # pandas' object columns, and pyarrow's and polars' columns of nulls
         values = column.drop_nulls().to_list()
         kinds: set[Kind | None] = set()
-        for type_ in {type(value) for value in values}:
+        for type_ in {type(value) for value in values}:  # a bool is an int to Python, so flags are looked for first
             is_number = issubclass(type_, int | float | Decimal | np.number)
             word_or_other: Kind | None = "word" if issubclass(type_, str) else None
             kinds.add("flag" if issubclass(type_, bool | np.bool_) else "number" if is_number else word_or_other)
@@ -356,9 +355,8 @@ def _finite(column: Column) -> npt.NDArray[np.float64]:
 
 def _words(column: Column) -> list[str | None]:
     """Words of a column; numbers and flags in one fixed spelling, so that 5, 5.0 and a category 5 are the same word."""
-    if (
-        column.dtype == nw.String and column.implementation.is_pyarrow()
-    ):  # texts and None as they are: four times faster
+    # Texts of pyarrow are Python's texts and None already; skipping the spelling below is four times faster.
+    if column.dtype == nw.String and column.implementation.is_pyarrow():
         texts: list[str | None] = column.to_list()
         return texts
     nulls = column.is_null().to_list()

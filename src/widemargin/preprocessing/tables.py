@@ -25,7 +25,7 @@ DATE_PARTS: dict[DatePart, tuple[str, ...]] = {
               "November", "December"),
     "weekday": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
 }  # fmt: skip
-"""What a date has beside its distance from 1970, each with its values."""
+"""Parts of a date that can become 0/1 columns, each with its values."""
 
 
 class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,17 +49,17 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     dates : sequence of str, default=()
         Columns of days or times to be read as numbers of days since 1970.
     date_parts : sequence of {"month", "weekday"}, default=()
-        What else becomes of them: a 0/1 column for each month of the year, or day of the week. Of a missing date none
-        is set.
+        Further columns of dates: a 0/1 column for each month of the year, or day of the week. Of a missing date none is
+        set.
     numbers : {"scale", "bins"}, default="scale"
-        What becomes of numbers; bins let a linear model follow any shape (see `QuantileBins`).
+        Encoding of numbers; bins let a linear model follow any shape (see `QuantileBins`).
     n_bins : int, default=30
         Quantiles for `numbers="bins"`.
     max_words : int, default=1000
         Word columns with more distinct values are refused as identifiers.
     rare_words : int, default=1
-        Words (missing ones too) of fewer training rows share one 0/1 column. Raising it keeps few rows from having a
-        weight of their own; with 1 every word has its own.
+        Words (missing ones too) of fewer training rows share one 0/1 column, so that no weight is learned from a few
+        rows. With 1 every word has a column of its own.
     sparse_output : bool, default=True
         A CSR matrix, or with False an array, which histogram boosting needs.
 
@@ -88,7 +88,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     word_step_: Any
     feature_names_in_: npt.NDArray[np.object_]
     n_features_in_: int
-    date_parts: Sequence[DatePart] = ()  # of steps that were saved before it was a parameter
+    date_parts: Sequence[DatePart] = ()  # for steps that were saved before it was a parameter
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         contents = self.schema_.read(X)
         number_step: Any = QuantileBins(self.n_bins)
         if self.numbers == "scale":
-            # Scaling first leaves the 0/1 columns of missing values as they are.
+            # In the other order the 0/1 columns of missing values would be scaled, too.
             impute = SimpleImputer(strategy="median", add_indicator=True)
             number_step = Pipeline([("scale", StandardScaler()), ("impute", impute)])
         categories = [
@@ -188,7 +188,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=2,
             )
         blocks = []
-        with config_context(transform_output="default"):  # the steps inside give arrays, whatever is asked for outside
+        with config_context(transform_output="default"):  # arrays from the inner steps, whatever the user has set
             if self.number_step_ is not None:
                 blocks.append(sparse.csr_array(self.number_step_.transform(contents.numbers)))
             if self.word_step_ is not None:
@@ -197,7 +197,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             if schema.kind == "date":
                 blocks += [_is_part(contents.numbers[:, j], part) for part in self.date_parts]
         features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
-        return dense_for_frames(self, features if self.sparse_output else features.toarray())
+        return dense_for_frames(self, features) if self.sparse_output else features.toarray()
 
     def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
@@ -262,7 +262,7 @@ def make_preprocessor(
     dates : sequence of str, default=()
         Columns of days or times to be read as numbers of days.
     date_parts : sequence of {"month", "weekday"}, default=()
-        What else becomes of them.
+        Further columns of dates.
     numbers : {"scale", "bins"}, default="scale"
         Scaled numbers with a missing indicator, or one-hot quantile bins.
     n_bins : int, default=30

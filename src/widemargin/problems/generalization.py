@@ -97,7 +97,7 @@ def datasets_of(tied: TiedGoal) -> Datasets:
 def _sides(tied: TiedGoal) -> tuple[tuple[list[bytes], list[bytes]], Floats]:
     """For each rate the rows whose positive, and whose negative prediction counts: a name of the set, and its weight.
 
-    The name is a digest of the cells, because there may be too many cells to keep sets of them.
+    The name is a digest of the cells, because there may be too many cells to store a set of them for every rate.
     """
     r = len(tied.table.rates)
     digests = tuple([hashlib.blake2b(digest_size=16) for _ in range(r)] for _ in range(2))

@@ -51,7 +51,7 @@ class MarginPursuitProblem:
     loss : MarginLoss
     fit_intercept : bool
     shared : dict, optional
-        What depends neither on y, lam nor the scale is computed once, and kept for all problems made of this one.
+        Cache of values that depend neither on y, lam nor the scale, for all problems made from this one.
     """
 
     rows: RowBlocks

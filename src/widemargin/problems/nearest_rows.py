@@ -1,9 +1,9 @@
-"""The problem in memory on those rows of blocks that moves can lead to the other side.
+"""A problem in memory on the rows of blocks that a move of the model can take across its boundary.
 
 A move by 0/1 rates takes few rows across the boundary, and these lie near it. Each block hands over its nearest rows;
-of the others it hands over one mean row for each cell and side, of their weight. So every rate at the present model is
-that of all rows, and moves of a size that takes only near rows across are measured exactly. What comes of them has to
-be measured on all rows: the mean of far rows may stay where some of them do not.
+the others are replaced by one mean row for each cell and side, of their total weight. So every rate of the present
+model is that of all rows, and a move that takes only near rows across is measured exactly. A model that larger moves
+end at has to be measured on all rows: the mean of far rows may stay on its side where some of them cross.
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ from widemargin.problems.rate_constrained import RateConstrainedProblem
 
 
 class _Handed(NamedTuple):
-    """What a block hands over: its nearest rows, and the weight and the weighted sum of the others.
+    """The contribution of a block: its nearest rows, and the weight and the weighted sum of the others.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ def nearest_rows(problem: RateConstrainedProblem, w: Floats, b: float, most_numb
     w : ndarray of shape (d,)
     b : float
     most_numbers : int
-        To be gathered, about: all rows where they hold no more.
+        About how many numbers are gathered; all rows where they hold no more.
     """
     rows = problem.rows
     assert isinstance(rows, BlockedRows)
@@ -71,7 +71,7 @@ def nearest_rows(problem: RateConstrainedProblem, w: Floats, b: float, most_numb
 
 
 def _nearest(block: Block, message: tuple[BlockedPoint, float]) -> _Handed:
-    """What one block hands over."""
+    """The contribution of one block."""
     (at, share), problem = message, block.data
     z, (part,) = block_scores(block, at.w, at.b), problem.rows.blocks
     n, side = z.shape[0], 2 * problem.cell + (z > 0.0)

@@ -6,9 +6,9 @@
 Rows share coefficients by cells (`linalg.cells`); s_i is a row's weight. This is the only place where goals meet
 losses.
 
-The rows are in this process, or in blocks that may be elsewhere (`BlockedRows`). Then the data of each block are a
-problem of its rows with the coefficients of the whole, this side knows the coefficients, bounds and weights of the
-cells but no row, and the model itself (a `BlockedPoint`) is handed about where rows in memory have scores.
+The rows are in this process, or in blocks that may be in other processes (`BlockedRows`). Then the data of each block
+are a problem of its rows with the coefficients of the whole; this process knows the coefficients, bounds and weights
+of the cells but no row, and a model (`BlockedPoint`) is passed in place of the scores of rows.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ __all__ = ["ConvexSubproblem", "RateConstrainedProblem", "build_problem"]
 
 @dataclass(frozen=True)
 class _Weighted:
-    """What both problems share: weighted rows in cells, coefficients by cell, bounds, and the regulariser.
+    """Base of both problems: weighted rows in cells, coefficients by cell, bounds, and the regulariser.
 
     `weight` and `cell` are empty where the rows are in blocks.
     """
@@ -81,7 +81,7 @@ class ConvexSubproblem(_Weighted):
     constant : float
         Objective of the sides that are constant.
     variant : tuple of (method, arguments)
-        What leads from the problem of a block to its share of the one that is solved.
+        Calls that make, of the problem of a block, its share of the problem that is solved.
     at : BlockedPoint or None
         Where the majorisation is tight, for rows in blocks.
     """
@@ -118,7 +118,7 @@ class RateConstrainedProblem(_Weighted):
     cell_count : ndarray of int64, shape (k,)
         Rows of each cell where they are in blocks; else empty.
     variant : tuple of (method, arguments)
-        What leads from the problem of a block to its share of this one.
+        Calls that make, of the problem of a block, its share of this one.
     """
 
     cell_weight: Floats
@@ -172,12 +172,11 @@ class RateConstrainedProblem(_Weighted):
     def majorise(self, z: Floats | BlockedPoint) -> ConvexSubproblem:
         """The convex problem that bounds this one from above and is tight at scores z (Algorithm 1)."""
         if isinstance(z, BlockedPoint):
-            # Which hinges are kept is known where the rows are; only the weights of the constant sides come here.
+            # Which hinges a row keeps is known only in its block; here the weights of the constant sides suffice.
             at, keep, (plus, minus) = z, np.zeros(0, np.uint8), self._masses(z)[2:]
         else:
             at, (keep, plus, minus) = None, self.sides(z)
-        # Where the other side of the ramp is flat it is a constant of the majoriser, so what it uses up of a bound is
-        # taken off the bound.
+        # A constant side adds to each constraint whatever the model is, so the bound is lowered by it.
         constant, used = self.coef.totals(plus, minus, self.n_constraints)
         return replace(self.hinges(keep), gamma=self.gamma - used, constant=constant, at=at)
 
@@ -289,9 +288,10 @@ class RateConstrainedProblem(_Weighted):
 def build_problem(
     tied: TiedGoal, matrices: Sequence[Matrix], lam: float, *, fit_intercept: bool = True
 ) -> RateConstrainedProblem:
-    """Marry a tied goal to its rows, with the bounds that keep its ratios from being undefined after its own.
+    """The problem of a tied goal on its rows.
 
-    Equal rows of equal cell become one.
+    Its constraints are those of the goal, then those that keep the goal's ratios from being undefined. Equal rows of
+    equal cell become one.
 
     Parameters
     ----------
@@ -391,11 +391,11 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-# What runs where a block is.
+# Functions that run where a block is.
 
 
 def _block_masses(block: Block, at: BlockedPoint) -> Floats:
-    """What `RateConstrainedProblem._masses` adds up, of one block."""
+    """The summands of one block in `RateConstrainedProblem._masses`."""
     problem, z = block.data, block_scores(block, at.w, at.b)
     _, plus, minus = problem.sides(z)
     return np.stack([problem.ramp_mass(z), problem.hard_mass(z), plus, minus])

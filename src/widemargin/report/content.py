@@ -10,7 +10,7 @@ from widemargin._typing import Classifier, Column, Floats, Label
 from widemargin.diagnostics import MarginReport, audit, margin_report
 from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
-from widemargin.goals import Goal, churn, error_rate, loss_rate, win_rate
+from widemargin.goals import Goal, churn, decision_rate, error_rate, loss_rate, win_rate
 from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import Source, make_source
@@ -42,15 +42,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Margins:
-    """Margins of the model by population, with how many rows stand where.
+    """Margins of the model and their histogram, by population.
 
     Attributes
     ----------
-    report : MarginReport
-        Of the first population, all rows; `summaries` has one line for each.
+    reports : dict of str to MarginReport
+        By population, all rows first.
     edges : ndarray of shape (bins + 1,)
+        Of the bins, which all histograms share, so that they can be compared.
     shares : dict of str to ndarray of shape (bins,)
-        Share of each population's weight in each bin; what lies outside is in the first or last.
+        Share of each population's weight in each bin; margins beyond the edges count in the first or last bin.
     left_out : int
         Populations that are not shown, because there are too many.
     """
@@ -70,7 +71,7 @@ class Content:
     goal : Goal
         What is measured.
     trained_goal : Goal or None
-        What training enforced, where that is something else.
+        What training enforced, where it differs from `goal`.
     report : GoalReport
     others : dict of str to GoalReport
         Other classifiers on the same rows and the same goal.
@@ -84,7 +85,7 @@ class Content:
     card : mapping of str to str
         What the owner says of the model.
     decided : float or None
-        The share of the rows that a model decides which abstains; None: it decides all.
+        The share of the rows on which the model does not abstain; None where it decides all of them.
     """
 
     goal: Goal
@@ -106,7 +107,7 @@ class Content:
         return [entry for goal in (self.trained_goal, self.goal) if goal is not None for entry in goal.constraints]
 
     def entry_of(self, item: ConstraintReport) -> Constraint | Bundle | None:
-        """What the user wrote that a line of the report is about."""
+        """The constraint or bundle of the goal that a line of the report measures."""
         for entry in self.goal.constraints:
             if item.bundle is not None:
                 if isinstance(entry, Bundle) and item.bundle == (entry.label or entry.text):
@@ -127,11 +128,14 @@ def changes_against(
 ) -> tuple[Change, ...]:
     """Against every baseline that the goal names or that is given, and against the other classifiers."""
     changes = []
+    # Facts about scores (`margin_below`, `certified_rate`) stand among the baselines too; they are no classifiers.
     known = [name for name in rows.baselines if ScoreFact.named(name) is None]
     own = [name for name in (*goal.baselines, *known) if name not in others]
     for name in dict.fromkeys((*own, *others)):
         beside = name in others
         rates = [churn(name)] if rows.y is None else [churn(name), win_rate(name), loss_rate(name)]
+        # `audit` gives intervals for constraints only, so each share is audited as the constraint `share <= 1`, which
+        # always holds: its slack is 1 - share, and the interval of the share is that of the slack turned around.
         measured = audit(
             of_main_rows(model),
             Goal(churn(name) if rows.y is None else error_rate(), [rate <= 1.0 for rate in rates]),
@@ -146,6 +150,15 @@ def changes_against(
             shares.append((1.0 - (item.slack or 0.0), low, high))
         changes.append(Change(name, shares[0], *(shares[1:] or (None, None))))
     return tuple(changes)
+
+
+def decided_share(model: Model, rows: Rows, positive: Label, abstain: Label) -> float | None:
+    """Share of the rows on which the model does not abstain; None where it decides all of them."""
+    share = audit(
+        of_main_rows(model), Goal(decision_rate()), rows.X, rows.y, sample_weight=rows.sample_weight,
+        pos_label=positive, abstain=abstain, confidence=None,
+    ).objective  # fmt: skip
+    return None if share == 1.0 else share
 
 
 def of_main_rows(model: Model) -> Classifier | Column:
@@ -165,6 +178,7 @@ def margins_by_population(model: Model, goal: Goal, rows: Rows, positive: Label,
         return f"The model gives no usable scores: {error}"
     values = margins.values
     # Populations that the goal names tell which baselines must be read before the values of bundles are known.
+    # Without the table yet, a bundle gives only the population that it is restricted to; that is enough to learn this.
     needed = {name for population in _populations(goal, None) for name in population.baselines}
     classes = ordered_classes(np.asarray(getattr(model, "classes_", [])).tolist(), positive, goal)
     source = make_source(rows, needed, classes=classes)
@@ -176,6 +190,7 @@ def margins_by_population(model: Model, goal: Goal, rows: Rows, positive: Label,
             name = "all rows" if population == EVERYONE else population.name or str(population.where)
             parts[name] = inside
     largest = sorted(parts, key=lambda name: -int(parts[name].sum()))[:most]
+    # A few margins far out would press all other bins together, hence the quantiles.
     low, high = np.quantile(values, [0.002, 0.998])
     edges = np.linspace(min(low, 0.0), max(high, 0.0), 41) if high > low else np.array([low - 1.0, low + 1.0])
     if len(edges) > 2 and edges[0] < 0.0 < edges[-1]:  # one edge is 0, so that no bin holds both right and wrong rows
@@ -191,7 +206,7 @@ def margins_by_population(model: Model, goal: Goal, rows: Rows, positive: Label,
 
 
 def _populations(goal: Goal, source: Source | None) -> list[Population]:
-    """Everyone and each population of the main rows; with a source, those too that bundles make of its values."""
+    """All rows and each population of the main rows; with a source, also those of the groups that a bundle compares."""
     populations, in_constraints = [EVERYONE], list(goal.objective.populations)
     for entry in goal.constraints:
         if not isinstance(entry, Bundle):
@@ -202,6 +217,7 @@ def _populations(goal: Goal, source: Source | None) -> list[Population]:
             inside = members(entry.within, source).true
             for constraint in entry.expand(source.table.column(entry.column).distinct(inside)):
                 in_constraints += constraint.populations
+    # One population can have a name in one place and none in another; what counts is which rows it holds.
     by_rows: dict[object, Population] = {}
     for population in (*populations, *in_constraints):
         by_rows.setdefault(population.rows, population)

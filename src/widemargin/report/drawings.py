@@ -10,6 +10,9 @@ from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report.markup import Html, element, joined
 from widemargin.report.words import Unit, shown
 
+PLOT_SIDES = 48.0, 348.0
+"""Left and right end of a plot's lower axis; the texts of the upright axis stand left of it."""
+
 
 def _hatched(x: float, y: float, width: float, height: float) -> Html:
     """Oblique lines inside a rectangle (a pattern would be printed as many pictures)."""
@@ -26,6 +29,12 @@ def _line(x1: float, x2: float, y1: float, y2: float, class_: str, identifier: s
     return element("line", id=identifier, x1=x1, x2=x2, y1=y1, y2=y2, class_=class_)
 
 
+def _interval(start: float, stop: float, y: float, half: float) -> list[Html]:
+    """A level bar with an upright stroke of twice `half` at either end."""
+    strokes = [_line(end, end, y - half, y + half, "interval") for end in (start, stop)]
+    return [_line(start, stop, y, y, "interval"), *strokes]
+
+
 def interval_bar(item: ConstraintReport, unit: Unit) -> Html | None:
     """The rate as a dot, its interval as a bar, the bound as a line, the allowed side hatched; None if undefined."""
     if item.rate is None or item.bound is None:
@@ -40,6 +49,8 @@ def interval_bar(item: ConstraintReport, unit: Unit) -> Html | None:
         ends = [end if end is None else item.bound + sign * end for end in slack]
         text += f" {shown(interval.confidence, Unit.SHARE)} interval from {shown(ends[0], unit)} to "
         text += f"{shown(ends[1], unit)}."
+    # `ends` are now those of the rate: the interval is that of the slack, sign * (rate - bound), so the rate is the
+    # bound + sign * slack. An end that is None is open, and its bar runs to the edge of the picture.
     values = [value for value in (*ends, item.rate, item.bound) if value is not None]
     low, high = min(values), max(values)
     room = 0.22 * (high - low) or 0.05
@@ -55,8 +66,7 @@ def interval_bar(item: ConstraintReport, unit: Unit) -> Html | None:
         _hatched(left, 20.0, allowed, 20.0),
     ]
     if interval is not None:
-        parts.append(_line(start, stop, middle, middle, "interval"))
-        parts += [_line(end, end, middle - 6, middle + 6, "interval") for end in (start, stop)]
+        parts += _interval(start, stop, middle, 6.0)
     parts.append(_line(bound, bound, 14.0, 46.0, "bound"))
     parts.append(element("circle", cx=rate, cy=middle, r=5.0, class_="estimate"))
     for x, y, label in (
@@ -72,7 +82,7 @@ def rates_by_group(
     rows: Sequence[tuple[str, float | None, float | None, float | None]], unit: Unit, text: str,
     *, mark: float | None = None,
 ) -> Html:  # fmt: skip
-    """A dot for the rate of each group, and its interval as a bar, all on one axis from 0 on.
+    """A dot for the rate of each group, and its interval as a bar, all on one axis that includes 0.
 
     Parameters
     ----------
@@ -80,9 +90,9 @@ def rates_by_group(
         None is not drawn.
     unit : Unit
     text : str
-        What is shown, for those who do not see it.
+        The description that screen readers speak.
     mark : float, default=None
-        Where a line stands.
+        Where an upright line is drawn.
     """
     width, height, top = 320.0, 34.0, 4.0
     values = [value for _, *rates in rows for value in rates if value is not None]
@@ -102,8 +112,7 @@ def rates_by_group(
         short = name if len(name) <= 48 else name[:47] + "…"
         parts.append(element("text", f"{short}: {shown(rate, unit)}", x=6.0, y=y - 11.0))
         if lower is not None and upper is not None:
-            parts.append(_line(across(lower), across(upper), y, y, "interval"))
-            parts += [_line(across(end), across(end), y - 4.0, y + 4.0, "interval") for end in (lower, upper)]
+            parts += _interval(across(lower), across(upper), y, 4.0)
         if rate is not None:
             parts.append(element("circle", cx=across(rate), cy=y, r=4.5, class_="estimate"))
     return _picture(text, parts, f"0 0 320 {floor + 18.0:g}", "bar")
@@ -134,23 +143,18 @@ def frontier(
     x, y : list of float
         Where the points stand in it; None where the objective is not finite.
     """
-    left, right, top, floor = 48.0, 348.0, 12.0, 198.0
+    left, right = PLOT_SIDES
+    top, floor = 12.0, 198.0
     part = path.training if path.held_out is None else path.held_out
     objective, error = part.objective, np.nan_to_num(part.objective_error)
     across, x_ticks = _axis([*path.values, *([] if trained is None else [trained])], left, right)
     up, y_ticks = _axis([*(objective - error), *(objective + error), *path.training.objective], floor, top)
     xs = [across(value) for value in path.values]
     ys = [up(value) if np.isfinite(value) else None for value in objective]
-    parts = []
-    for value in y_ticks:
-        parts.append(_line(left, right, up(value), up(value), "grid"))
-        parts.append(element("text", shown(value, units[1]), x=left - 5.0, y=up(value) + 4.0, text_anchor="end"))
-    for value in x_ticks:
-        x = across(value)
-        parts.append(_line(x, x, floor, floor + 4.0, "axis"))
-        parts.append(element("text", shown(value, units[0]), x=x, y=floor + 17.0, text_anchor="middle"))
-    parts.append(_line(left, right, floor, floor, "axis"))
-    parts.append(element("text", "bound that training asks for", x=(left + right) / 2, y=232.0, text_anchor="middle"))
+    parts = _grid(
+        [(across(value), shown(value, units[0])) for value in x_ticks],
+        [(up(value), shown(value, units[1])) for value in y_ticks], floor, "bound that training asks for",
+    )  # fmt: skip
     order = np.argsort(path.values, kind="stable").tolist()
     training = [up(value) if np.isfinite(value) else None for value in path.training.objective]
     curves = {"training-line": training, "held-line": ys} if path.held_out is not None else {"held-line": ys}
@@ -195,7 +199,7 @@ def margin_histogram(edges: Floats, shares: Floats, highest: float, text: str) -
         if share > 0.0:
             height = (base - 4.0) * share / highest
             box = {"x": places[j], "y": base - height, "width": places[j + 1] - places[j], "height": height}
-            is_wrong = edges[j + 1] <= 1e-12
+            is_wrong = edges[j + 1] <= 1e-12  # the edge at 0 may be off by rounding
             parts.append(element("rect", **box, class_="wrong" if is_wrong else "right"))
             if is_wrong:
                 parts.append(_hatched(**box))
@@ -208,23 +212,18 @@ def margin_histogram(edges: Floats, shares: Floats, highest: float, text: str) -
 
 def error_by_coverage(coverages: Sequence[float], errors: Sequence[float], decided: float | None, text: str) -> Html:
     """The error of the surest rows by their share, and a line where the model decides so many."""
-    left, right, top, floor = 48.0, 348.0, 12.0, 128.0
+    left, right = PLOT_SIDES
+    top, floor = 12.0, 128.0
 
     def across(share: float) -> float:
         return left + (right - left) * share
 
     up, ticks = _axis([0.0, *errors], floor, top)
-    parts = []
-    for value in ticks:
-        if value >= 0.0:
-            parts.append(_line(left, right, up(value), up(value), "grid"))
-            parts.append(element("text", shown(value, Unit.SHARE), x=left - 5.0, y=up(value) + 4.0, text_anchor="end"))
-    for value in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        x = across(value)
-        parts.append(_line(x, x, floor, floor + 4.0, "axis"))
-        parts.append(element("text", shown(value, Unit.SHARE), x=x, y=floor + 17.0, text_anchor="middle"))
-    parts.append(_line(left, right, floor, floor, "axis"))
-    parts.append(element("text", "rows decided, the surest first", x=(left + right) / 2, y=162.0, text_anchor="middle"))
+    parts = _grid(
+        [(across(value), shown(value, Unit.SHARE)) for value in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)],
+        [(up(value), shown(value, Unit.SHARE)) for value in ticks if value >= 0.0], floor,
+        "rows decided, the surest first",
+    )  # fmt: skip
     points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in zip(coverages, errors, strict=True))
     if decided is not None:
         parts.append(_line(across(decided), across(decided), top, floor, "trained"))
@@ -234,12 +233,30 @@ def error_by_coverage(coverages: Sequence[float], errors: Sequence[float], decid
     return _picture(text, parts, "0 0 360 166", "plot")
 
 
+def _grid(
+    x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]], floor: float, x_name: str
+) -> list[Html]:
+    """The lower axis at `floor` with its name, its ticks, and level grid lines; of each tick its place and its text."""
+    left, right = PLOT_SIDES
+    parts = []
+    for y, text in y_ticks:
+        parts.append(_line(left, right, y, y, "grid"))
+        parts.append(element("text", text, x=left - 5.0, y=y + 4.0, text_anchor="end"))
+    for x, text in x_ticks:
+        parts.append(_line(x, x, floor, floor + 4.0, "axis"))
+        parts.append(element("text", text, x=x, y=floor + 17.0, text_anchor="middle"))
+    parts.append(_line(left, right, floor, floor, "axis"))
+    parts.append(element("text", x_name, x=(left + right) / 2, y=floor + 34.0, text_anchor="middle"))
+    return parts
+
+
 def _axis(values: Sequence[float], start: float, stop: float) -> tuple[Callable[[float], float], list[float]]:
     """From numbers to places, with a little room around the finite values; and about five round numbers."""
     finite = [float(value) for value in values if np.isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
     room = 0.06 * (high - low) or max(0.01, 0.01 * abs(high))
     low, high = low - room, high + room
+    # The smallest step of 1, 2 or 5 times a power of ten that cuts the range into at most five parts.
     rough = (high - low) / 5
     size = 10.0 ** np.floor(np.log10(rough))
     step = float(size * next(factor for factor in (1.0, 2.0, 5.0, 10.0) if factor * size >= rough))

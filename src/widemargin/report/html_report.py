@@ -7,11 +7,11 @@ from functools import partial
 from widemargin._typing import Classifier, Column, Features, Label, Table
 from widemargin.diagnostics import audit
 from widemargin.exceptions import DataError
-from widemargin.goals import External, Goal, decision_rate
+from widemargin.goals import External, Goal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import sections
-from widemargin.report.content import Content, Model, Record, changes_against, margins_by_population, of_main_rows
+from widemargin.report.content import Content, Model, Record, changes_against, decided_share, margins_by_population
 from widemargin.report.markup import element
 from widemargin.report.page import HtmlPage, whole_page
 from widemargin.report.tradeoff import tradeoff
@@ -120,10 +120,6 @@ def html_report(
     for path in paths:
         if not isinstance(path, TradeoffPath):
             raise DataError(f"paths holds a {type(path).__name__}; give what tradeoff_path returns.")
-    if not model_name:
-        steps = getattr(model, "steps", None)  # of a pipeline the last step decides
-        kind = type(steps[-1][1] if steps else model).__name__
-        model_name = f"a {kind}" if hasattr(model, "predict") else "a model known by its predictions"
     baselines, others = baselines or {}, others or {}
     measure = partial(
         audit, goal=goal, X=X, y=y, sample_weight=sample_weight, populations=populations, external=external or {},
@@ -131,18 +127,16 @@ def html_report(
     )  # fmt: skip
     rows = Rows(X, y, sample_weight, populations, baselines=baselines)
     report = measure(model, pos_label=pos_label, abstain=abstain, missing_groups=missing_groups)
+    # The other models are measured with the positive class that `audit` found for this one, or their rates could count
+    # another class.
     positive = report.positive_class
-    decided = audit(
-        of_main_rows(model), Goal(decision_rate()), X, y, sample_weight=sample_weight, pos_label=positive,
-        abstain=abstain, confidence=None,
-    ).objective  # fmt: skip
     content = Content(
         goal=goal, trained_goal=trained_goal, report=report,
         others={name: measure(other, pos_label=positive) for name, other in others.items()},
         changes=changes_against(model, goal, rows, others, positive, confidence, abstain),
         margins=margins_by_population(model, goal, rows, positive),
-        paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,
-        record=record or {}, card=card or {}, decided=None if decided == 1.0 else decided,
+        paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name or _kind_of(model),
+        record=record or {}, card=card or {}, decided=decided_share(model, rows, positive, abstain),
     )  # fmt: skip
     words = Words(goal, positive)
     text = whole_page(
@@ -161,3 +155,11 @@ def html_report(
         skip=element("a", "To the verdicts", href="#verdicts", class_="skip"),
     )
     return HtmlReport(text, content.title, content)
+
+
+def _kind_of(model: Model) -> str:
+    """What the page calls a model without a name; a pipeline is called after its last step, the classifier."""
+    if not hasattr(model, "predict"):
+        return "a model known by its predictions"
+    steps = getattr(model, "steps", None)
+    return f"a {type(steps[-1][1] if steps else model).__name__}"

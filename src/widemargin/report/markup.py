@@ -62,7 +62,7 @@ def embedded_json(content: Mapping[str, object], identifier: str) -> Html:
 
 
 def fingerprint(code: str) -> str:
-    """What a content security policy names a script or style sheet by."""
+    """The hash by which a content security policy allows a script or style sheet inside the page."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() + "'"
 
 

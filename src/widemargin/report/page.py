@@ -53,7 +53,7 @@ class HtmlPage:
 
 
 def whole_page(title: str, header: Html, *sections: Html | None, skip: Html) -> str:
-    """The whole HTML file, which needs nothing else and asks for nothing else.
+    """The whole HTML file, which loads nothing from elsewhere.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def whole_page(title: str, header: Html, *sections: Html | None, skip: Html) -> 
     *sections : Html or None
         None is left out.
     skip : Html
-        The link by which a keyboard comes to what matters first.
+        The link that lets a keyboard user jump to the main result.
     """
     style, script = (files(__package__).joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     end = "Made by widemargin. This file holds everything it shows and asks the network for nothing."
@@ -74,6 +74,7 @@ def whole_page(title: str, header: Html, *sections: Html | None, skip: Html) -> 
         f"default-src 'none'; style-src {fingerprint(style)}; script-src {fingerprint(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
+    # The page holds text from data; should any of it come through unescaped, the policy still keeps it from running.
     named = {"viewport": "width=device-width, initial-scale=1", "color-scheme": "light dark", "generator": "widemargin"}
     head = element(
         "head",

@@ -1,4 +1,4 @@
-"""The rules of a goal as the page shows them: one promise each, the same numbers in the same units wherever it stands.
+"""The rules of a goal as the page shows them: one line each, with the same numbers and units in every section.
 
 A rule that compares two rates by a factor is shown as their ratio, with both rates beside it. A bundle makes a
 constraint for every ordered pair of groups; it is one rule, shown by its worst pair.
@@ -17,7 +17,7 @@ from widemargin.report.words import Unit, shown, unit_of, unit_of_form
 
 
 class ShownRule(NamedTuple):
-    """A rule and how it came out.
+    """A rule as it was measured.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class ShownRule(NamedTuple):
     entry : Constraint, Bundle or None
         What the user wrote; None where that is not known.
     worst : ConstraintReport
-        The constraint of it that came out worst, as a ratio where two rates are compared by a factor.
+        The constraint of it that is worst met, as a ratio where two rates are compared by a factor.
     unit : Unit
         Of its rate and bound.
     sides : str
@@ -88,11 +88,13 @@ def _as_ratio(item: ConstraintReport, entry: Constraint | Bundle | None, unit: U
     factor, is_on_the_left, is_floor = compared
     limited, other = (item.rate, item.bound / factor) if is_on_the_left else (item.bound, item.rate / factor)
     sides = f"{shown(limited, unit)} / {shown(other, unit)}"
-    if other <= 0.0:
+    if other <= 0.0:  # no ratio; the verdict about `limited >= factor * 0` stays
         return dataclasses.replace(item, rate=None, bound=factor, slack=None), sides
     scaled = None
     if item.interval is not None:
-        # The interval is that of the slack; seen at the other rate as it was measured, its sides of 0 stay the same.
+        # The interval is that of the slack, limited - factor * other. Divided by the other rate as it was measured it
+        # is on the scale of the ratio, and its ends keep their signs, so the verdict stays the same. The error of the
+        # other rate is not counted a second time: it is part of the slack already.
         lower, upper = (None if end is None else end / other for end in (item.interval.lower, item.interval.upper))
         scaled = dataclasses.replace(item.interval, lower=lower, upper=upper)
     ratio = limited / other

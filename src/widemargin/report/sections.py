@@ -1,6 +1,6 @@
 """The sections of the report, except that about prices: the goal, its verdicts, other models, margins, the model card.
 
-What is known, what only the owner can say, and what it was all made from.
+Each function returns one section of the page, or None where there is nothing to show.
 """
 
 from collections.abc import Iterable, Mapping
@@ -56,7 +56,7 @@ def _classes(report: GoalReport) -> str:
 
 
 def goal_in_words(content: Content, words: Words) -> Html:
-    """What the cards have not said of the goal: what is best, who is meant, and what training asked for."""
+    """What the cards of the rules do not say: the objective, the named populations, and the goal of training."""
     goal, trained, named = content.goal, content.trained_goal, words.populations()
     parts: list[Child] = [] if goal.constraints else [element("p", "There are no rules.")]
     parts.append(element("p", words.objective()))
@@ -85,7 +85,7 @@ def _rules(goal: Goal, words: Words) -> Html:
 
 
 def _terms(entries: Iterable[tuple[str, Child]], class_: str) -> Html:
-    """Headings with what is said about each."""
+    """A list of terms, each with its description."""
     items = (joined(element("dt", name), element("dd", meaning)) for name, meaning in entries)
     return element("dl", *items, class_=class_)
 
@@ -194,12 +194,13 @@ def groups(content: Content) -> Html | None:
 
 
 def missing_groups(content: Content) -> Html | None:
-    """What rows of unknown group can make of rates and rules, where that was asked for."""
+    """Between which values rates and rules lie, whatever the unknown groups are; None unless `missing_groups`."""
     report, found = content.report, content.report.missing_groups
     if found is None:
         return None
     entries = [content.entry_of(item) for item in report.constraints]
     units = [Unit.NUMBER if entry is None else unit_of(entry) for entry in entries]
+    # The list of rates does not say which rule each is part of, so percent is used only where all rules have it.
     of_rates = Unit.NUMBER if Unit.NUMBER in units else Unit.SHARE
     rates: list[list[Child]] = [
         [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
@@ -236,8 +237,10 @@ def beside(content: Content) -> Html | None:
     reports = {"this model": content.report, **content.others}
     unit, word = unit_of_form(content.goal.objective), objective_word(content.goal)
     rows: list[list[Child]] = [[word, *(shown(report.objective, unit) for report in reports.values())]]
+    # All reports measure the same goal, so their rules stand in the same order.
     for each in zip(*(shown_rules(content, report) for report in reports.values()), strict=True):
         name, item = each[0].name, each[0].worst
+        # A rule without a label is called by its number, "#2", which says nothing without the rule itself.
         cells: list[Child] = [f"{name}: {item.text}" if name.startswith("#") else name]
         for rule in each:
             mark = "met" if rule.worst.met else "not met"
@@ -274,6 +277,7 @@ def margins(content: Content) -> Html:
     margins, title = content.margins, "How sure the model is"
     if isinstance(margins, str):
         return section("margins", title, element("p", margins))
+    # One scale for all populations: bars of the same height are the same share.
     highest = max(float(shares.max()) for shares in margins.shares.values())
     figures: list[Child] = []
     rows: list[list[Child]] = []
@@ -305,7 +309,7 @@ def margins(content: Content) -> Html:
 
 
 def _abstention(content: Content, margins: Margins) -> list[Child]:
-    """The error of the surest rows, by population; nothing where the model does not say how sure it is."""
+    """Selective risk against coverage, by population; nothing where the model does not say how sure it is."""
     curves = {
         name: report.overall.risk_coverage for name, report in margins.reports.items() if report.overall.risk_coverage
     }
@@ -343,7 +347,7 @@ CARD: Mapping[str, str] = {
     "Harm of wrong decisions": "What a wrong decision does to a person, either way, and how it can be contested.",
     "Owner and contact": "Who answers for the model, and when it is to be looked at again.",
 }
-"""What only the owner can say: heading, and what is asked there."""
+"""The fields of the model card that no measurement can fill: heading, and the question to the owner."""
 
 
 def model_card(content: Content) -> Html:
@@ -398,7 +402,7 @@ def model_card(content: Content) -> Html:
 
 
 def record(content: Content) -> Html | None:
-    """Data and settings, so that the report can be made again."""
+    """Data and settings, so that the measurements can be repeated."""
     if not content.record:
         return None
     parts: list[Child] = []

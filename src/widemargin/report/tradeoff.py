@@ -30,13 +30,13 @@ def objective_word(goal: Goal) -> str:
 
 
 class SweptRule:
-    """A stored path beside the goal of the report.
+    """A stored path, with the rule of the goal that it sweeps.
 
     Attributes
     ----------
     path : TradeoffPath
     entry : Constraint, Bundle or None
-        What was swept, as training asked for it, else as the goal does.
+        The rule that was swept: that of the goal of training if it has one, else that of the goal of the report.
     trained : float or None
         Its bound.
     is_floor : bool
@@ -55,6 +55,7 @@ class SweptRule:
         for entry in content.asked_entries:
             if path.name in (entry.label, entry.text):
                 self.entry = entry
+                # A rule in which no single number stands out has no level; its path is shown without a mark.
                 with contextlib.suppress(GoalError):
                     self.trained = entry.level
                 break
@@ -68,6 +69,8 @@ class SweptRule:
     def price_text(self, price: Price, unit: Unit, paid_in: str) -> str:
         """`one point more costs 0.30 points of error (± 0.08), between 60 % and 66 %`."""
         cost, error = price.price if self.is_floor else -price.price, price.standard_error
+        # A price is objective per unit of the bound. Where both are shares, "points per point" is the same number.
+        # Where only the bound is a share, one point of it is 0.01; where only the objective is, it is told in points.
         if unit is not self.units[1]:
             scale = 100.0 if unit is Unit.SHARE else 0.01
             cost, error = cost / scale, error / scale
@@ -125,7 +128,7 @@ def tradeoff(content: Content) -> Html | None:
 
 
 class RuleAlongPath(NamedTuple):
-    """A constraint, or a rule, at every point of a path; the names are those that the page's script reads.
+    """A constraint, or a rule, at every point of a path; the page's script reads these fields by their names.
 
     Attributes
     ----------
@@ -174,7 +177,7 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
         moved += f" (promised: {sign}{shown(promised.worst.bound, promised.unit)})"
     label = element("label", moved, for_=f"{identifier}-slider")
     hint = "The bound can be moved where scripts run; all points stand in the table below."
-    # the same sentence that the script writes
+    # Word for word the sentence that page.js writes when the slider moves.
     state = f"Bound {bound}: {'met' if path.met[chosen] else 'NOT met'} on the training rows."
     output = element("output", state, id=f"{identifier}-said", for_=f"{identifier}-slider")
     control = element(
@@ -225,7 +228,7 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
 
 
 def _prices(rule: SweptRule, word: str) -> list[Html]:
-    """All stretches, and what a price is."""
+    """The price on each stretch of the path, and what a price is."""
     if rule.path.held_out is None:
         return [element("p", "There are no prices: they are differences on held-out rows, and none were held out.")]
     if not rule.prices or rule.entry is None:
@@ -237,7 +240,7 @@ def _prices(rule: SweptRule, word: str) -> list[Html]:
 
 
 def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
-    """Of each constraint along a path its label, unit, rates, the bounds that decide, whether they are met, and ≥ or ≤.
+    """Each constraint at all points of a path.
 
     Where less is promised than training asked for, the promise decides on held-out rows, as in the cards; else the
     bound of the path.
@@ -248,6 +251,7 @@ def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]
         rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
         if path.held_out is not None:
             rate, bound = _promised(content, path, label, rate, bound)
+            # The stored slack belongs to the bound of the path; only where it was undefined it stays so.
             slack = np.where(np.isfinite(slack), (rate - bound) if is_floor else (bound - rate), np.nan)
         asked = _asked_for(content, label)
         unit = Unit.NUMBER if asked is None else unit_of(asked)
@@ -258,7 +262,8 @@ def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]
 
 
 def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
-    """The same for each rule that the user wrote, as on the cards: ratios as ratios, of a bundle the worst pair."""
+    """Each rule that the user wrote at all points of a path, as the cards show it: a rule that compares two rates by a
+    factor as their ratio, a bundle by its worst pair."""
     by_rule: dict[str, list[RuleAlongPath]] = {}
     for line in _rates_of_rules(content, path):
         asked = _asked_for(content, line.label)
@@ -269,6 +274,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
         compared = factor_of(entry)
         if compared is not None:
             factor, is_on_the_left, is_floor = compared
+            # Along its own path the factor changes from point to point; a promise, and all other rules, stay.
             is_moved = promised is None and asked is not None and path.name in (asked.label, asked.text)
             factors: list[float | None] = [*path.values.tolist()] if is_moved else [factor] * len(path)
             over, under = (line.rate, line.bound) if is_on_the_left else (line.bound, line.rate)
@@ -283,7 +289,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
 
 
 def _worst_of(name: str, lines: Sequence[RuleAlongPath], n_points: int) -> RuleAlongPath:
-    """At each point the constraint of a rule that is furthest on the wrong side; kept only where all are kept."""
+    """At each point the constraint of a rule with the least slack; the rule is met only where all of them are."""
     worst = []
     for point in range(n_points):
         slacks = [line.slack(point) for line in lines]
@@ -299,7 +305,7 @@ def _worst_of(name: str, lines: Sequence[RuleAlongPath], n_points: int) -> RuleA
 
 
 def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bound: Floats) -> tuple[Floats, Floats]:
-    """Both sides of a constraint along a path as they are promised, from those that training asked for."""
+    """Both sides of a constraint along a path with the level of the goal in place of that of the goal of training."""
     if content.trained_goal is None or content.trained_goal == content.goal:
         return rate, bound
     pairs = [
@@ -325,13 +331,13 @@ def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bo
 
 
 def _asked_for(content: Content, label: str) -> Constraint | Bundle | None:
-    """What asks for a constraint of a path."""
+    """The constraint or bundle that a constraint of a path comes from."""
     return next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
 
 
 def _is_called(entry: Constraint | Bundle, label: str) -> bool:
     """Whether a constraint of a path is this one, or one of this bundle."""
-    if isinstance(entry, Bundle):
+    if isinstance(entry, Bundle):  # its constraints are labelled "head: one group, another group"
         return label.startswith((f"{entry.head}:", f"{entry.head},"))
     return label in (entry.label, entry.text)
 

@@ -18,7 +18,7 @@ NONE = "–"
 
 
 class Unit(enum.StrEnum):
-    """What a number is."""
+    """How a number is written: a share in percent, any other number as it is."""
 
     SHARE = "share"
     NUMBER = "number"
@@ -56,6 +56,7 @@ def shown(value: float | None, unit: Unit, *, points: bool = False, sign: bool =
     if unit is Unit.NUMBER:
         return plus + plain_number(value).replace("-", "−")
     number = 100.0 * value
+    # Whole percents have no decimals; a share below one percent has two, as one would leave a single digit of it.
     digits = 0 if abs(number - round(number)) < 1e-9 else 2 if abs(number) < 1 else 1
     text = f"{number:.{digits}f}"
     text = text.replace("-", "−") if float(text) else text.replace("-", "")
@@ -228,7 +229,8 @@ class Words:
         return str(predicate)
 
     def _constraint(self, item: Constraint) -> str:
-        """`lhs must be at least rhs`, with the three shapes that people ask for in words of their own."""
+        """`lhs must be at least rhs`; the three common shapes, a ratio, a difference, a number first, have their own
+        words."""
         lhs, rhs, unit = item.lhs, item.rhs, unit_of(item)
         least, most = ("at least", "at most") if item.sense == ">=" else ("at most", "at least")
         factor, (above, below) = rhs.constant, (lhs, rhs)

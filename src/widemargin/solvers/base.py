@@ -80,7 +80,7 @@ class Budget:
     @property
     def exhausted(self) -> bool:
         """Whether the run should end now."""
-        # The clock is asked last, because that is the only part that takes time.
+        # The clock is read last, because reading it is the only part that takes time.
         return self.stopped or self.interrupted or (self.seconds is not None and self.elapsed >= self.seconds)
 
     @contextmanager
@@ -122,10 +122,11 @@ def relative_gap(primal: float, dual: float, *, floor: float = 1e-300) -> float:
 
 
 class Recorder(Generic[Point]):
-    """The best point and the best lower bound of a run, and what was known at every look.
+    """The best point and the best lower bound of a run, and its history.
 
-    A solver offers the points whose objective it knows and the lower bounds that it proves, and calls `look` where it
-    can afford a look. The last point of a run may be far worse than the best one, which is why the best is kept.
+    A solver hands over every point whose objective it has computed (`offer`) and every lower bound that it has proved
+    (`bound`), and calls `look` where the gap is worth looking at. The best point is stored because the last one may be
+    far worse.
 
     Parameters
     ----------
@@ -160,8 +161,8 @@ class Recorder(Generic[Point]):
         self._copy, self._began = copy, budget.elapsed
 
     def offer(self, primal: float, point: Point) -> bool:
-        """Keep a copy of a point if its objective is the least so far; whether it was."""
-        # Asked this way round, a NaN is never the best; of equals the later one has converged further.
+        """Store a copy of a point if its objective is the lowest so far; returns whether it is."""
+        # `not <=` in place of `>` refuses a NaN, too. Of two equal points the later one has converged further.
         if not primal <= self.primal:
             return False
         self.primal, self.point = primal, point if self._copy is None else self._copy(point)
@@ -190,7 +191,8 @@ class Recorder(Generic[Point]):
             "primal": self.primal,
             "dual": self.dual,
         }
-        # What the solver adds may replace an entry: a step of a longer run counts its own seconds.
+        # A fact of the solver replaces an entry of the same name: one convex step of a longer run counts its own
+        # seconds.
         self.history.append(entry | facts)
         # A solver inside of a longer search leaves the telling to the search, which knows what its objective means.
         if self.stage is not None:
@@ -251,7 +253,8 @@ def exact_penalty(multipliers: Floats, rho: float) -> Floats:
     at most `rho`. Near the solution it exceeds the optimal multiplier: the penalised and the hard problem then have the
     same optimum.
     """
-    # Twice the multiplier, so that no point gains by a violation; a tenth where a multiplier may yet rise from zero.
+    # A penalty is exact once it exceeds the optimal multiplier, and twice the present one leaves room for that to rise.
+    # A multiplier that is still zero counts as a tenth, for else its constraint could be violated free of charge.
     return np.minimum(rho, 2.0 * np.maximum(multipliers, 0.1))
 
 

@@ -421,7 +421,7 @@ def test_first_point_is_centred() -> None:
     row, slot = np.repeat(np.arange(n), 2).astype(np.int32), np.tile([0, 1], n).astype(np.int32)
     coefficient = np.array([2.0, 1e-3])
     s, p, u, r = (np.empty(2 * n) for _ in range(4))
-    loops.centre(row, slot, z, coefficient, 1e-3, s, p, u, r)
+    loops.centre(loops.Hinges(row, slot, s, p, u, r, np.empty(0), np.empty(0)), z, coefficient, 1e-3)
     t = 0.5 + np.where(slot == 0, z[row], -z[row])
     assert np.allclose(s - p, t, rtol=1e-12)
     assert np.all((s > 0) & (p > 0))

@@ -74,14 +74,15 @@ def test_rows_that_move_come_first_and_the_others_rest():
     rows, rest, delay = np.array([3, 2, 4, 5, 0, 1]), np.array([0, 0, 0, 2, 0, 1]), np.array([3, 1, 1, 7, 3, 1])
     plus, minus, norms2, xi = np.full(6, 2.0), np.full(6, 1.0), np.full(6, 4.0), np.full(6, 1.0)
     s = np.array([0.25, 1.0, -0.25, 9.0, -1.0, 9.0])
-    assert kernel_ascent.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.0, 0.5) == (4, 2)
+    dual = sdca.DualRows(plus, minus, 0.5 * norms2, xi, rest, delay)
+    assert kernel_ascent.pick_moving(rows, dual, 5, s, 0.0) == (4, 2)
     assert rows[:2].tolist() == [4, 1]
     assert sorted(rows) == list(range(6))
     np.testing.assert_array_equal(rest, [5, 0, 3, 1, 0, 0])  # 2 * 3 + 1 is cut to 5
     np.testing.assert_array_equal(delay, [5, 0, 3, 7, 0, 1])
     rows, rest, delay = np.arange(6), np.zeros(6, int), np.zeros(6, int)
     s = np.full(6, 0.75)  # the bias makes 1/4 of it
-    assert kernel_ascent.pick_moving(rows, rest, delay, 5, plus, minus, norms2, xi, s, 0.5, 0.5) == (6, 0)
+    assert kernel_ascent.pick_moving(rows, dual._replace(rest=rest, delay=delay), 5, s, 0.5) == (6, 0)
 
 
 @pytest.mark.parametrize("scale", [0.5, 4.0])
@@ -99,7 +100,8 @@ def test_steps_on_kernel_rows_keep_the_scores(scale):
         z = -scale * K[i] @ expected - 0.25
         expected[i] = sdca.coordinate_step(z, expected[i], 2.0, 1.0, K[i, i] * scale)
     held = K[rows[::-1]]  # in another order: `slot` says where
-    kernel_ascent.ascend_kernel(held, np.array([2, 1, 0]), rows, plus, minus, np.diag(K).copy(), xi, c, s, 0.25, scale)
+    dual = sdca.DualRows(plus, minus, scale * np.diag(K), xi, np.zeros(6, np.uint8), np.zeros(6, np.uint8))
+    kernel_ascent.ascend_kernel(held, np.array([2, 1, 0]), rows, dual, c, s, 0.25, scale)
     np.testing.assert_allclose(xi, expected, atol=1e-12)
     np.testing.assert_allclose(c, -scale * xi, atol=1e-12)
     np.testing.assert_allclose(s, K @ c, atol=1e-10)
@@ -141,7 +143,8 @@ def test_an_epoch_visits_chunks_and_lets_rows_rest(dense):
     if not dense:
         block = (X.ravel(), np.tile(np.arange(3), 5), np.arange(0, 16, 3), row_of)
     epoch = sdca.epoch_dense if dense else sdca.epoch_csr
-    visits = epoch(*block, np.array([2, 0, 1]), 2, rest, delay, 5, plus, minus, q, xi, w, b, scale)
+    dual = sdca.DualRows(plus, minus, q, xi, rest, delay)
+    visits = epoch(*block, np.array([2, 0, 1]), 2, dual, 5, w, b, scale)
     assert visits == 4
     np.testing.assert_allclose(xi, mine, atol=1e-14)
     np.testing.assert_allclose(w, v, atol=1e-14)

@@ -110,7 +110,8 @@ def test_compiled_epochs_equal_the_plain_python(sparse):
         scale, visits = rng.random(5), []
         q = sub.rows.norms2(scale)[block.place]
         for _ in range(6):
-            shared = (rng.permutation(-(-n // 4)), 4, rest, delay, 3, plus, minus, q, xi, w, 0.1, scale)
+            dual = sdca.DualRows(plus, minus, q, xi, rest, delay)
+            shared = (rng.permutation(-(-n // 4)), 4, dual, 3, w, 0.1, scale)
             if sparse:
                 visits.append(choose(sdca.epoch_csr)(*block.csr, block.row_of, *shared))
             else:

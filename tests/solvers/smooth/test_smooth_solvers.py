@@ -141,7 +141,8 @@ def test_compiled_passes_equal_their_python_source(sparse, average, monkeypatch)
         run = loops.csr_pass if sparse else loops.dense_pass
         norms2 = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sparse else (X**2).sum(axis=1)
         run = run.py_func if plain else run
-        run(draws, *rows, y, norms2, 0, 1.0, 0.5, 0.1, 1.0, 0.2, average, pulls, v, u, now)
+        terms, iterate = loops.Terms(0, 1.0, 0.5, 0.1, 1.0, 0.2), loops.Iterate(v, u, pulls, now, average)
+        run(draws, *rows, y, norms2, terms, iterate)
         assert now[loops.SCALE] ** 2 * (v @ v) == pytest.approx(now[loops.SQUARE], rel=1e-9)
         assert now[loops.SQUARE] <= 1.0 + 1e-12
         assert pulls.any() == average
@@ -163,7 +164,8 @@ def test_the_average_is_that_of_the_iterates(sparse, monkeypatch):
     v, u, pulls, now = np.zeros(6), np.zeros(6), np.zeros(20), np.array([1.0, 0.0, 0.0, 0.0, 0.0])
     total, weight = np.zeros(6), 0.0
     for t, i in enumerate(np.random.default_rng(0).integers(20, size=60), start=1):
-        run(np.array([i]), *rows, y, norms2, 0, 1.0, 0.5, 0.1, 1.0, 0.2, True, pulls, v, u, now)
+        terms, iterate = loops.Terms(0, 1.0, 0.5, 0.1, 1.0, 0.2), loops.Iterate(v, u, pulls, now, True)
+        run(np.array([i]), *rows, y, norms2, terms, iterate)
         assert now[loops.STEPS] == t and now[loops.SCALE] > 0.25
         total, weight = total + t * now[loops.SCALE] * v, weight + t
     found = (now[loops.TOTAL] * v - u - dense.T @ pulls) / now[loops.WEIGHT]

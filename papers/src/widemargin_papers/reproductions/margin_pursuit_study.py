@@ -169,10 +169,9 @@ def curves(
         if method == "pegasos":
             linear_sgd.pegasos_dense(trial.X, some, trial.y, ones, norms, lam, radius, 0.0, v, u, hits, now)
         else:
-            margin_sgd.dense_pass(
-                some, trial.X, trial.y, norms, CATONI, LEVEL, scale, strength, radius, 0.0, False, ones, v[:-1],
-                u[:-1], now,
-            )  # fmt: skip
+            terms = margin_sgd.Terms(CATONI, LEVEL, scale, strength, radius, 0.0)
+            iterate = margin_sgd.Iterate(v[:-1], u[:-1], ones, now, averaged=False)
+            margin_sgd.dense_pass(some, trial.X, trial.y, norms, terms, iterate)
         begin = stop
         w = (now[margin_sgd.SCALE] * v[:-1]).astype(np.float32)
         margins = trial.y * (trial.X @ w)

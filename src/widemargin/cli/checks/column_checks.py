@@ -91,6 +91,7 @@ def check_features(
             text = f"{name!r} is protected and a feature all the same, as asked"
             findings.warning(("data", "protected_as_features"), text)
             continue
+        # A feature from which a protected column can be guessed lets the model use that column without seeing it.
         codes = codes_of(train[name])
         for other, groups in protected.items():
             share = _share_told(codes, groups, 0.98)
@@ -109,6 +110,7 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
     if numbers_rows(column) or names_rows(name, distinct, len(column)):
         text = f"has {distinct} distinct values in {len(column)} rows and looks like an identifier"
         told.append(f"{text}. If it is one, add it to data.ignore")
+    # A column that nearly determines the target was often filled in after the outcome was known.
     share = None if labels is None else tells_target(column, labels)
     if share is not None:
         text = f"alone tells the target in {share:.1%} of the rows. If it is known only after the fact"
@@ -213,6 +215,7 @@ def _share_told(codes: Ints, groups: Ints, least: float) -> float | None:
     """
     if codes.max() >= len(codes) / 10:
         return None
+    # Pairs of code and group as one number, so that one count serves all; then the largest count of each code.
     width = int(groups.max()) + 1
     pairs, counts = np.unique(codes * width + groups, return_counts=True)
     best = np.zeros(int(codes.max()) + 1, dtype=np.int64)

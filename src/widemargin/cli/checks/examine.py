@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from widemargin._text import close_match
 from widemargin.cli.checks.column_checks import check_features
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.checks.goal_checks import check_goals
 from widemargin.cli.goals_file.keys import GoalsFile, Label, table_text
 from widemargin.cli.goals_file.toml_lines import Problem
-from widemargin.cli.tables.column_roles import is_it, labels_of, named_columns, split_rows, weights_of
+from widemargin.cli.tables.column_roles import labels_of, named_columns, split_rows, weights_of
 from widemargin.cli.tables.table_files import Block, read_table, rows_equal
 from widemargin.cli.tables.training_data import TableRows, external_set, one_class, with_baselines
 from widemargin.exceptions import DataError, WidemarginError
@@ -51,7 +52,7 @@ def examine(
     names = table.column_names
     for column, key in named_columns(goals).items():
         if column not in names:
-            near = is_it(column, names) or f" It has {', '.join(map(repr, names[:20]))}"
+            near = close_match(column, names) or f" It has {', '.join(map(repr, names[:20]))}"
             findings.problem(tuple(key.split(".")), f"column {column!r} is not in the table.{near}")
     # All rows are for training where the parts cannot be told.
     parts, counts = {"train": Block.whole(table, where)}, dict[str, int]()
@@ -84,7 +85,8 @@ def examine(
                and {*np.unique(content.y).tolist()} <= {*classes}}  # fmt: skip
         looks = [check_goals(findings.copy_for(meant), fit, external, usable) for meant in positives]
     else:
-        # Where there are no two classes, half of the rows get one of two made-up labels, then the other one.
+        # Where there are no two classes, alternate rows get made-up labels 0 and 1, and then the other way round. What
+        # is wrong with both does not come from these labels.
         looks = []
         for first in (0, 1):
             made_up = [

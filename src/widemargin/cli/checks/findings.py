@@ -10,7 +10,7 @@ from widemargin.cli.goals_file.toml_lines import Problem
 
 @dataclass
 class Findings:
-    """Problems and warnings about one goals file, each said once."""
+    """Problems and warnings about one goals file, each reported once."""
 
     goals: GoalsFile
     problems: list[Problem] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Findings:
         return Findings(dataclasses.replace(self.goals, data=data), [*self.problems], [*self.warnings])
 
     def add_shared(self, looks: Sequence["Findings"]) -> None:
-        """Note what was found in all of several looks."""
+        """Note what was found under each of several readings of the rows, such as either class as the positive one."""
         first, *others = looks
         for mine, theirs, more in (
             (self.problems, first.problems, [look.problems for look in others]),

@@ -133,19 +133,19 @@ def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, 
 def _check_confidence(
     findings: Findings, rows: TableRows, external: Mapping[str, TableRows], confidence: float
 ) -> None:
-    """Whether the rows kept aside can prove the constraints at all, whatever the model."""
+    """Whether the held-out rows can prove the constraints at all, whatever the model."""
     goals, place = findings.goals, ("validation", "confidence")
     fraction = goals.validation.fraction or 0.2
     try:
-        held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training keeps aside
+        held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training holds out
         tied = _bind(goals, goals.goal, held, external)
-        # said of every row, positive or negative, some goals are met by definition
+        # A classifier that decides the same for every row meets some goals by definition, and needs no rows as proof.
         settled = any(Judged.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
         best = best_evidence(tied)
     except CapabilityError as error:
         findings.problem(place, str(error))
         return
-    except WidemarginError:  # said already, for the training rows
+    except WidemarginError:  # reported already, for the training rows
         return
     for item, each in zip(tied.constraints, best, strict=True):
         if each.p_value > 1.0 - confidence and not settled:

@@ -184,6 +184,7 @@ def guess_roles(
     for name in used:
         kind, reason = (None, "") if name in kinds else _looks_protected(name, table[name])
         question = f"{name!r} {reason}. Is it a protected attribute?"
+        # Without anybody to ask, the careful answer: a column that may be protected is kept from the model.
         if kind is not None and (ask is None or ask(question, ("yes", "no")) == "yes"):
             kinds[name], alike[name] = kind, reason
     order = [*PROTECTED]
@@ -249,6 +250,8 @@ def _positive(
         return by_text[favourable], "the outcome that people want, named by --favourable"
     if not is_about_people:
         return by_text[rarer], "the rarer of its two values"
+    # Rates of groups are about the outcome that people want, so for people that is the positive class. The words of the
+    # values say which it is; else the name of the target does, as a harm or a benefit.
     good = [text for text in by_text if text.casefold() in GOOD_VALUES]
     bad = [text for text in by_text if text.casefold() in _BAD_VALUES]
     named = [text for text in by_text if text.casefold() in AFFIRMATIVE]

@@ -1,6 +1,6 @@
 """Rules for a first goals file: those with a name in law or practice, where a model keeps them on unseen rows.
 
-No bound is made up from what a plain model happens to do: what it does is told, for whoever decides on bounds.
+No bound is derived from what a plain model happens to do. Its rates are stated, for the person who decides on bounds.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from widemargin.goals import (
     positive_rate,
     recall,
 )
-from widemargin.preprocessing import make_preprocessor
+from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 
 Rules: TypeAlias = Sequence[Constraint | Bundle]
 Numbers: TypeAlias = Literal["scale", "bins"]
@@ -90,7 +90,7 @@ OPTIONS = ProposalOptions()
 
 @dataclass(frozen=True)
 class Proposal:
-    """A rule for the groups of one column: as training enforces it, as it is promised for unseen rows, what it says."""
+    """A rule for the groups of one column: as training enforces it, as promised for unseen rows, and its meaning."""
 
     column: str
     name: str
@@ -151,6 +151,7 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[: OPTIONS.rows])
     if guesses.positive is None:
         return _plain_of_several(rows, guesses), [], []
+    # C and the features are chosen once, without rules, so that all rules are tried with the same model.
     setting = _best_setting(rows, guesses)
     if setting is None:
         return None, [], []
@@ -178,6 +179,7 @@ def _least_margin_that_keeps(
     # Where a rule costs more than half of what learning gains over a constant, somebody has to want it.
     dearest = max(without, 0.5 * (without + plain.constant_error))
     for proposal in rule:
+        # Beside the rules that were accepted before: the model has to keep all of them together.
         error, folds_kept = trials.tried([*others, proposal])
         if math.isinf(error):
             return None, "no model was found that keeps it"
@@ -236,9 +238,7 @@ def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any
     """C, how numbers become features, and the features: the best over folds; None where no model can be fitted."""
     found = []
     for numbers in get_args(Numbers):
-        step = make_preprocessor(
-            list(guesses.features), words=guesses.words, numbers=numbers, rare_words=OPTIONS.rare_words
-        )
+        step = _first_step(guesses, numbers)
         search = RateConstrainedClassifierCV(
             None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0, refit=False,
             time_budget=OPTIONS.seconds,
@@ -253,6 +253,13 @@ def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any
     return min(found, key=lambda item: item[0])[1:] if found else None
 
 
+def _first_step(guesses: Guesses, numbers: Numbers) -> TablePreprocessor:
+    """What makes features of the rows, not fitted."""
+    return make_preprocessor(
+        list(guesses.features), words=guesses.words, numbers=numbers, rare_words=OPTIONS.rare_words
+    )  # fmt: skip
+
+
 def _recalls(true: npt.NDArray[Any], decided: npt.NDArray[Any], classes: Sequence[Any]) -> dict[Label, float]:
     """The share that is found of each of some classes; 0 of one that has no rows."""
     rows = {label: true == label for label in classes}
@@ -263,9 +270,7 @@ def _plain_of_several(rows: pa.Table, guesses: Guesses) -> PlainModel | None:
     """A logistic regression of several classes, by the best setting over folds, and what it does on unseen rows."""
     labels, unseen, found = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % 3 == 0, []
     for numbers in get_args(Numbers):
-        step = make_preprocessor(
-            list(guesses.features), words=guesses.words, numbers=numbers, rare_words=OPTIONS.rare_words
-        )
+        step = _first_step(guesses, numbers)
         with _quiet(), contextlib.suppress(WidemarginError, ValueError):
             X = step.fit_transform(rows)[~unseen]
             for C in (0.002, 0.02, 0.2, 2.0):

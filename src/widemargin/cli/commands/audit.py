@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from widemargin._text import close_match
 from widemargin.cli.candidates import TableModel
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import TablePath, table_text
@@ -13,7 +14,6 @@ from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, classes_of, external_blocks, open_request
 from widemargin.cli.parser import OF_STANDARDS, refuse_options
 from widemargin.cli.reports import PREDICATE, audit_document, audit_suite, junit_xml, statement, write_json, write_text
-from widemargin.cli.tables.column_roles import is_it
 from widemargin.cli.tables.table_files import Block, TableBlocks, table_files
 from widemargin.cli.tables.training_data import TableRows, is_trained_on, rows_of
 from widemargin.cli.workers import by_pieces
@@ -96,10 +96,10 @@ def _measured(request: Request, options: argparse.Namespace, progress: Progress,
     except WidemarginError as error:
         if target in blocks.names or "label" not in str(error):
             raise
-        fact = str(error).partition(" Give y=")[0].rstrip(".")
+        fact, near = str(error).partition(" Give y=")[0].rstrip("."), close_match(target, blocks.names)
         raise DataError(
-            f"column {target!r} (data.target) is not in {blocks.title}.{is_it(target, blocks.names)} {fact}. Add that "
-            "column, or ask in [goal.audit] for rates without labels only (positive_rate, negative_rate, churn)"
+            f"column {target!r} (data.target) is not in {blocks.title}.{near} {fact}. Add that column, or ask in "
+            "[goal.audit] for rates without labels only (positive_rate, negative_rate, churn)"
         ) from error
 
 
@@ -112,7 +112,7 @@ def _files(options: argparse.Namespace, table: TablePath) -> list[Path]:
 
 
 def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, list[str]]:
-    """Counts of a piece of the table, made by a worker, and what the candidate has to say in the end."""
+    """Counts of a piece of the table, counted by a worker, and the candidate's notes."""
     counts = _nothing_counted(request)
     for block in piece.read(request.columns, split=request.goals.data.split, part=request.part):
         rows = rows_of(block, request.goals)
@@ -131,7 +131,7 @@ def _nothing_counted(request: Request) -> AuditCounts:
 
 
 def _audit_block(request: Request, block: Block, rows: TableRows, source: str | None = None) -> AuditBlock:
-    """What a classifier says of some rows."""
+    """The answers of a classifier for some rows."""
     (candidate,) = request.candidates
     answer = candidate.answer(block)
     ramp = answer.ramp

@@ -1,7 +1,7 @@
 """`widemargin compile`: compile now what the first fit of each estimator would compile, and keep it on disk.
 
 A fit compiles the loops of its kind when it is first called on a machine: half a second to ten. Images of containers,
-and machines that many people share, are better off if that is done when they are made.
+and machines of many users should do that when they are set up.
 """
 
 import argparse

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         progress.step("looking at the table")
         table, how = _read(options.table, options.separator)
-    # Nobody is asked who cannot answer, or reads the answer as JSON.
+    # Questions only where a person can answer them: at a terminal, and not with JSON output.
     ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
     _refuse_without_names(table, options.table)
     guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
@@ -130,13 +130,13 @@ def _refuse_without_names(table: pa.Table, path: Path) -> None:
 
 
 def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
-    """The table, and how its CSV file is written where that must be said."""
+    """The table, and the format of its CSV file where the file name does not tell it."""
     how: CsvFormat = {"separator": separator}
     if not (path.name.lower().endswith(CSV_ENDINGS) and path.is_file()):
         return read_table(path, **how), {}
     if separator is None:
         usual, likely = likely_separator(path)
-        how["separator"] = None if likely == usual else likely  # said only where the name of the file does not say it
+        how["separator"] = None if likely == usual else likely  # needed only if the file name does not tell
     table = read_table(path, **how)
     numbers = likely_numbers(table)
     if numbers["decimal"] != "." or numbers["missing"]:

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from widemargin._text import close_match
 from widemargin._typing import Label
 from widemargin.cli.candidates import PREDICTION, Candidate
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.models_and_rows import load_candidate
-from widemargin.cli.tables.column_roles import feature_columns, is_it
+from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.cli.tables.table_files import TableBlocks
 from widemargin.cli.tables.table_writing import TableWriter
 from widemargin.cli.workers import by_pieces
@@ -48,10 +49,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         words = [*copied_as_text, *candidate.words, *(() if goals is None else goals.data.words)]
         if blocks.is_guessed and words:
             blocks = TableBlocks(options.data, **how | {"words": words})
-        # Refuse now what would only be found out after the work.
+        # Refused here, because otherwise these faults would show only after the work.
         for name in options.keep:
             if name not in blocks.names:
-                raise DataError(f"{options.data}: --keep {name}: there is no such column.{is_it(name, blocks.names)}")
+                raise DataError(
+                    f"{options.data}: --keep {name}: there is no such column.{close_match(name, blocks.names)}"
+                )
             if name in (PREDICTION, "score", "probability"):
                 raise DataError(f"--keep {name}: a column of that name is written. Rename it in the table")
         # Scores speak for one class where there are two: that of the goals file, else of the model.

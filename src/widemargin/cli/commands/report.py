@@ -21,7 +21,6 @@ from widemargin.cli.commands.reduced_models import plain_learner, plain_name
 from widemargin.cli.commands.tradeoff import (
     Prepared,
     ended_by_hand,
-    file_sha256,
     prepare,
     read_stored,
     sha256_of,
@@ -33,7 +32,7 @@ from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import Request, audited_rows, open_request
-from widemargin.cli.reports import audit_document, write_json, write_text
+from widemargin.cli.reports import audit_document, file_sha256, write_json, write_text
 from widemargin.cli.tables.table_files import Block
 from widemargin.cli.tables.training_data import TableRows, as_external, baseline_labels
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
@@ -119,7 +118,7 @@ class _Clock:
         return None if self._end is None else (self._end - time.perf_counter()) / shares
 
     def is_over(self, what: str) -> bool:
-        """Whether no time is left; a warning says what of."""
+        """Whether no time is left; then a warning names what is left out."""
         over = self._end is not None and time.perf_counter() >= self._end
         if over:
             warnings.warn(f"{what}: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)

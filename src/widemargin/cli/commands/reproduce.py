@@ -9,7 +9,7 @@ from widemargin.cli.workers import connected
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    """Run what was asked; the exit code and the content for --json."""
+    """Run the figures; returns the exit code and the content for --json."""
     command = papers_module("reproductions.command", "`widemargin reproduce`")
     why = f"They are kept in {options.out}; the same command goes on from there"
     console = command.Console(say, Progress, Deadline(options.time_budget, why).check, connected)

@@ -4,7 +4,6 @@
 """
 
 import argparse
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -24,7 +23,7 @@ from widemargin.cli.commands.reduced_models import is_reduced
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.reports import write_json
+from widemargin.cli.reports import file_sha256, write_json
 from widemargin.cli.tables.table_files import table_files
 from widemargin.cli.tables.training_data import TrainingData, as_external, estimator_options, read_data, with_features
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -43,7 +42,7 @@ KIND, FORMAT = "widemargin tradeoff", 1
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows of a goals file with their features, what makes these, and the SHA-256 of the main table."""
+    """Rows of a goals file with their features, the preprocessor of these, and the SHA-256 of the main table."""
 
     goals: GoalsFile
     data: TrainingData
@@ -66,7 +65,7 @@ class Prepared:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the models of a path are trained with besides the goal."""
+        """The settings of the models of a path besides the goal."""
         model, weight = self.goals.model, self.goals.data.weight
         names = ("C", "enforce", "numbers", "bins", "rare_words")
         plain = {name: getattr(model, name) for name in names} | {"seed": 0, "kernel": dict(model.kernel)}
@@ -90,17 +89,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
                 f"a sweep of bounds is for SVMs of two classes, and {why}. Change the bound in the goals file, and "
                 "train for each"
             )
-        stored = None
-        if out is not None and out.exists():
-            with contextlib.suppress(DataError, ModelFileError):
-                stored = read_stored(out, prepared)
-        if stored is not None:
-            # Of use if the same was asked, and it is whole or holds models to go on from.
-            same = (stored.name, stored.n_asked) == (label, len(values)) and stored.values.tolist() == values[
-                : len(stored)
-            ]
-            whole = len(stored) == len(values) or (stored.models and not cut_short(stored))
-            stored = stored if same and whole else None
+        stored = None if out is None else _begun(out, prepared, label, values)
         path, by_hand = stored, False
         if path is None or len(path) < len(values):
             done = 0 if stored is None else len(stored)
@@ -121,14 +110,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             _draw(path, options.plot)
     if not options.json:
         say(str(path), "")
-        if stored is not None and len(stored) == path.n_asked:
-            say(f"Nothing was trained: {out} holds this path already.")
-        elif out is not None:
-            if stored is not None:
-                say(f"Went on from the {len(stored)} points that {out} held already.")
-            if len(path) < path.n_asked:
-                say("The same command goes on from these points.")
-            say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
+        _say_where(path, stored, out)
         if options.plot is not None:
             say(f"Drawn as {options.plot}")
     prices = () if path.held_out is None else path.prices()
@@ -161,6 +143,30 @@ def _bounds(goals: GoalsFile, options: argparse.Namespace) -> tuple[str, list[fl
         except GoalError as error:
             raise DataError(f"{label!r} cannot have the bound {value:g} (it is {now:g} now): {error}") from error
     return label, values.round(12).tolist()
+
+
+def _begun(out: Path, prepared: Prepared, label: str, values: list[float]) -> TradeoffPath | None:
+    """The path in a file if it is this one, and complete or with the models that the sweep can go on from."""
+    if not out.exists():
+        return None
+    try:
+        stored = read_stored(out, prepared)
+    except (DataError, ModelFileError):
+        return None
+    same = (stored.name, stored.n_asked) == (label, len(values)) and stored.values.tolist() == values[: len(stored)]
+    return stored if same and (len(stored) == len(values) or (stored.models and not cut_short(stored))) else None
+
+
+def _say_where(path: TradeoffPath, stored: TradeoffPath | None, out: Path | None) -> None:
+    """Say where the path is stored, and how much of it was there before."""
+    if stored is not None and len(stored) == path.n_asked:
+        say(f"Nothing was trained: {out} holds this path already.")
+    elif out is not None:
+        if stored is not None:
+            say(f"Went on from the {len(stored)} points that {out} held already.")
+        if len(path) < path.n_asked:
+            say("The same command goes on from these points.")
+        say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
 
 
 def _draw(path: TradeoffPath, file: Path) -> None:
@@ -239,7 +245,7 @@ def short_values(goal: Goal, label: str) -> list[float] | None:
 
 
 def _to_store(prepared: Prepared, path: TradeoffPath) -> dict[str, Any]:
-    """A path with what it was made from, fit for JSON; as long as points are missing also its models, as numbers."""
+    """A path with its table, goal and settings, fit for JSON; also its models, as numbers, while points are missing."""
     goals = prepared.goals
     unfinished = len(path) < path.n_asked and len(path.models) == len(path)
     return {
@@ -302,15 +308,9 @@ def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:
 
 
 def sha256_of(table: TablePath) -> str:
-    """Of the bytes of a file; of a table in several files, of their fingerprints in order."""
+    """The SHA-256 of a table's file; of a table in several files, that of their SHA-256 in order."""
     digests = [file_sha256(file) for file in table_files(table)]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def file_sha256(file: Path) -> str:
-    """Of the bytes of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def table_name(table: TablePath) -> str:

@@ -105,7 +105,9 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     progress.step("preparing the features")
     step, data = with_features(goals, data)
     train, confidence = data.rows["train"], goals.validation.confidence
-    if "test" in data.rows:  # what is wrong there is said before the time for training is spent, and no file is left
+    if "test" in data.rows:
+        # The goal is measured on the test rows once before training, with their true labels as predictions, so that
+        # what cannot be measured there is refused before time is spent.
         labels: dict[str | None, Any] = {None: data.rows["test"].y}
         some = np.asarray(train.y)[0] if goals.data.positive is None else goals.data.positive
         labels |= {name: [some] * rows.n_rows for name, rows in data.external.items()}
@@ -116,7 +118,8 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     reduced = is_reduced(goals, train.y)
     estimator = _estimator(goals, estimator_options(goals, progress), reduced=reduced)
 
-    def reworded(warning: Warning) -> str:  # about which model, and in terms of the goals file
+    def reworded(warning: Warning) -> str:
+        # Several models are trained, and users of a goals file do not see the estimator's parameters.
         text = str(warning)
         if isinstance(warning, MarginConvergenceWarning):
             return f"{MODEL}: {text}".replace("raise time_budget", "raise model.time_budget")
@@ -141,7 +144,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         save = functools.partial(_save, model, path, goals, data)
         try:
             save()
-        except KeyboardInterrupt:  # it waits until the file is there
+        except KeyboardInterrupt:  # the training is over, so the model is saved before the interrupt counts
             save()
             interrupted = True
     try:

@@ -314,7 +314,7 @@ class AuditSection:
 
 @_section
 class GoalSection:
-    """What is asked of the model."""
+    """The goal of the model."""
 
     text: Goal = _key(GOAL, "the goal that training enforces, in the language of goals")
     audit: AuditSection | None = _inner(Inner(AuditSection, absent="none"), default=None)

@@ -73,7 +73,7 @@ def read_goals_file(path: Path, *, allow_code: bool = False, allow_outside: Sequ
 def look_at(
     path: Path, *, allow_code: bool = False, allow_outside: Sequence[Path] = ()
 ) -> tuple[GoalsFile | None, list[Problem], TomlLines]:
-    """What a goals file says as far as it can be used, and everything that is wrong in it.
+    """The content of a goals file as far as it can be used, and everything that is wrong in it.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def look_at(
 
 
 def read_values(table: Mapping[str, Any], folder: Path = Path()) -> tuple[GoalsFile, list[Problem]]:
-    """The records of what a file says, and what is wrong.
+    """The records of a file's sections, and what is wrong.
 
     None stands where a value that must be there is missing or wrong, and the default in the place of any other wrong
     value. Sections that cannot be used without such a value are left out.
@@ -119,7 +119,7 @@ def read_values(table: Mapping[str, Any], folder: Path = Path()) -> tuple[GoalsF
 def _values(
     section: Inner, table: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem], folder: Path
 ) -> dict[str, Any]:
-    """What a section says, by the fields of its record."""
+    """The values of a section, by the fields of its record."""
     parts = {entry.name: entry for entry in entries(section.record)}
     for name in [name for name in table if name not in parts][:MOST_TOLD]:
         alike = {part.lower(): part for part in parts}
@@ -209,6 +209,7 @@ def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalP
         Without faults that only follow from another one, such as the use of a population whose definition is faulty.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    # The parser stops at its first fault. Emptied lines keep the line numbers of those behind them.
     faults, lost, error = [first], set[str](), first
     for _ in range(most):
         place = None if error.line is None else _lines_of_statement(lines, error.line)

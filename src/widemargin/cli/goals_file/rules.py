@@ -18,15 +18,15 @@ from widemargin.exceptions import DataError
 def contradictions(
     goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str] = (), allow_code: bool = False
 ) -> Iterator[Problem]:
-    """What is well-formed by itself and does not go together, or leads where it may not.
+    """Values that are valid by themselves but exclude each other, and files that a goals file may not name.
 
     Parameters
     ----------
     goals : GoalsFile
     tables : mapping of str to object
-        What the file says.
+        The content of the file.
     spoilt : collection of str
-        Sections with problems of their own: what is said about them may follow from these, and is left out.
+        Sections with problems of their own; problems that may follow from these are left out.
     allow_code : bool, default=False
         Whether baselines may be functions.
     """
@@ -37,9 +37,15 @@ def contradictions(
     if "positive" not in tables.get("data", {}) and any(goal.needs_positive_class for goal in asked):
         why = 'is missing, and the goal does not say which class it speaks of. Add it, or name one: recall(of="cat")'
         yield Problem(("data", "positive"), why)
+    yield from _settings(goals, tables, spoilt)
+    yield from _files(goals, allow_code)
+
+
+def _settings(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str]) -> Iterator[Problem]:
+    """Settings of the model, and of the rows that training does not see, that exclude each other."""
     model, held, folds = tables.get("model", {}), goals.validation, goals.validation.folds is not None
     kernel, mapped = model.get("kernel", "linear"), "feature_map" in model
-    # What is wrong, the key that is named, and why: about kernels, and about rows that training does not see.
+    # Of each rule whether it is broken, the key to name, and the message.
     trees = model.get("learner") == "trees"
     of_model: list[tuple[bool, str, str]] = [
         *((trees and is_set, f"model.{key}", 'is for SVMs, and model.learner is "trees". Drop one of them')
@@ -54,7 +60,7 @@ def contradictions(
         (kernel != "linear" and not mapped and "n_components" in model, "model.n_components",
          'is for a feature_map. Add feature_map = "nystroem" or drop it'),
     ]  # fmt: skip
-    # A section that is missing as a whole is no spoilt one, and leaves no goal to ask.
+    # `goals.abstain` needs a goal and a model; a section that is missing altogether does not count as spoilt.
     abstains = goals.goal is not None and not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
         (trees and abstains, "model.learner",
@@ -77,6 +83,10 @@ def contradictions(
         for is_broken, key, why in rules:
             if is_broken and not sections & {*spoilt}:
                 yield Problem(tuple(key.split(".")), why)
+
+
+def _files(goals: GoalsFile, allow_code: bool) -> Iterator[Problem]:
+    """Files that would be replaced or lie outside the allowed folders, and baselines that would run code."""
     read = _files_read(goals)
     for key, path in vars(goals.outputs).items():
         what = None if path is None else _replaced(path, read)

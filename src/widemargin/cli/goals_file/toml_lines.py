@@ -61,6 +61,8 @@ class TomlLines:
             self._read()
 
     def _read(self) -> None:
+        # The text is valid TOML, so a regular expression finds where the next statement begins, and `tomllib` itself
+        # reads its key and its value.
         section: KeyPath = ()
         at = 0
         while (match := _STATEMENT.match(self.text, at)) is not None:
@@ -87,9 +89,11 @@ class TomlLines:
             match = text.match(self.text, start)
             return (match.end() if match else len(self.text)), None
         end = start
-        for _ in range(1000):  # lists of more lines have no further keys behind them
+        # A list or an inline table may go on over several lines: one more line is tried until the value is complete.
+        # Lists of more than a thousand lines are skipped; no keys are looked for behind them.
+        for _ in range(1000):
             end = self.text.find("\n", end + 1)
-            with contextlib.suppress(tomllib.TOMLDecodeError):  # the value goes on in the next line
+            with contextlib.suppress(tomllib.TOMLDecodeError):
                 value = tomllib.loads(f"x = {self.text[start : end if end >= 0 else None]}")["x"]
                 return (end if end >= 0 else len(self.text)), value
             if end < 0:

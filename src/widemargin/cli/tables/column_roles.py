@@ -1,7 +1,6 @@
 """The roles of the columns of a table, by the goals file: labels, weights, features, and which rows are held out."""
 
-import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widemargin._text import close_match
 from widemargin._typing import Floats
 from widemargin.cli.goals_file.keys import GoalsFile, Split
 from widemargin.cli.tables.table_files import Block, held_out, rows_equal
 from widemargin.exceptions import DataError
 
 MOST_CLASSES = 200
-"""Of a target without a positive class: more are numbers to predict, or names of rows."""
+"""Most classes of a target without a positive class: with more it is a number to predict, or a name of rows."""
 
 
 def require_columns(names: Sequence[str], wanted: Mapping[str, str], where: str) -> None:
@@ -23,18 +23,11 @@ def require_columns(names: Sequence[str], wanted: Mapping[str, str], where: str)
     absent = [column for column in wanted if column not in names]
     if absent:
         named = ", ".join(f"{column!r} ({wanted[column]})" for column in absent)
-        cures = "".join(is_it(column, names) for column in absent)
+        cures = "".join(close_match(column, names) for column in absent)
         raise DataError(
             f"{where}: {len(absent)} column(s) of the goals file are not in the table: {named}.{cures} "
             f"It has {', '.join(map(repr, names[:20]))}"
         )
-
-
-def is_it(wrong: object, right: Iterable[object]) -> str:
-    """The question whether another name or value was meant, after a space; empty where none is near."""
-    by_text = {str(item).casefold(): item for item in right}
-    near = difflib.get_close_matches(str(wrong).casefold(), by_text, 1)
-    return f" Did you mean {by_text[near[0]]!r}?" if near else ""
 
 
 def feature_columns(names: Sequence[str], goals: GoalsFile) -> list[str]:
@@ -150,7 +143,8 @@ def labels_of(
         return None
     column = block.table[target]
     if column.null_count and some:
-        if column.null_count < len(column):  # what is known has to be usable
+        # The labels that are there are checked like any others.
+        if column.null_count < len(column):
             labels_of(block.where(np.asarray(column.is_valid())), goals, target)
         return np.array(column.to_pylist(), dtype=object)
     if column.null_count:
@@ -177,10 +171,11 @@ def labels_of(
         return values
     if len(classes) > 2:
         raise third_class(block, target, values, classes)
+    # To Python 1, 1.0 and True are equal; in a goals file they are different labels.
     if len(classes) == 2 and not any(type(positive) is type(value) and positive == value for value in classes):
         raise DataError(
             f"{where}: data.positive is {positive!r}, but the target {target!r} holds {', '.join(map(repr, classes))}."
-            f"{is_it(positive, classes) or ' Correct data.positive'}"
+            f"{close_match(positive, classes) or ' Correct data.positive'}"
         )
     return values
 

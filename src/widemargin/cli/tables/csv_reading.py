@@ -134,7 +134,7 @@ def likely_numbers(table: pa.Table) -> CsvFormat:
 
 
 def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[str, str]:
-    """The fact and the cure for what pyarrow says of a CSV file."""
+    """Cause and remedy of an error of pyarrow in a CSV file."""
     text = str(getattr(error, "strerror", None) or error)[:300]
     if isinstance(error, OSError):
         return text, "Check the path, or write the file again"
@@ -150,7 +150,8 @@ def csv_fault(path: Path, separator: str | None, error: BaseException) -> tuple[
         return "it is a single line", "Give a line with the columns' names, and rows below it"
     usual = likely_separator(path, separator)[0]
     wrong = re.search(r"In CSV column #(\d+): (Row #\d+: )?CSV conversion error to \w+: invalid value '(.*)'", text)
-    if wrong is not None:  # of a large file, whose first block decided the type
+    if wrong is not None:
+        # In a large file the first block decides the type of a column, and a later block holds something else.
         lines = _head(path).decode("utf-8-sig", "replace").splitlines(keepends=True)
         name = next(csv.reader(lines, delimiter=usual))[int(wrong[1])]
         cure = "Correct it, or name the text in data.missing, or the column in data.words"

@@ -135,7 +135,7 @@ def _read_file(path: Path, how: CsvFormat) -> pa.Table:
                 except pa.ArrowInvalid:  # not the format of files, so that of streams
                     file.seek(0)
                     table = pa.ipc.open_stream(file).read_all()
-        table.validate(full=True)  # a damaged file may hold offsets that lead out of it
+        table.validate(full=True)  # a damaged file may hold offsets beyond its own data
     except _FAULTS as error:
         raise _unreadable(path, error, how.get("separator")) from error
     _refuse_twice(path, table.column_names)
@@ -312,7 +312,7 @@ class TableBlocks:
         for file in self._files:
             try:
                 for batch in _opened(file).iter_batches(BLOCK_ROWS, row_groups=self._groups, columns=columns):
-                    batch.validate(full=True)  # a damaged file may hold offsets that lead out of it
+                    batch.validate(full=True)  # a damaged file may hold offsets beyond its own data
                     yield pa.Table.from_batches([batch])
             except _FAULTS as error:
                 raise _unreadable(file, error) from error

@@ -109,6 +109,7 @@ class TableWriter(contextlib.AbstractContextManager["TableWriter"]):
 
     def write(self, table: pa.Table) -> None:
         """Append rows; every block has the columns of the first."""
+        # Parquet is no format that spreadsheets open, so only CSV needs the apostrophes.
         ready = safe_table(table) if self._is_csv else table
         try:
             if self._writer is None:

@@ -155,7 +155,7 @@ def estimator_options(goals: GoalsFile, progress: Progress, **others: Any) -> di
     return gathered({
         "enforce": model.enforce, "pos_label": goals.data.positive, "time_budget": model.time_budget,
         "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [watch],
-        "random_state": 0,  # of feature maps and of rows kept aside: the same file trains the same model
+        "random_state": 0,  # of feature maps and of held-out rows: the same file trains the same model
         **model.kernel, **others,
     })  # fmt: skip
 

@@ -362,7 +362,8 @@ def local_law_144(
     words = {*UNKNOWN_WORDS, *(word.strip().casefold() for word in unknown)}
     sex_code, sexes = _categories(columns["sex"], words, assessed)
     race_code, races = _categories(columns["race_ethnicity"], words, assessed)
-    # How many people there are of each pair of codes, the unknown last: all that the tables need to know.
+    # Numbers of people by outcome and pair of codes, the last code of each being "unknown". The three tables are sums
+    # over this one, so they agree with each other.
     counts = np.zeros((2, len(sexes) + 1, len(races) + 1), dtype=np.int64)
     place = sex_code * (len(races) + 1) + race_code
     for taken in (0, 1):
@@ -430,6 +431,7 @@ def _unknown(groups: Sequence[int], passed_over_and_selected: Ints) -> Unknown:
 def _crossed(sexes: Sequence[str], races: Sequence[str], counts: Ints, is_left_out: bool) -> CategoryTable:
     """The table of sex and race or ethnicity; of some people one of both is known, which leaves them some cells."""
     cells = np.arange(len(sexes) * len(races)).reshape(len(sexes), len(races))
+    # Of whom neither is known may be in any cell, of whom one is known in the cells of its row or column.
     known = counts[:, :-1, :-1].reshape(2, -1)
     unknown = [_unknown(cells.ravel().tolist(), counts[:, -1, -1])]
     unknown += [_unknown(cells[j].tolist(), counts[:, j, -1]) for j in range(len(sexes))]

@@ -99,7 +99,8 @@ def _least(
 ) -> float | None:
     own = [kind for kind in unknown if group in kind.groups]
     above, below = selected[group], selected[group] + passed[group] + sum(kind.passed_over for kind in own)
-    # Against itself the ratio is 1, where anybody of the group was selected or may have been.
+    # The group itself may have the highest rate, and then its ratio is 1, if anybody of it was selected or may have
+    # been.
     ratios = [1.0] if above or any(kind.selected for kind in own) else []
     for rival in np.flatnonzero(counted).tolist():
         of_rival = selected[rival] + sum(kind.selected for kind in unknown if rival in kind.groups)
@@ -115,6 +116,8 @@ def _largest(
     above = selected[group] + sum(kind.selected for kind in unknown if group in kind.groups)
     if not above:  # nobody of the group can have been selected: 0, if anything
         return least
+    # The group takes everybody who was selected and may belong to it. What is left are people whom it does not take:
+    # those passed over, and those selected who cannot belong to it.
     rate = Fraction(above, above + passed[group])
     others = [
         Unknown(
@@ -146,7 +149,8 @@ def _water_level(
         return [max(0, math.ceil(above / level) - above - below) for above, below in open_groups]
 
     low, high = Fraction(0), Fraction(1)
-    # Two rates of so many people differ by more than 1 over the square of their number, so `high` then tells the rate.
+    # Different fractions with denominators up to n differ by at least 1 / n^2, so a bisection down to that leaves one
+    # possible rate, and exact fractions make it exact.
     people = 1 + sum(selected) + sum(passed) + kind.passed_over
     while high - low > Fraction(1, people * people):
         middle = (low + high) / 2

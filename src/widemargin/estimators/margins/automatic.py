@@ -1,11 +1,11 @@
-"""`risk="auto"`: which risk, by rows kept aside, judged in a way that neither wrong labels nor extreme rows can rule.
+"""`risk="auto"`: which risk, by held-out rows, judged in a way that neither wrong labels nor extreme rows can rule.
 
 Extreme rows are tempered: a row that is k times as far from the mean as the median row, in units of the columns'
 spreads, counts as `k^-power` of a row. With the power 1 that bounds what its features can do to a linear model, with
 3 they do less the further out it is. Candidates are the plain mean loss, and the likelihood of labels of which some
 are wrong, on tempered rows, at the user's C and at a tenth of it, because wrong labels raise the variance of a model.
 
-They are judged by the scores of rows kept aside in folds: by the likelihood of their labels, where some are wrong and
+They are judged by the scores of held-out rows in folds: by the likelihood of their labels, where some are wrong and
 the scores have a scale of their own. It tells two candidates apart by far fewer rows than their errors would, a row's
 part in it is bounded, and labels that are wrong at random change it for all candidates alike.
 """
@@ -29,18 +29,18 @@ __all__ = ["CANDIDATES", "Candidate", "choose", "train"]
 
 @dataclass(frozen=True)
 class FoldOptions:
-    """How candidates are compared on rows kept aside.
+    """How candidates are compared on held-out rows.
 
     Attributes
     ----------
     number : int
         Folds. More cost as many fits more and see few more rows each.
     tol : float
-        Gap of the fits in folds: far below what rows kept aside can tell.
+        Gap of the fits in folds: far below what held-out rows can tell.
     shares_wrong, scales : tuple of float
-        Of labels and of scores, among which the likelihood of rows kept aside takes the best. Coarse: it is flat there.
+        Of labels and of scores, among which the likelihood of held-out rows takes the best. Coarse: it is flat there.
     temper : int
-        Power of the temper with which rows kept aside count, so that outliers judge nobody.
+        Power of the temper with which held-out rows count, so that outliers judge nobody.
     """
 
     number: int = 5
@@ -96,7 +96,8 @@ def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tu
             return CANDIDATES[0], {}
     weight = problem.share * _temper(problem.rows, problem.share) ** FOLDS.temper
     weight /= weight.sum()
-    # Minus the logarithm of the mean likelihood of labels, at the best share of wrong ones and the best scale.
+    # Each candidate is judged at its own best share of wrong labels and scale of scores: candidates differ in how sure
+    # their scores are, and only how well these order the rows should decide.
     logistic, losses = SURROGATES["logistic"].derivatives, dict[Candidate, float]()
     for candidate, each in scores.items():
         margins = problem.y * each
@@ -134,6 +135,8 @@ def _part(problem: RiskProblem, rows: Ints) -> RiskProblem:
 
 def _temper(rows: RowBlocks, share: Floats) -> Floats:
     """What rows count for: 1 up to the median distance from the mean, and then in inverse proportion to it."""
+    # Distances in units of the columns' spreads, `sum_k (x_k - mean_k)^2 / variance_k`, multiplied out so that sparse
+    # rows stay sparse.
     squares, mean = rows.diagonal(share)
     variance = squares - mean**2
     # Columns whose spread is rounding alone say nothing.

@@ -114,7 +114,8 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         options = self._options
         budget = budget_of(self.time_budget, self.callbacks)
-        fitted, before = vars(self), None  # what the last fit has left, where it is no combination of other rows
+        # A warm start needs the weights of the last fit; those of an exact kernel are coefficients of other rows.
+        fitted, before = vars(self), None
         if self.warm_start and {"coef_", "intercept_", "classes_"} <= fitted.keys():
             before = dict(fitted)
         X, labels, weight = self._checked_rows(X, y, sample_weight)

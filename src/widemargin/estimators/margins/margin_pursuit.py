@@ -166,8 +166,8 @@ class MarginPursuitClassifier(MarginModel):
         super()._report(runs, budget)
         if self.solver != "sgd":
             self._warn_of_iterations(runs)
-        elif self.status_ == "max_iter" and not self.warm_start:  # such a fit may be one of many
-            # stochastic steps may have left a model that is worse than the weights 0
+        elif self.status_ == "max_iter" and not self.warm_start:  # with a warm start the next fit may go on
+            # Steps of length C n / t are long at first, and may leave a model that is worse than weights of 0.
             kind, level = LOSSES[self.loss], float(self.margin_level)
             zero = np.array([float(kind(level, float(scale)).value(0.0)) for scale in self.scale_])
             above = np.flatnonzero(self.objective_ > 1.1 * zero)

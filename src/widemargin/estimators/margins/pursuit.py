@@ -90,7 +90,7 @@ def pursue(recipe: Recipe, problem: MarginPursuitProblem, start: Start | None, b
     def stage(at: MarginPursuitProblem, limit: int) -> None:
         """Solve from where the last stage, or the fit before, has ended."""
         nonlocal point, steps
-        # each stage counts from zero; the history of the fit goes on counting
+        # Every stage counts its iterations from zero, and the history of the fit counts all of them.
         spent = {"iteration": sum(run.n_iter for run in results), "gradients": sum(run.n_gradients for run in results)}
         solve = recipe.solve(steps)
         result = solve(at, tol=float(recipe.tol), start=point, budget=budget, max_iter=limit)
@@ -114,14 +114,14 @@ def pursue(recipe: Recipe, problem: MarginPursuitProblem, start: Start | None, b
         problem = problem.at_scale(float(recipe.scale))
         stage(problem, recipe.limit)
     elif recipe.scale == "rescale-once":
-        # the paper's update, after iterations of this fit and of those that a warm start goes on from
+        # The paper rescales once, after a preset number of passes; those of earlier fits count where a warm start goes
+        # on from them.
         problem = problem.at_scale(problem.loss.margin_level)
         wait, left = int(recipe.options.rescale_after), recipe.limit
         if start is not None:
             wait = max(0, wait - start.steps // problem.n_rows) if recipe.solver == "sgd" else 0
-        if (
-            start is not None and start.scale != problem.loss.margin_level
-        ):  # it was rescaled before, and is so only once
+        # A scale other than the first one says that the fit before has rescaled already.
+        if start is not None and start.scale != problem.loss.margin_level:
             problem = problem.rescaled(start.scale)
             stage(problem, recipe.limit)
         else:

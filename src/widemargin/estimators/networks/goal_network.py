@@ -20,7 +20,7 @@ from widemargin.estimators.networks.inputs import Inputs
 from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, reproducible, scores_of
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
-from widemargin.estimators.thresholds.rule import JudgedRule, judged_rule
+from widemargin.estimators.thresholds.rule import JudgedRule, Rule, judged_rule
 from widemargin.estimators.thresholds.scores import raw_scores, split_external, split_rows
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
@@ -45,7 +45,7 @@ class NetworkOptions(SolverOptions):
     highest_price : float
         Where prices end.
     plain_epochs : int
-        Epochs before prices move: decisions of a network that has learned nothing say nothing.
+        Epochs before prices move: the rates of a network that has learned nothing would send them anywhere.
     on_interrupt : {"raise", "return"}
         After Ctrl-C, when the best network so far is set: raise KeyboardInterrupt again, or return.
     """
@@ -98,15 +98,15 @@ class NetworkScorer:
 
 
 @dataclass(frozen=True)
-class Snapshot(JudgedRule):
-    """A network of one moment, with its best rule on the held-out rows."""
+class Snapshot(JudgedRule[Rule]):
+    """The weights of a network after one epoch, with the best rule for its scores of the held-out rows."""
 
     scores: list[Floats]
     weights: dict[str, torch.Tensor]
 
 
 def _part(inputs: Inputs, X: Features | None) -> Part:
-    """A slice of rows that a network reads: the rows themselves, or their numbers (`Inputs.table`)."""
+    """Rows of one source after slicing: of a table the rows themselves, else their numbers (`Inputs.table`)."""
     if inputs.is_table:
         sliced = Inputs(X, inputs.device)
         return Part(sliced, np.arange(len(sliced)))
@@ -301,6 +301,7 @@ class GoalNetwork(ThresholdedModel):
             beside = [(others[str(part.name)], rows.external[str(part.name)].X) for part in tied.sources[1:]]
             return [Part(own, np.asarray(numbers)), *(_part(inputs, X) for inputs, X in beside)]
 
+        # The rows that are learned from never judge an epoch, and the held-out rows choose epoch and threshold.
         with reproducible(int(rng.randint(2**31 - 1)), device, self.n_jobs):
             make = self.optimizer or torch.optim.Adam
             run = ProxyLagrangian(
@@ -334,6 +335,8 @@ class GoalNetwork(ThresholdedModel):
         try:
             for number in range(int(self.epochs)):
                 loss = run.epoch(priced=number >= self._options.plain_epochs)
+                # The two players circle around their solution, so the mean of an epoch's weights is often better than
+                # the last ones; but a mean of two good networks may be a bad one, so both are tried.
                 for network in (run.network, run.average):
                     scores = [scores_of(network, part, int(self.batch_size)) for part in rows]
                     judged = judged_rule(

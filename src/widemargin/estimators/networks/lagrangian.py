@@ -49,7 +49,7 @@ def scores_of(network: torch.nn.Module, part: Part, batch_size: int) -> Floats:
 
 
 def one_score(output: torch.Tensor) -> torch.Tensor:
-    """What a network says of n rows as a vector of n scores.
+    """The output of a network for n rows as a vector of n scores.
 
     Raises
     ------
@@ -149,8 +149,9 @@ class ProxyLagrangian:
         order, total, tied = self.rng.permutation(self._used), 0.0, self.tied
         self.network.train()
         for batch in in_batches(order, self.batch_size):
+            # Batch normalisation cannot learn from a batch of one row, which may be left over at the end.
             if len(batch) == 1 and len(order) > 1:
-                continue  # batch normalisation cannot learn from one row
+                continue
             score = one_score(self.network(self._inputs(batch)))
             loss = self._loss(score, batch, len(order) / len(batch))
             if not torch.isfinite(loss):
@@ -191,6 +192,8 @@ class ProxyLagrangian:
     def _loss(self, score: torch.Tensor, batch: Ints, share: float) -> torch.Tensor:
         """The Lagrangian at the present prices, decisions replaced by their stand-in, estimated from a batch."""
         positive, negative = self.tied.coefficients.per_cell(self.prices * self._scale / self.tied.scale)
+        # Divided by the scale of the objective, so that learning rates mean the same for every goal, and multiplied by
+        # `share`, the number of batches in an epoch, so that a batch estimates the sum over all rows.
         cell, weight = self._cell[batch], self._weight[batch] * share / self._scale
         cost = np.stack([positive[cell] * weight, negative[cell] * weight])
         costs = torch.as_tensor(cost, dtype=score.dtype, device=score.device)

@@ -45,7 +45,8 @@ def weight_parameter(estimator: Any) -> str:
     """
     inner, steps = estimator, ""
     while isinstance(inner, Pipeline | BaseSearchCV):
-        if isinstance(inner, BaseSearchCV):  # a search hands parameters of `fit` on to the estimator that it tries
+        # A search hands parameters of `fit` on under their own names, a pipeline under the name of the step.
+        if isinstance(inner, BaseSearchCV):
             inner = inner.estimator
             continue
         step, inner = inner.steps[-1]
@@ -155,7 +156,8 @@ class CostLearner:
         mass : ndarray of shape (n,)
             How many rows each row stands for: its sample weight.
         """
-        if cost.ndim == 2:  # a row counts once for each class that it should rather have, by what that saves
+        if cost.ndim == 2:
+            # A row stands once for each class that is cheaper than its dearest one (module docstring).
             saved = cost.max(axis=1, keepdims=True) - cost
             row, number = np.nonzero(saved > NEGLIGIBLE * saved.sum(axis=1).mean())
             if len(np.unique(number)) < 2:
@@ -180,7 +182,8 @@ class CostLearner:
         second = (cost < 0.0) == (self.direction > 0.0)
         if not 0 < np.count_nonzero(second[counts]) < np.count_nonzero(counts):
             return None
-        # In all they weigh as much as the rows: that keeps the meaning of C, of leaf sizes and the like.
+        # The weights have the same sum as the rows, so that C, least leaf weights and the like mean what they always
+        # mean.
         return counts, second, np.where(counts, weight, 0.0) * (mass[counts].sum() / weight[counts].sum())
 
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
@@ -204,6 +207,7 @@ def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> 
     if fitted is None:
         return scores
     place = np.searchsorted(classes, fitted.classes_)
+    # A model that saw two of the classes gives one score, the log odds between these two.
     if len(place) == 2:
         found = np.column_stack([np.zeros(len(scores)), common_scores(fitted, X, 1.0)])
     else:

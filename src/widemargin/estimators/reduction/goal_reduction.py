@@ -81,9 +81,9 @@ class GoalReduction(ThresholdedModel):
         many parts.
     confidence : float in [0.5, 1), default=None
         None: constraints are met by estimate on the cross-fitted rows. Else, on *new* rows with this confidence, or
-        refused: rows are kept aside and prove a model and its threshold, as in `GoalThresholdClassifier`.
+        refused: rows are held out and prove a model and its threshold, as in `GoalThresholdClassifier`.
     validation_fraction : float in (0, 1), default=0.2
-        With a confidence: share of the rows, and of every external data set, kept aside.
+        With a confidence: share of the rows, and of every external data set, held out.
     per_population : str, int or list of Population, default=None
         None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
         `GoalThresholdClassifier`; `predict` then needs `populations`.
@@ -125,14 +125,14 @@ class GoalReduction(ThresholdedModel):
         The thresholds of each ticket.
     lagrangian_gap_ : float
         At most so far is the objective on the cross-fitted rows from that of the best lottery over all models visited
-        and all their thresholds. It says nothing of models that the learner was not asked for: no certificate.
+        and all their thresholds. It is no certificate: about models that were not trained it implies nothing.
     n_models_ : int
         Prices tried.
     classes_ : ndarray of shape (K,)
     positive_class_ : label or None
     goal_ : Goal
     goal_report_ : GoalReport
-        The goal on the cross-fitted rows; with a confidence, on the rows kept aside.
+        The goal on the cross-fitted rows; with a confidence, on the held-out rows.
     guarantee_ : str or None
         What is proved about new rows, and under which assumptions; None without a confidence.
     status_ : str
@@ -228,7 +228,7 @@ class GoalReduction(ThresholdedModel):
         DataError
             If data are missing or of the wrong shape.
         CapabilityError
-            If the estimator's `fit` takes no weights, or a confidence is asked for what none can be claimed for.
+            If the estimator's `fit` takes no weights, or a confidence is given for a goal that no test can prove.
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
@@ -240,7 +240,7 @@ class GoalReduction(ThresholdedModel):
         self.guarantee_: str | None = None
         aside = None
         if self.confidence is not None:
-            rows, aside, y = self._keep_aside(rows, y)
+            rows, aside, y = self._hold_out(rows, y)
         tied = self._tie(rows)
         mass = [part.weights for part in tied.given]
         matrices = _matrices(rows, tied)
@@ -260,6 +260,7 @@ class GoalReduction(ThresholdedModel):
             tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options
         )  # fmt: skip
         best = visits.run(budget)
+        # With a confidence the held-out rows choose among the models; else the cross-fitted scores do.
         if aside is not None:
             self._adopt_proved(visits, aside)
         elif self.randomize:
@@ -310,7 +311,7 @@ class GoalReduction(ThresholdedModel):
         self.mixture_models_: Floats | None = None
         self._adopt_rule(chosen.rule, met=met)
 
-    def _keep_aside(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
+    def _hold_out(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
         """Rows to learn from, those that prove, and the labels of the first.
 
         Raises
@@ -332,7 +333,7 @@ class GoalReduction(ThresholdedModel):
         return first, second, y[train]
 
     def _adopt_proved(self, visits: Visits, aside: Rows) -> None:
-        """The best of the averages and thresholds that the rows kept aside prove; the cross-fitted rows order them."""
+        """The best of the averages and thresholds that the held-out rows prove; the cross-fitted rows order them."""
         tied, proving, confidence = visits.tied, self._tie(aside), float(self.confidence or 0.0)
         matrices, group = _matrices(aside, proving), self._group_numbers(aside, proving)
 

@@ -1,7 +1,7 @@
 """Boosters of LightGBM and XGBoost that grow on costs that change from round to round.
 
-Both libraries put the rows into bins once, and keep the scores of all rows while trees are added. So more rounds at
-other costs take as long as the trees do, and what a booster was some rounds ago is its first trees.
+Both libraries put the rows into bins once, and store the scores of all rows while trees are added. So further rounds at
+other costs take no longer than their trees, and the state of a booster some rounds ago is its first trees.
 """
 
 from abc import ABC, abstractmethod
@@ -53,7 +53,8 @@ class GrownTrees(ABC):
 
     def decision_function(self, X: Features) -> Floats:
         """Log odds of `classes_[1]`, shape (n,)."""
-        if self.rounds == 0:  # of which the libraries make all trees
+        # To both libraries a limit of 0 rounds means all trees.
+        if self.rounds == 0:
             return np.full(length_of(X), self.start)
         return np.asarray(self._margins(X if self.before is None else self.before.transform(X)), np.float64)
 
@@ -123,7 +124,8 @@ class GrowingTrees(ABC):
         if self.before is not None:
             X, held = self.before.transform(X), self.before.transform(held)
         self.missing: float = booster.get_params().get("missing", np.nan)
-        share = min(max(share, CERTAIN), 1.0 - CERTAIN)  # the score of a class that is not there would be infinite
+        # Boosting begins at the log odds of the class, which are infinite where the class has no weight.
+        share = min(max(share, CERTAIN), 1.0 - CERTAIN)
         self.classes, self.rounds, self.start = classes, 0, float(logit(share))
         self.scores = np.full(length_of(held), self.start)
         self.booster = self._made(booster, X, held, share)
@@ -155,6 +157,8 @@ class GrowingTrees(ABC):
     def grow(self, rounds: int, second: Bools, weight: Floats) -> None:
         """Add trees that tell `classes[1]` (`second`) by the logistic loss of weighted rows."""
 
+        # The objective of the booster: weights and labels come from the costs of now, so they cannot be stored in its
+        # data set.
         def slopes(scores: Floats, _: Any) -> tuple[Floats, Floats]:
             likely = expit(scores)
             return weight * (likely - second), weight * likely * (1.0 - likely)

@@ -79,14 +79,14 @@ class BoostingLearner(CostLearner):
         def grow(booster: Any, inputs: Features) -> Any:
             return self._grown(last_step(self.estimator), None if fresh else booster, inputs, labels, weight)
 
-        # What stands before the booster is fitted once, so that the trees go on in the same features.
+        # Steps before the booster are fitted at the first stage alone, so that all trees see the same features.
         return with_last_fitted(clone(self.estimator) if fresh else self.before, X, labels, grow, fresh=fresh)
 
     def _grown(self, booster: Any, before: Any, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         # The model before stays as it is: it may turn out to be the best one.
         grown = clone(booster).set_params(warm_start=True) if before is None else copy.deepcopy(before)
         if isinstance(grown, HistGradientBoostingClassifier):
-            # Early stopping would look at rows of other costs than those before.
+            # Early stopping compares losses of successive rounds, which mean nothing once the costs have changed.
             grown.set_params(max_iter=self.rounds + (0 if before is None else before.max_iter), early_stopping=False)
             X = with_few_values(X, grown.max_bins)
         else:
@@ -149,7 +149,8 @@ class GrowingFitter(_MeanOfFolds):
     def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         self.growing.extend([None] * (self.n_folds - len(self.growing)))
         parts: list[list[Floats]] = []
-        for number in range(self.n_folds):  # further rounds on the rows of the other parts, then the scores of this one
+        for number in range(self.n_folds):
+            # The booster of a part grows on the rows of all other parts, and then scores the rows of its own.
             others, held = self._others(number), self._held(number)
             costs, mass = (
                 np.concatenate([part[rows] for part, rows in zip(given, others, strict=True)])

@@ -18,20 +18,18 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.reduction.cost_sensitive import CrossFitter
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_costs
-from widemargin.estimators.thresholds.rule import Rule, judged_rule, sweep_problem
+from widemargin.estimators.thresholds.rule import JudgedRule, Rule, candidates_of, judged_rule, tightened_goal
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
-from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixture
 from widemargin.solvers.thresholds.offset_search import ClassCosts, OffsetOptions, PricedModels
 
 HIGHEST_PRICE = 1e3
-"""Objective per unit of a rate, at which nothing but the constraint counts any more."""
-
+"""Objective per unit of a rate: at this price the objective hardly counts beside a violation."""
 
 QUICK = OffsetOptions(looks=1e8)
-"""Of the search over offsets that ranks averages of models; only the best one is looked at in full."""
+"""For the search over offsets that ranks averages of models; only the best average gets a full search."""
 
 
 @dataclass(frozen=True)
@@ -82,26 +80,10 @@ class Average:
 
 
 @dataclass(frozen=True)
-class Placed:
-    """An average with its best thresholds (or offsets).
+class Placed(JudgedRule[Rule | OffsetRule]):
+    """An average with its best thresholds (or offsets), measured on its cross-fitted scores."""
 
-    Attributes
-    ----------
-    rule : Rule or OffsetRule
-    objective, violation : float
-        On the cross-fitted scores; `violation` is the summed excess.
-    average : Average
-    """
-
-    rule: Rule | OffsetRule
-    objective: float
-    violation: float
     average: Average
-
-    @property
-    def rank(self) -> tuple[float, float]:
-        """Less violation first, then a lower objective; excesses of rounding count as none."""
-        return (0.0 if self.rule.met else self.violation, self.objective)
 
 
 @dataclass
@@ -153,11 +135,13 @@ class Visits:
                 self.cost.append(cost)
                 self._take(np.eye(self.most)[len(self.cost) - 1])
                 solved = self._solve(highest)
+                # A price at its limit beside a violation says that the limit is too low, not that the goal is.
                 while solved.violation > 0.0 and (solved.multipliers >= highest).any() and highest < HIGHEST_PRICE:
                     highest *= 2.0
                     solved = self._solve(highest)
                 prices = solved.multipliers
                 budget.tell("visit", len(self.cost), solved.objective, np.nan, solved.violation)
+                # At prices that were visited before, a learner that begins anew would give the same model again.
                 nearest = min(np.abs(prices - other).max(initial=0.0) for other in visited)
                 if budget.exhausted or (self.fitter.ends_early and nearest < self.options.same_price):
                     break
@@ -165,6 +149,7 @@ class Visits:
             budget.interrupted = True
             if not self.averages:
                 raise
+        # Means of two models' scores are further candidates that cost no fit.
         placed = [self.placed(average) for average in self.averages]
         best = sorted(placed, key=lambda one: one.rank)[: self.options.blended]
         for one, other in combinations(best, 2):
@@ -187,9 +172,7 @@ class Visits:
     @cached_property
     def _problem(self) -> tuple[CellCoefficients, Floats]:
         """The goal as the mixture takes it: coefficients and bounds."""
-        nobody = [np.zeros(len(part.cell)) for part in self.tied.sources]
-        *_, coef, gamma = sweep_problem(self.tied, nobody, self._no_margins, for_lp=True)
-        return coef, gamma
+        return tightened_goal(self.tied, self._no_margins, for_lp=True)
 
     def _no_prices(self) -> Floats:
         return np.zeros(len(self._problem[1]))
@@ -204,11 +187,9 @@ class Visits:
         return self.mixture.solve(highest)
 
     def _take(self, shares: Floats) -> None:
-        """Take an average in."""
+        """Add an average of models to the mixture."""
         scores = self._mean_scores(shares)
-        z, weight, cell, used, coef, gamma = sweep_problem(self.tied, scores, self._no_margins, for_lp=True)
-        number = np.concatenate(list(self.group))[used]
-        self.mixture.add(Candidates(z, weight, cell, number, self.n_groups, coef, gamma, self.tied.cell_weight))
+        self.mixture.add(candidates_of(self.tied, scores, self.group, self.n_groups, self._no_margins))
         self.averages.append(Average(shares, scores))
 
     def _mean_scores(self, shares: Floats) -> list[Floats]:
@@ -253,7 +234,7 @@ class ClassVisits(Visits):
         return [cost[:, :, 0] + cost[:, :, 1:] @ prices for cost in self._costs[0]]
 
     def _solve(self, highest: float) -> MixedModels:
-        """Prices, and the bound of every lottery; which is the best one is not asked."""
+        """Prices, and a lower bound of every lottery; the best lottery itself is not computed."""
         prices = self.priced.solve(highest)
         none, at_most = np.zeros(0, np.int64), float((prices >= highest).any())
         return MixedModels(none, none[None], np.zeros(0), np.nan, at_most, self.priced.lower, prices)

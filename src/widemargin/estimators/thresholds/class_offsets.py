@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from widemargin._typing import Floats, Ints, Signs
-from widemargin.estimators.thresholds.rule import sweep_problem
+from widemargin.estimators.thresholds.rule import tightened_goal
 from widemargin.estimators.thresholds.scores import refuse_infinite
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -54,8 +54,7 @@ class OffsetRule:
     met : bool
         Whether the (tightened) constraints are met; if not, it is the rule of smallest summed violation.
     gap : float
-        At most so far is the objective from the lowest that such a rule can have; NaN where the constraints are not
-        met.
+        The objective exceeds the lowest one of any such rule by at most this; NaN where the constraints are not met.
     proved : bool
         Where the constraints are not met: that no such rule meets them.
     """
@@ -77,7 +76,7 @@ class OffsetRule:
         return np.asarray(np.argmax(scores + self.offsets[group], axis=1) + 1, np.int16)
 
     def with_constants(self, scores: Floats, group: Ints) -> "OffsetRule":
-        """The rule itself: of one that always says the same no more is known by definition."""
+        """The rule itself: with several classes no constraint is proved by definition."""
         return self
 
 
@@ -120,15 +119,17 @@ def class_costs(tied: TiedGoal, margins: Floats) -> tuple[list[Floats], Floats]:
         For each source that was given. Denominators that must not be zero are constraints more.
     bound : ndarray of shape (m,)
     """
-    nobody = [np.zeros(len(part.cell)) for part in tied.sources]
-    *_, coef, bound = sweep_problem(tied, nobody, margins, for_lp=True)
-    # By cell: what a unit of weight adds that is positive in a view, and one that is not.
+    coef, bound = tightened_goal(tied, margins, for_lp=True)
+    # By cell: what a unit of weight adds to objective and constraints if it is called positive, and if it is not.
     each = np.repeat(np.arange(coef.n_cells), np.diff(coef.indptr))
     sides = np.zeros((2, coef.n_cells, 1 + len(bound)))
     sides[:, :, 0] = coef.alpha0, coef.beta0
     for side, values in zip(sides, (coef.alpha, coef.beta), strict=True):
         np.add.at(side, (each, 1 + coef.column), values)
     positive, negative = sides
+    # A goal of several classes is tied to views of the rows. In a view every row has one class that counts as positive
+    # there (`target`, such as its own label): to decide for that class adds what a positive prediction adds, to decide
+    # for any other what a negative one does.
     costs = [np.zeros((len(part.cell), len(tied.classes), 1 + len(bound))) for part in tied.given]
     for part in tied.sources:
         assert part.target is not None  # every source is a view

@@ -1,6 +1,5 @@
 """A score for searches that knows the goal: feasibility first, then the objective."""
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
@@ -20,7 +19,7 @@ from widemargin.goals.binding.labels import innermost, ordered_classes
 from widemargin.goals.binding.sources import make_sources, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
-from widemargin.rows import External, Rows
+from widemargin.rows import External, Rows, ask_model
 
 
 @parameters
@@ -72,11 +71,7 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         sources, positive = [], []
         for source in given:
             rows = X if source.name is None else external_rows(self.external, source.name)
-            arguments = {}
-            table = tables[source.name]
-            if table is not None and "populations" in inspect.signature(estimator.predict).parameters:
-                arguments = {"populations": table}  # of a classifier that decides by it
-            labels = estimator.predict(rows, **arguments)
+            labels = ask_model(estimator.predict, rows, tables[source.name])
             abstain = _setting(estimator, "abstain")
             said, above = with_predictions(source, labels, pair, abstain=abstain)
             sources.append(said)
@@ -87,10 +82,11 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         if self.tolerance != 0.0:
             slack = slack + float(self.tolerance) * np.sqrt(slack_variances(tied, positive).sum(axis=0))
         missed = -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound)))
-        # of a ratio that is undefined 1, as large as the violation of any share can be
+        # An undefined ratio counts as a violation of 1, as large as that of any rate can be.
         violation = float(np.where(np.isnan(slack), 1.0, missed).max(initial=0.0))
         if violation <= TOLERANCE:
             return -float(measured.objective)
+        # Below the score of the worst predictions that could meet the goal, so that feasibility always comes first.
         largest = np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0)
         return -float(largest @ tied.cell_weight + tied.objective_constant) - violation
 

@@ -47,7 +47,7 @@ from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import External, Rows, take
 
 ORDERING = 0.3
-"""Share of the rows that order the candidates of a proof, where there are no training rows that could."""
+"""Share of the rows that put the candidates of a proof in order, where there are no training rows for that."""
 
 
 @parameters
@@ -253,7 +253,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         DataError
             If data are missing or of the wrong shape.
         CapabilityError
-            If a confidence is asked for what none can be claimed for.
+            If a confidence is given for a goal that no test can prove.
         InfeasibleGoalError
             If no threshold meets the goal, unless `on_infeasible="warn"`.
         """
@@ -281,7 +281,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         self.threshold_ = self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
-            # the threshold is chosen on scores that the estimator (or its fold's clone) did not learn from
+            # The threshold is chosen on scores of rows that the estimator (or its fold's clone) did not learn from.
             train: Index | None = None
             scores: Floats | None = None
             if not self._fits():
@@ -340,7 +340,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             raise DataError("group_estimator learns the groups of per_population, which is None; name a column.")
 
     def _natural(self) -> float:
-        """Where the scorer changes its mind."""
+        """The scorer's own threshold."""
         likely = self.group_estimator is not None and hasattr(self.estimator_, "predict_proba")
         return 0.0 if hasattr(self.estimator_, "decision_function") and not likely else 0.5
 
@@ -363,7 +363,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         return super()._scores_by(estimator, X)
 
     def _scored(self, rows: Rows, own_scores: Floats | None = None) -> ScoredRows:
-        """Rows as the searches see them; where scores of the rows themselves are given, they are not made."""
+        """Rows as the searches see them; scores of the rows themselves are computed only where they are not given."""
         raw: dict[str | None, Floats] = {None: own_scores} if own_scores is not None else {}
 
         def scores_of(name: str | None) -> Floats:
@@ -380,14 +380,16 @@ class GoalThresholdClassifier(ThresholdedModel):
         of_sources = [scores_of(part.name) for part in tied.given]
         if self.group_estimator is None:
             group, n_groups = self._group_numbers(rows, tied), len(self.groups_ or ()) or 1
-        else:  # which group a row belongs to is not asked
+        else:
+            # Groups are predicted then, so no row has one.
             group, n_groups = [np.zeros(len(z), np.int64) for z in of_sources], 1
         if self._several():
             return ScoredRows(tied, of_sources, group, n_groups, 0.0)
         if not self._abstains():
             direction = self._direction()
             return ScoredRows(tied, [direction * z for z in of_sources], group, n_groups, direction * self._natural())
-        # Decided where the score is far enough from the scorer's own threshold, how far on either side by itself.
+        # A row is decided where its score is far enough from the scorer's own threshold. Either side of that has a
+        # threshold of its own on the distance, so sides are groups to the search, and "positive" means decided.
         sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
         return ScoredRows(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
 
@@ -447,6 +449,8 @@ class GoalThresholdClassifier(ThresholdedModel):
         proving = self._scored(own)
         one = not (self.randomize or self.groups_ or self._abstains() or self._several())
         number = len(ways(proving.tied)) if one else 0
+        # One threshold under one-sided rates is proved at all thresholds at once; all else is a fixed sequence (see
+        # `guarantee.py`).
         if number:
             level = 1.0 - (1.0 - confidence) / number
             path = [proving.best(one_sided_margins(proving.tied, level), randomize=False)]
@@ -487,7 +491,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             self._refuse(unproved_text(tied, proof, level, refused=f"{self._none_of()} can", keeping=kept))
 
     def _found(self, ordering: ScoredRows, margins: Floats) -> Found[Rule | OffsetRule]:
-        """The best rule on the rows that order the sequence; what says the same of them all is made a constant."""
+        """The best rule on the rows that order the sequence; one that decides alike for them all becomes a constant."""
         rule = ordering.best(margins, self.randomize)
         rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
@@ -504,7 +508,8 @@ class GoalThresholdClassifier(ThresholdedModel):
         medians, shares = np.atleast_1d(self.threshold_), rows.shares(rule)
         if self._abstains():
             below, above = np.maximum(rule.medians.reshape(-1, 2), 0.0).T
-            # A row at the first of two thresholds is decided, so that one at the scorer's own is where all are.
+            # `predict` decides a row whose score is at most the first threshold, while a rule decides where a distance
+            # is larger than its threshold: the next smaller number makes both the same.
             edges = np.column_stack([self._natural() - below, self._natural() + above])
             edges[below > 0.0, 0] = np.nextafter(edges[below > 0.0, 0], -np.inf)
             self.threshold_ = medians = edges if self.groups_ else edges[0]
@@ -574,7 +579,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         return f"no {kind} {f'for each of {len(self.groups_)} populations' if self.groups_ else 'of these scores'}"
 
     def _kept(self) -> str:
-        """What is kept after a refusal that only warns."""
+        """The thresholds of a fit that did not meet the goal and only warns."""
         if self._several():
             return "these offsets"
         return "these thresholds" if self.groups_ or self.randomize or self._abstains() else "this threshold"

@@ -82,10 +82,12 @@ def group_numbers(
     if groups is None or n_rows == 0:
         return np.zeros(n_rows, np.int64)
     table = PopulationTable.build(populations, X, n_rows=n_rows)
+    # New rows may lack a word that a condition names, which would be refused as misspelt.
     known = None if table is None else cast(PopulationTable, _KnownTable(table, groups))
     source = Source(None, None, None, known, {}, n_rows)
     number, times = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
     for g, group in enumerate(groups):
+        # A condition on a missing value is neither true nor false, so such a row is in no group.
         inside = members(group, source).true
         number[inside] = g
         times += inside
@@ -127,6 +129,8 @@ class _KnownTable:
         new = self._words.get(name, set()) - set(found.categories)
         if found.kind != "string" or not new:
             return found
+        # Categories have to be sorted, so the words that are added move the codes of the others. The last code, -1, is
+        # that of a missing value and stays what it is.
         categories = tuple(sorted({*found.categories, *new}))
         place = {word: code for code, word in enumerate(categories)}
         codes = np.array([*(place[word] for word in found.categories), -1], np.int32)

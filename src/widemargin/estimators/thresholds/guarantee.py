@@ -2,23 +2,24 @@
 
 **Fixed sequence.** Candidates (thresholds, mixtures, models with thresholds) are put in an order without a look at the
 rows that prove: other rows say which are safest. Each is tested on the rows that prove, one after the other, at the
-full level `delta = 1 - confidence`, up to the first that fails. If candidates are proved wrongly, then the first wrong
-one of the sequence is among them, and its test fails with probability >= confidence, whatever comes before and after
-it. So nothing is paid for the number of candidates (Maurer, Hothorn and Lehmacher 1995), and nothing for the number of
-constraints, because a candidate is tested as a whole (`goals/measuring/exact_tests.py`). Of those that are proved the
-one of best objective may be taken, with a look at all rows.
+full level `delta = 1 - confidence`, up to the first that fails. Candidates that violate the goal can only be proved
+wrongly if the first of them in the sequence is, and its test fails with probability >= confidence, whatever comes
+before and after it. So the level need not be divided by the number of candidates (Maurer, Hothorn and Lehmacher 1995),
+nor by the number of constraints, because a candidate is tested as a whole (`goals/measuring/exact_tests.py`). Of those
+that are proved the one of best objective may be taken, with a look at all rows.
 
-**The order.** For each of some levels the search that goes by estimate is asked for the best candidate whose rates on
-the other rows pass every bound by so many standard errors of the rows that prove: most first, none last.
+**The order.** The same search as for estimates looks for the best candidate whose rates on the other rows are on the
+right side of every bound by a number of standard errors (those of the rows that prove), for several such numbers. The
+candidates are tested in the order of these numbers, the largest first, none last.
 
 **One-sided rates and one threshold.** Where every constraint only gets safer as the threshold moves one way (floors
-on recall, ceilings on the positive rate) no order is needed. The thresholds that break a bound are a ray, and at its
-end the number of failing rows is binomial. Largest numbers allowed by `P(Bin(m, b) <= k) <= delta` can be kept for all
-thresholds at once, and for all constraints that get safer the same way, because the longest of their rays holds the
-others. Two ways share delta.
+on recall, ceilings on the positive rate) no order is needed. The thresholds that violate a bound b are a ray, and at
+its end the number of failing rows is binomial. The largest number k with `P(Bin(m, b) <= k) <= delta` may therefore be
+allowed at all thresholds at once, and for all constraints that get safer the same way, because the longest of their
+rays holds the others. Where some get safer one way and some the other, the two ways share delta.
 
-**Constants.** A classifier that says the same of every row meets some bounds by definition (a difference of groups is
-0). That needs no rows, so it is a candidate outside of the sequence.
+**Constants.** A classifier that decides the same for every row meets some bounds by definition (a difference of groups
+is 0). That needs no rows, so it is a candidate outside of the sequence.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +82,8 @@ class Judged(Generic[T]):
         """Of the hypothesis that some constraint is violated; 1 where one is not even met, or undefined, here."""
         if not self.measured.met.all():
             return 1.0
+        # The goal is proved only where every constraint is, so the largest p-value is one of the whole goal
+        # (intersection-union test), with no correction for the number of constraints.
         return max((each.p_value for each in self.evidence), default=0.0)
 
 
@@ -117,9 +120,11 @@ def fixed_sequence(
     for candidate in path:
         tested = test(candidate)
         first, n_tested = first or tested, n_tested + 1
+        # The first failure ends the sequence: a test after it would have to share delta with the tests before.
         if tested.p_value > delta:
             break
         proved.append(tested)
+    # A p-value of exactly 0 comes from a definition and not from rows, so it takes nothing of delta.
     proved += [tested for tested in map(test, constants) if tested.p_value == 0.0]
     if not proved:
         assert first is not None
@@ -142,6 +147,7 @@ def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats]
 
     def passes(size: float) -> bool:
         nonlocal step
+        # Standard errors depend on the decisions, and those of the last candidate are the nearest that are known.
         found = search(size * errors(step.positive_mass))
         if found.met:
             step = found
@@ -151,7 +157,9 @@ def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats]
         return found.met
 
     low, high = 0.0, next((size for size in STEPS if not (step.met and passes(size))), None)
-    if step.met and high is not None:  # the safest candidate there is lies below the first step that cannot be met
+    # The safest candidate of all lies between the last number of standard errors that can be met and the first that
+    # cannot: few rows may need just that one.
+    if step.met and high is not None:
         low = max((size for size in STEPS if size < high), default=0.0)
         for _ in range(4):
             middle = 0.5 * (low + high)
@@ -192,7 +200,7 @@ def one_sided_margins(tied: TiedGoal, confidence: float) -> Floats:
         assert isinstance(rate, Rate)
         m, limit = int(tied.table.rows[tied.table.place[rate]]), item.cleared.bound / factor
         share = limit if (item.cleared.sense == "<=") == (factor > 0.0) else 1.0 - limit
-        # half a row above what is allowed, so that rounding decides nothing
+        # Half a row more than is allowed, so that k failing rows pass and k + 1 fail whatever the rounding of rates.
         sizes.append(abs(factor) * max(0.0, share - (_most_failures(m, share, 1.0 - confidence) + 0.5) / m))
     return np.array(sizes, dtype=np.float64)
 
@@ -288,6 +296,7 @@ def unproved_text(
     keep = f', or keep {keeping} with on_infeasible="warn".' if keeping else "."
     if tested.p_value >= 0.5:
         return f"{text} Nor is it clearly met by estimate. Give looser bounds or a better estimator{keep}"
+    # The normal score of a p-value grows with the square root of the number of rows, if the rates stay as they are.
     rows = int(np.ceil(tied.n_rows * (ndtri(delta) / ndtri(tested.p_value)) ** 2))
     return (
         f"{text} If the rates stay as they are, about {rows} validation rows prove it. Give more rows, a lower "

@@ -31,7 +31,7 @@ REGULARISER = 0.02
 On Adult fifty times as much moved the test error by .0003 at most."""
 
 FOLDS = 5
-"""Of cross-fitted scores and probabilities, where no rows are kept aside: scikit-learn's default."""
+"""Folds of cross-fitted scores and probabilities, where no rows are held out: scikit-learn's default."""
 
 
 def group_shares(group_estimator: Any, X: Features) -> Floats:
@@ -80,6 +80,7 @@ def learn_groups(
     X, of_row = take(learnt.X, known), number[known]
     fitted = fit_scorer(group_estimator, X, of_row, weight)
     shares = [group_shares(fitted, rows) for rows in matrices]
+    # A model is surer of the rows that it learned from than of new ones, and the thresholds would count on that.
     if matrices[0] is learnt.X:
         shares[0][known] = cross_scores(
             group_estimator, X, of_row, weight, cv=FOLDS, random_state=rng, scores_of=group_shares
@@ -109,9 +110,11 @@ def best_mixed_thresholds(
     columns = [np.column_stack([z, p[:, :-1]]) for z, p in zip(scores, shares, strict=True)]
     trained = train(TiedRows(tied, columns), ColumnSpace(), plan, Budget(), explain=False)
     measure, best = trained.pool.measures.values, trained.pool.best
+    # With the last probability as 1 minus the others the rule `score > p @ t` is linear: weight 1 on the score, weights
+    # `t_last - t_g` on the probabilities, bias `t_last`; and back, after division by the weight of the score.
     given = [(np.append(1.0, t[-1] - t[:-1]), float(t[-1])) for t in candidates]
     models = [*trained.pool.members, *(best.moved_to(w, b, measure(w, b), "given") for w, b in given)]
-    # A rule that turns the score round, or ignores it, has no thresholds.
+    # A rule with a weight <= 0 on the score prefers low scores, or ignores them, and is no threshold.
     best = min((model for model in models if model.w[0] > 0.0), key=lambda model: model.rank)
     last = best.b / best.w[0]
     thresholds = np.append(last - best.w[1:] / best.w[0], last)[:, None]

@@ -5,7 +5,7 @@ One threshold is found by a sweep over all of them; the others by linear program
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,31 +16,10 @@ from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
 from widemargin.solvers.thresholds.per_group import best_per_group
-from widemargin.solvers.thresholds.threshold_sweep import best_threshold
+from widemargin.solvers.thresholds.threshold_sweep import SweptThreshold, best_threshold
 
 
-@dataclass(frozen=True)
-class TriedThreshold:
-    """The threshold: a row is positive where its score is larger.
-
-    Attributes
-    ----------
-    threshold : float
-    met : bool
-        Whether the (tightened) constraints are met; if not, the threshold is the one of smallest summed violation.
-    objective : float
-        Of the goal, up to a constant of the data.
-    violation : float
-        Sum of the scaled excesses.
-    """
-
-    threshold: float
-    met: bool
-    objective: float
-    violation: float
-
-
-def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> TriedThreshold:
+def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, margins: Floats) -> SweptThreshold:
     """Try every threshold between two scores, and both ends.
 
     Parameters
@@ -51,45 +30,53 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
     natural : float
         The scorer's own threshold; of equally good ones the nearest to it is taken.
     margins : ndarray of shape (m,)
-        Tighten the bounds by this much, in units of `bound.bound`.
+        Tighten the bounds by this much, in units of `tied.bound`.
 
     Returns
     -------
-    TriedThreshold
-        Of the thresholds that meet all constraints, the one of lowest objective. A ratio with denominator zero meets
-        nothing.
+    SweptThreshold
+        A row is positive where its score is larger. Of the thresholds that meet all constraints, the one of lowest
+        objective; else the one of smallest summed violation. A ratio with denominator zero meets nothing.
     """
-    z, weight, cell, _, coef, gamma = sweep_problem(tied, scores, margins)
-    best = best_threshold(z - natural, weight, cell, coef, gamma, tied.cell_weight)
-    threshold = between(z, best.n_positive, natural)
-    return TriedThreshold(threshold, best.violation == 0.0, best.objective, best.violation)
+    z, weight, cell, _ = used_rows(tied, scores)
+    best = best_threshold(z - natural, weight, cell, *tightened_goal(tied, margins), tied.cell_weight)
+    return replace(best, threshold=between(z, best.n_positive, natural))
 
 
-def sweep_problem(
-    tied: TiedGoal, scores: Sequence[Floats], margins: Floats, *, for_lp: bool = False
-) -> tuple[Floats, Floats, Cells, Bools, CellCoefficients, Floats]:
-    """Rows of weight > 0 of all sources, and the tightened goal, as the searches over thresholds take them.
+def used_rows(tied: TiedGoal, scores: Sequence[Floats]) -> tuple[Floats, Floats, Cells, Bools]:
+    """Scores, weights and cells of the rows of positive weight of all sources, and which of all rows they are."""
+    z, cell = np.concatenate(scores), np.concatenate([part.cell for part in tied.sources])
+    weight = np.concatenate([part.weights for part in tied.sources])
+    used = weight > 0.0
+    if not used.all():
+        z, cell, weight = z[used], cell[used], weight[used]
+    return z, weight, cell, used
+
+
+def candidates_of(
+    tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats
+) -> Candidates:
+    """Every threshold of each group, for linear programmes and searches; parameters as of `best_rule`."""
+    z, weight, cell, used = used_rows(tied, scores)
+    number = np.concatenate(list(group))[used]
+    return Candidates(
+        z, weight, cell, number, n_groups, *tightened_goal(tied, margins, for_lp=True), tied.cell_weight
+    )  # fmt: skip
+
+
+def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> tuple[CellCoefficients, Floats]:
+    """Scaled coefficients and bounds of the goal, with its bounds tightened by the margins.
+
+    Behind the goal's own constraints there is one for each denominator of a ratio, so that none is met by being
+    undefined.
 
     Parameters
     ----------
     for_lp : bool, default=False
         With coefficients of moderate size, for linear programmes.
-
-    Returns
-    -------
-    z, weight, cell : ndarray of shape (n,)
-    used : ndarray of bool
-        Which of all rows they are.
-    coef : CellCoefficients
-    gamma : ndarray
     """
-    z, cell = np.concatenate(scores), np.concatenate([part.cell for part in tied.sources])
-    weight = np.concatenate([part.weights for part in tied.sources])
-    used = weight > 0.0  # a row without weight is as good as absent
-    if not used.all():
-        z, cell, weight = z[used], cell[used], weight[used]
-    # The scaled coefficients and bounds, and a constraint more for each denominator: it is not zero, which is a
-    # billionth of its largest value. What is undefined misses by 1, and so is the nearest one last.
+    # A denominator has to be at least this share of its largest value, and one that is zero misses its bound by 1, as
+    # much as the worst rate: rules under which a ratio is undefined come last.
     least, miss = 1e-9, 1.0
     smallest = min(
         (float(w[w > 0.0].min(initial=np.inf)) for part in tied.sources if (w := part.weight) is not None), default=1.0
@@ -106,25 +93,28 @@ def sweep_problem(
         alpha, beta = tied.table.weighted(below)
         constant = below.constant
         largest = constant + float(np.maximum(alpha, beta) @ tied.cell_weight)
-        if for_lp:  # of mixtures: on average half a row; less would drown in the tolerances of the programme
+        if for_lp:
+            # Half of the lightest row. A billionth would drown in the tolerances of the programme, and `miss` keeps the
+            # coefficients of this constraint at 1000 or below.
             steps = np.concatenate([alpha, beta])
             least = 0.5 * min(smallest, 1.0) * float(steps[steps > 0.0].min(initial=largest)) / largest
-            miss = min(1.0, 1e3 * least)  # coefficients of 1000 at most
+            miss = min(1.0, 1e3 * least)
         unit = -miss / (least * max(largest, np.finfo(float).tiny))
         for part in (unit * alpha, -unit * beta):
             nonzero = np.flatnonzero(part)
             cells.append(nonzero)
             columns.append(np.full(len(nonzero), len(gamma) + len(more)))
             values.append(part[nonzero])
-        # a signed coefficient counts what turns: the constraint is larger by all that could
+        # The coefficients of `denominator >= ...` are negative in `... <= ...`, and `CellCoefficients` holds none
+        # below zero: `-a P` becomes `a (W - P)`, which is larger by `a W`, and so is the bound.
         more.append(-miss - unit * (constant + float((alpha + beta) @ tied.cell_weight)))
     if not more:
-        return z, weight, cell, used, coef._replace(value=values[0]), gamma
+        return coef._replace(value=values[0]), gamma
     row = np.concatenate(cells)
     order = np.argsort(row, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=k))]).astype(np.int64)
     coef = coef._replace(indptr=indptr, column=np.concatenate(columns)[order], value=np.concatenate(values)[order])
-    return z, weight, cell, used, coef, np.append(gamma, more)
+    return coef, np.append(gamma, more)
 
 
 def between(z: Floats, count: int, natural: float) -> float:
@@ -132,6 +122,7 @@ def between(z: Floats, count: int, natural: float) -> float:
     n = len(z)
     if n == 0:
         return np.inf  # nothing is known of such rows, so none of them is called positive
+    # Only the scores on both sides of the threshold have to be in their places, so a full sort would be waste.
     ordered = np.partition(z, sorted({max(n - count - 1, 0), min(n - count, n - 1)}))
     if count == 0:
         top = float(ordered[-1])
@@ -142,6 +133,7 @@ def between(z: Floats, count: int, natural: float) -> float:
     low, high = float(ordered[n - count - 1]), float(ordered[n - count])
     if low <= natural < high:
         return natural
+    # Between two neighbouring floating-point numbers there is no middle; `score > low` separates them as well.
     middle = low + 0.5 * (high - low)
     return middle if low <= middle < high else low
 
@@ -158,8 +150,7 @@ class Rule:
         Whether the (tightened) constraints are met; if not, it is the rule of smallest summed violation, of group
         thresholds one that a local search found.
     gap : float
-        At most so far is the objective from the lowest that such a rule can have; NaN where the constraints are not
-        met.
+        The objective exceeds the lowest one of any such rule by at most this; NaN where the constraints are not met.
     proved : bool
         Where the constraints are not met: that no such rule meets them.
     """
@@ -184,8 +175,8 @@ class Rule:
     def with_constants(self, scores: Floats, group: Ints) -> "Rule":
         """The same rule on rows with these scores; a threshold above or below all those of a group becomes infinite.
 
-        A rule that says the same of all rows that it was chosen on is then one that says the same of every row, of
-        which more is known.
+        A rule that decides alike for all rows that it was chosen on then decides alike for every row, so that
+        constraints may hold for it by definition.
         """
         thresholds = self.thresholds.copy()
         for g in range(len(thresholds)):
@@ -222,9 +213,9 @@ def best_rule(
         For each source: scores, of which larger ones are rather positive, and numbers of groups.
     n_groups : int
     natural : float
-        The scorer's own threshold; it is kept where it lies between the same two scores.
+        The scorer's own threshold, which is taken where it decides as the best one does.
     margins : ndarray of shape (m,)
-        Tighten the bounds by this much, in units of `bound.bound`.
+        Tighten the bounds by this much, in units of `tied.bound`.
     randomize : bool
         Whether thresholds may be drawn at random.
     """
@@ -232,14 +223,13 @@ def best_rule(
         choice = choose_threshold(tied, scores, natural, margins)
         one = np.ones((1, 1))
         return Rule(choice.threshold * one, one, choice.met, 0.0 if choice.met else np.nan, not choice.met)
-    z, weight, cell, used, coef, gamma = sweep_problem(tied, scores, margins, for_lp=True)
-    number = np.concatenate(list(group))[used]
-    candidates = Candidates(z, weight, cell, number, n_groups, coef, gamma, tied.cell_weight)
+    candidates = candidates_of(tied, scores, group, n_groups, margins)
     best = best_mixture(candidates) if randomize else best_per_group(candidates)
     probability = best.probability if isinstance(best, Mixture) else np.ones(n_groups)
     met, proved = best.violation == 0.0, isinstance(best, Mixture) or best.proved
     gap = max(best.objective - best.lower, 0.0) if met else np.nan
-    # numbers of candidates as thresholds between scores
+    # The searches know candidates by number; a rule has thresholds. Groups draw from different numbers of thresholds,
+    # so the rows of the table are filled up with the last one at probability 0.
     owner = candidates.group[best.numbers]
     width = int(np.bincount(owner, minlength=n_groups).max())
     thresholds, shares = np.zeros((n_groups, width)), np.zeros((n_groups, width))
@@ -253,20 +243,30 @@ def best_rule(
     return Rule(thresholds, shares, met, gap, proved)
 
 
+class MeetsOrNot(Protocol):
+    """A rule that says whether it meets the constraints."""
+
+    @property
+    def met(self) -> bool: ...
+
+
+AnyRule = TypeVar("AnyRule", bound=MeetsOrNot)
+
+
 @dataclass(frozen=True)
-class JudgedRule:
+class JudgedRule(Generic[AnyRule]):
     """The best rule for some scores, under bounds that may be tightened.
 
     Attributes
     ----------
-    rule : Rule
+    rule : Rule or OffsetRule
     objective : float
         Of the goal, up to a constant of the data.
     violation : float
         Sum of the scaled excesses.
     """
 
-    rule: Rule
+    rule: AnyRule
     objective: float
     violation: float
 
@@ -278,8 +278,8 @@ class JudgedRule:
 
 def judged_rule(
     tied: TiedGoal, scores: Sequence[Floats], group: Sequence[Ints], n_groups: int, margins: Floats, *, randomize: bool
-) -> JudgedRule:
-    """The best rule for scores that change their mind at 0, and what it reaches; parameters as of `best_rule`."""
+) -> JudgedRule[Rule]:
+    """The best rule for scores whose own threshold is 0, and what it reaches; parameters as of `best_rule`."""
     rule = best_rule(tied, scores, group, n_groups, natural=0.0, margins=margins, randomize=randomize)
     mass = tied.positive_mass([rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)])
     objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)

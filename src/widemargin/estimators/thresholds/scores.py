@@ -19,7 +19,7 @@ Cv = Any  # an integer, a splitter or an iterable of splits, as scikit-learn's c
 
 
 def row_wise(X: Any) -> Any:
-    """X in a form whose rows can be taken: sparse as CSR, tables and matrices as they are, all else as an array."""
+    """X in a form whose rows can be sliced: sparse as CSR, tables and matrices as they are, all else as an array."""
     if hasattr(X, "tocsr"):
         return as_csr(X)
     return X if len(getattr(X, "shape", ())) == 2 else np.asarray(X)
@@ -33,8 +33,8 @@ def split_rows(
     Parameters
     ----------
     stratify : bool
-        By label. Where something is to be proved it must not be: only parts drawn without a look at the labels are
-        independent rows again.
+        By label. Not where something is to be proved: only the rows of a part that was drawn without a look at the
+        labels are independent draws.
     cure : str, default=""
         What else helps where there are too few rows.
 
@@ -124,7 +124,7 @@ def fold_of_rows(splits: Sequence[Split], n_rows: int) -> Ints:
     fold, times = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
     for number, (_, test) in enumerate(splits):
         fold[test] = number
-        np.add.at(times, test, 1)
+        np.add.at(times, test, 1)  # a user's splitter may name a row twice in one fold
     if (times != 1).any():
         raise DataError(f"cv holds out {np.count_nonzero(times != 1)} of {n_rows} rows never or more than once.")
     return fold

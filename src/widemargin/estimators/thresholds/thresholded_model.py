@@ -69,7 +69,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     random_state: kinds.Random = None
     n_jobs: int | None = None
 
-    # most users of one threshold route populations to fit alone
+    # `score` needs no populations where there is one threshold, so routing them to `fit` alone has to be allowed.
     __metadata_request__score: ClassVar[dict[str, bool]] = {"populations": False}
 
     def __sklearn_tags__(self) -> Any:
@@ -140,16 +140,21 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             self.groups_ = find_groups(self.per_population, rows.X, rows.populations, rows.n_rows)
 
     def _tie(self, rows: Rows, said: Callable[[Source], Signs] | None = None) -> TiedGoal:
-        """The goal on the rows that thresholds are chosen on; `said`: what the rows of a source are called if decided.
+        """The goal on the rows that thresholds are chosen on.
 
-        Of a model that abstains, that is; of any other it is None.
+        Parameters
+        ----------
+        rows : Rows
+        said : callable, optional
+            For a model that abstains: the decisions on the rows of a source, if all were decided.
         """
         self.goal_ = as_goal(self.goal)
         classes = ordered_classes(self.classes_.tolist(), self.positive_class_)
         sources = make_sources(baselines_used(self.goal_), rows, classes=classes)
         if said is not None:
             sources = tuple(source.that_says(said(source)) for source in sources)
-        return bind(self.goal_, sources, warn_trivial=False)  # a ratio that is 0/0 is never taken here
+        # No warning that a trivial classifier may meet a ratio: the searches count an undefined one as violated.
+        return bind(self.goal_, sources, warn_trivial=False)
 
     def _group_numbers(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
         """The group of each row of each source."""
@@ -168,14 +173,16 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         return numbers
 
     def _possible(self, rule: Rule | OffsetRule) -> Possible:
-        """What a rule can say of the rows of a population, by its definition."""
+        """What a rule can decide for the rows of a population, by its definition."""
         if not isinstance(rule, Rule):  # of several classes
             return lambda population: EITHER
         said = rule.constant_decisions()
         conditions = [Population(None, where=group.where) for group in self.groups_ or ()]
-        sides = len(said) // max(1, len(conditions))  # a model that abstains has thresholds on both sides
+        # A model that abstains has two groups of thresholds for each population, one a side.
+        sides = len(said) // max(1, len(conditions))
 
         def possible(population: Population) -> slice:
+            # Only thresholds of groups that can share rows with this population matter to its rates.
             here = Population(None, where=population.where)
             reached = [g for g in range(len(said)) if not conditions or not disjoint(conditions[g // sides], here)]
             first, *others = {said[g] for g in reached} or {None}

@@ -115,6 +115,7 @@ def tally(tied: TiedGoal, predicted: Predictions, keys: Collection[Hashable] | N
             if (repeats is not None and repeats.binned) or len(values) > BOOTSTRAP.weights:
                 bins = np.unique(weight_level(values), return_inverse=True)[1][bins]
             number = int(bins.max(initial=0)) + 1
+        # Written from the last view to the first, so that the first view in which a row is positive stays.
         said = np.zeros(len(bins), np.int64)
         for v in reversed(range(width)):
             said[positive[places[v]] != 0] = v + 1
@@ -127,6 +128,7 @@ def tally(tied: TiedGoal, predicted: Predictions, keys: Collection[Hashable] | N
             columns = np.column_stack([*(view.cell for view in views), same]).astype(np.int64)
             joint, first = _numbered(columns)
             cells, alike = columns[first, :width], columns[first, width:]
+        # Cells, prediction and bin of weights as one number: rows with the same number are one kind.
         key = ((width + 1) * joint + said) * number + bins
         rows = None if repeats is None else repeats.count
         n_keys = (width + 1) * len(cells) * number
@@ -196,6 +198,7 @@ def slack_replicates(
     n_classes = max(2, len(tied.classes))
     group, positive, stratum, weight_of_row, count = _kinds(rows, group_of, stratum_of[first], n_classes)
     slack, m, n_views = np.empty(number), len(first), group.shape[1]
+    # Replicates have as many rows in every population as the data, so each membership pattern is drawn by itself.
     strata = []
     _, starts = np.unique(stratum, return_index=True)
     for start, stop in zip(starts, [*starts[1:], len(group)], strict=True):
@@ -219,6 +222,7 @@ def slack_replicates(
             mass += chosen @ drawn
         values = rate_values(alpha @ mass + beta @ (weight - mass), over @ weight, table.is_count)
         slack[start:stop] = constraint_standing(constraint, table, values).slack
+    # Kish's effective number of rows of each rate's denominator, for Student's t in `intervals._percentile`.
     inside, in_views = group >= 0, np.broadcast_to(count[:, None], group.shape)
     first_moment = np.bincount(group[inside], (in_views * weight_of_row[:, None])[inside], m)
     second_moment = np.bincount(group[inside], (in_views * weight_of_row[:, None] ** 2)[inside], m)
@@ -261,7 +265,7 @@ def _kinds(rows: Tally, groups: Ints, stratum_of: Ints, n_classes: int) -> tuple
     group, alike, said = group[used], rows.alike[used], rows.said[used]
     width = group.shape[1]
     positive = (said[:, None] > 0) & (alike == said[:, None] - 1) & (group >= 0)
-    # Among the views that look at the row, the first one of those that look for the same class.
+    # Numbered anew among the views that look at the row: the first of those that look for the same class.
     relevant = (alike[:, :, None] == alike[:, None, :]) & (group >= 0)[:, None, :]
     alike = np.where(group >= 0, np.argmax(relevant, axis=2), 0)
     said = np.where(positive.any(axis=1), np.argmax(positive, axis=1) + 1, 0)

@@ -1,4 +1,4 @@
-"""Rows of one source, counted instead of kept: all that rates, reports and intervals need of them.
+"""Counts of the rows of one source, which are all that rates, reports and intervals need.
 
 Rows with the same label, prediction, baselines, weight and regions of columns are one kind. A kind holds its number of
 rows, their weight and the ramp's share of it. Kinds of parts of the rows can be joined in any order, here or in other
@@ -37,7 +37,7 @@ Field: TypeAlias = tuple[npt.NDArray[Any], list[Key]]
 
 @dataclass(frozen=True)
 class CountingLimits:
-    """How much is kept of rows that are counted and forgotten.
+    """Limits of what is stored of rows that are counted and dropped.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CountingLimits:
     values : int
         Most distinct values of a column whose values are all compared with each other (a bundle's).
     texts : int
-        Texts kept of a column beside the goal's own, so that a message can say what values there are.
+        Texts stored of a column beside the goal's own, so that a message can say what values there are.
     """
 
     kinds: int = 1_000_000
@@ -115,7 +115,8 @@ class ColumnDigest:
             self._keep_texts(distinct)
             codes, keys, texts = values.astype(np.int64), list(distinct), self._constants(column)
             if not self.use.every_value:
-                # Even numbers stand for what lies between the goal's own texts, odd ones for these.
+                # Even numbers stand for what lies between the goal's own texts, odd ones for these texts: all that `<`,
+                # `==` and the like can tell apart.
                 keys = [bisect.bisect_left(texts, text) + bisect.bisect_right(texts, text) for text in distinct]
         elif self.use.every_value:
             distinct, codes = np.unique(values, return_inverse=True)
@@ -126,6 +127,7 @@ class ColumnDigest:
                 codes += 2 * (values > constant)
                 codes += values == constant
             keys = list(range(2 * len(constants) + 1))
+        # One value stands for a whole region. The least one is the same in whatever blocks the rows come.
         for code in np.unique(codes[present]).tolist():
             self._note(keys[code], values[present & (codes == code)].min() if distinct is None else distinct[code])
         shown, numbers = np.unique(np.where(present, codes, len(keys)), return_inverse=True)
@@ -239,6 +241,8 @@ class CountedRows:
         self._agree({"labels": source.labels is not None, "ramp": ramp is not None})
         weight = np.ones(source.n_rows) if source.weight is None else source.weight
         labels, *others = self._fields(source)
+        # Rows of one weight are one kind while there are few weights; beyond, weights of one bin are averaged, as in
+        # the bootstrap, so that the number of kinds stays small.
         values, codes = np.unique(weight, return_inverse=True)
         self._learn_weights(frozenset() if self._binned else frozenset(values.tolist()), binned=False)
         if self._binned:

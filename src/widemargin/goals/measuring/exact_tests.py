@@ -102,9 +102,11 @@ class _Part:
             inside = inside & (label == over.label)
         if over.baseline is not None:
             inside = inside & (answers == over.baseline)
-        # Where labels play no part they are not there, and all rows stand at the first place.
+        # Rows without labels have label 0, which counts as the first place: a rate that needs no labels adds the same
+        # whatever they are.
         cell = np.where(label < 0, 1, 0) * 2 + np.where(answers < 0, 1, 0)
         decisions = [positive[place], space.weight[place] - positive[place]]
+        # Of a classifier that abstains the mass is that of the decided rows, and SAID holds their decisions.
         if (said := part.baselines.get(SAID)) is not None:
             decided, rest = decisions
             decisions = [np.where(said > 0, decided, 0.0), np.where(said < 0, decided, 0.0), rest]
@@ -192,6 +194,7 @@ def _evidence(tied: TiedGoal, possible: Possible, tally_of: Callable[[_Part], Fl
         rows = min(int(tied.table.rows[tied.table.place[part.rate]]) for part in parts)
         open_ones, samples = [], []
         for part in parts:
+            # A set whose rows all add the same value adds it for certain: there is nothing to test.
             levels = part.levels
             if len(levels) == 1:
                 bound -= float(levels[0])
@@ -214,6 +217,8 @@ def _p_value(parts: Sequence[_Part], samples: Sequence[tuple[Floats, Floats]], b
         levels, counts = samples[0]
         above, below = levels > bound + rounding, levels < bound - rounding
         if above.sum() == 1 and below.sum() == 1:
+            # The mean exceeds the bound where the share of the rows above it, of those on either side, exceeds
+            # `low / (low + high)`: the point at which the two distances balance.
             high, low = float(levels[above][0]) - bound, bound - float(levels[below][0])
             bad, good = float(counts[above][0]), float(counts[below][0])
             return float(binom.cdf(round(bad), round(bad + good), low / (low + high))), "exact binomial test"
@@ -244,6 +249,7 @@ def _clopper_pearson(samples: Sequence[tuple[Floats, Floats]], bound: float) -> 
     steps, x, rest = np.array(height), np.array(above), np.array(below)
 
     def kept(risk: float) -> bool:
+        # Bonferroni: with probability 1 - risk every chance is below its limit, and then so is the sum.
         limit = np.where(rest < 0.5, 1.0, betaincinv(x + 1.0, np.maximum(rest, 0.5), 1.0 - risk / len(steps)))
         return float(steps @ limit) <= bound
 
@@ -283,9 +289,11 @@ def two_proportions(
     level = float(_wald(x1, x2, m1, m2, factor, bound))
     if level <= 0.0:
         return 1.0
+    # The interval of Berger and Boos for the second chance, by Clopper and Pearson.
     least = 0.0 if x2 == 0 else float(betaincinv(x2, m2 - x2 + 1, outside / 2))
     greatest = 1.0 if x2 == m2 else float(betaincinv(x2 + 1, m2 - x2, 1.0 - outside / 2))
     edges = np.linspace(least, greatest, cells + 1)
+    # In each cell the smallest second chance, and the smallest first one that can still violate the bound there.
     low2, low1 = edges[:-1], (bound - c2 * edges[1:]) / c1
     held = low1 <= 1.0  # elsewhere no first chance breaks the bound
     low2, low1 = low2[held], np.clip(low1[held], 0.0, 1.0)
@@ -350,7 +358,8 @@ def standard_errors(tied: TiedGoal, positive_mass: Floats, proving: TiedGoal) ->
         total, unit = 0.0, 1.0
         for part in _parts(tied, item, lambda population: EITHER)[0]:
             levels = part.levels
-            counts = part.counts(part.tally(tied.table, positive_mass), levels) + 1.0  # as if each had been seen once
+            # One row more of each value, so that a rate of 0 or 1 does not get a standard error of 0.
+            counts = part.counts(part.tally(tied.table, positive_mass), levels) + 1.0
             share = counts / counts.sum()
             spread = float(share @ levels**2 - (share @ levels) ** 2)
             place, here = proving.table.place.get(part.rate), int(tied.table.rows[tied.table.place[part.rate]])

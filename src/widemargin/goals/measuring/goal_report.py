@@ -56,7 +56,7 @@ class ConstraintReport:
     n_rows, n_missing, n_populations : int
         As in `TiedConstraint`: `n_rows` counts rows of weight > 0, of the smallest population where there are several.
     bundle : str or None
-        The bundle that made it.
+        The bundle that it comes from.
     numerator, denominator : float or None
         Of a ratio (weighted counts, or rates), over the same rows; None for other constraints.
     new_rows : NewRows or None
@@ -160,7 +160,7 @@ class GoalReport:
         Parameters
         ----------
         decide : {"estimate", "confident"}, optional
-            Default: what the report was made with.
+            Default: the setting of the report.
         """
         rule = check_decide(decide or self.decide)
         if rule == "confident" and self.confidence is None and self.constraints:
@@ -265,6 +265,7 @@ class GoalReport:
             values["dropped"] = tuple(Dropped(**item) for item in values["dropped"])
             values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
             values["notes"] = tuple(values["notes"])
+            # Fields that were added later are missing in reports of older versions.
             values["cautions"] = tuple(values.get("cautions", ()))
             values["classes"] = tuple(values.get("classes", ()))
             values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))

@@ -67,7 +67,7 @@ class GroupRow:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "GroupRow":
-        """A row from what `dataclasses.asdict` made of it."""
+        """A row from its dict, the inverse of `dataclasses.asdict`."""
         first, *rest = (None if plain.get(name) is None else GroupRate(**plain[name]) for name in HEADS)
         return cls(plain["name"], plain["n_rows"], first or GroupRate(None), *rest)
 
@@ -119,7 +119,7 @@ def _of_part(
     part, start = tied.space.parts[key], tied.space.start[key]
     rates = (rate for item in tied.constraints for rate in item.constraint.rates)
     asked = [rate.population for rate in rates if tied.space.key_of(rate) == key]
-    # Of two populations of the same rows the one that the user named is shown, not the one that a bundle made.
+    # Of two populations of the same rows the last one in this order is shown: the one that the user has named.
     by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
     named = {population.rows: population for population in by_name if population.source is None}
     groups = [population for rows, population in named.items() if rows != EVERYONE.rows]
@@ -132,7 +132,8 @@ def _of_part(
     weighted = not np.array_equal(part.weight, part.weighty)
     positive, negative, called = part.label > 0, part.label < 0, mass[cells]
     said, decided = part.baselines.get(SAID), part.weight
-    if said is not None:  # the mass is that of the rows that are decided
+    # Of a model that abstains the mass is that of the decided rows, and SAID holds what they were called.
+    if said is not None:
         decided, called = called, np.where(said > 0, called, 0.0)
 
     def rate(over: Floats, of: Floats, inside: Bools) -> GroupRate:

@@ -153,7 +153,7 @@ def slack_intervals(
 
 @dataclass(frozen=True)
 class NewRows:
-    """What the bootstrap of these rows says of a constraint on very many new ones, drawn as these were.
+    """The bootstrap's verdict on a constraint for very many new rows, drawn as these were.
 
     Attributes
     ----------
@@ -183,8 +183,8 @@ def on_new_rows(
 ) -> tuple[NewRows | None, ...]:
     """For each constraint what to expect on new rows, for 0/1 predictions; None where it is undefined on these.
 
-    400 replicates know a share to 2.5 points, which is finer than the word "about" that it is told with. Of more
-    constraints than a dozen only those with the least slack are looked at: the draws would take as long as training.
+    400 replicates give a share to within 2.5 points, which is enough for the "about" in the sentence that states it. Of
+    more than a dozen constraints only those with the least slack are examined: all would take as long as training.
     """
     measured = tied.measure(tied.positive_mass(positive))
     tallies, expected = Tallies(tied, positive), list[NewRows | None]()
@@ -196,6 +196,7 @@ def on_new_rows(
         # A fixed seed for each constraint: the same model on the same rows is told the same.
         slack, _ = slack_replicates(item, tied, tallies.of(item), n_replicates, np.random.default_rng([0, j]))
         slack = np.where(np.isnan(slack), -np.inf, slack)  # an undefined one is not met
+        # Of `a >= k b` the bound is k times a rate, so 0.05 of the ratio is 0.05 b (see `NewRows.far`).
         bound = float(measured.bound[j])
         far = 0.05 * max(1.0, abs(bound))
         match item.constraint.rhs.terms:
@@ -218,6 +219,7 @@ def _proportion_ends(
     denominator counts each row once or not at all, and if every row of the numerator is one of the denominator.
     """
     cleared, ratio, table = item.cleared, item.cleared.ratio, tied.table
+    # The number of successes is binomial only where every row counts once.
     weighted = {source.key for source in tied.sources if source.weight is not None}
     if any(table.space.key_of(rate) in weighted for rate in cleared.form.rates):
         return None
@@ -225,6 +227,8 @@ def _proportion_ends(
         sides = ratio.numerator, ratio.denominator
         if any(side.constant != 0.0 or not all(rate.definition.is_count for rate in side.rates) for side in sides):
             return None
+        # By cell and decision, what a row adds to each side: 0 or one and the same number, in the numerator only where
+        # it does in the denominator. Then the numerator counts successes among the rows of the denominator.
         above, below = np.concatenate(table.weighted(sides[0])), np.concatenate(table.weighted(sides[1]))
         if above.max() <= 0 or below.max() <= 0:
             return None
@@ -243,6 +247,7 @@ def _proportion_ends(
     else:
         return None
     low, high = clopper_pearson(round(successes), round(trials), confidence)
+    # The slack is linear in the proportion, so its interval follows from the ends.
     sign = 1.0 if cleared.sense == ">=" else -1.0
     ends = sign * (factor * low - target), sign * (factor * high - target)
     return min(ends), max(ends)
@@ -311,6 +316,7 @@ def covariance(influences: Sequence[Influence]) -> Floats:
     """Covariance matrix of K measures on the same rows, shape (K, K)."""
     total = np.zeros((len(influences), len(influences)))
     for parts in zip(*influences, strict=True):
+        # Each source is a sample of its own, so variances are taken around its own mean and then add up.
         rows = np.stack(parts)
         sums = rows.sum(axis=1)
         total += rows @ rows.T - np.outer(sums, sums) / max(rows.shape[1], 1)

@@ -24,7 +24,7 @@ FEW_ROWS = 30
 
 
 def verdict_of(slack: float | None, met: bool, interval: Interval | None, *, with_intervals: bool) -> Verdict:
-    """What can be said of a constraint.
+    """The verdict on a constraint.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _constraint_report(
     j: int, tied: TiedGoal, measured: Measured, soft: Measured | None, multipliers: Floats | None,
     intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
 ) -> ConstraintReport:  # fmt: skip
-    """What was measured of constraint j, by sign and by the ramp; None stands for what was not asked for."""
+    """What was measured of constraint j, by sign and by the ramp; None where it was not measured."""
     item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
     interval = None if intervals is None else intervals[j]
     return ConstraintReport(
@@ -187,6 +187,7 @@ def _of_constants(tied: TiedGoal, predicted: Predictions, measured: Measured, la
         return []
     for called, (_, constant) in zip(words, tied.constants(), strict=True):
         other = tied.measure(constant)
+        # A constant is as good where its objective is no higher and it misses no bound that the model meets.
         if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
             missed = int(np.count_nonzero(~other.met))
             bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
@@ -197,8 +198,8 @@ def _of_constants(tied: TiedGoal, predicted: Predictions, measured: Measured, la
 
 def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
     """The constraints of which these rows cannot hold the promise."""
-    # A bound that training meets exactly is missed by a hair on half of all new rows however many they are, so what
-    # counts is a miss that matters. A fourth of all draws is what nobody would call bad luck.
+    # A bound that training meets exactly is missed by a little on half of all new rows, however many they are, so only
+    # misses that matter (`NewRows.far`) are counted, and only where a fourth of the draws or more have one.
     often = 0.25
     poor = [(item.new_rows.missed_far, item) for item in constraints if item.new_rows is not None]
     poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])

@@ -254,7 +254,7 @@ def _collect(rates: Sequence[Rate], source: Source, chosen: Bools, fixed: _Sums,
     for e in np.flatnonzero(unsure).tolist():
         ways = np.unique(np.hstack([above, below])[starts[e] : starts[e + 1]], axis=0)
         n = int(count[e])
-        if len(ways) == 1:  # all ways come to the same
+        if len(ways) == 1:  # whatever is filled in, the row adds the same
             fixed.above[:] += n * ways[0, : len(rates)]
             fixed.below[:] += n * ways[0, len(rates) :]
             continue
@@ -331,6 +331,7 @@ def _extreme(top: float, bottom: float, ways: Sequence[tuple[Floats, Floats, int
             math.fsum([bottom, *(n * float(below[i]) for (_, below, n), i in zip(ways, taken, strict=True))]),
         )
 
+    # Dinkelbach's method begins at any fraction that is defined: at the one of the largest denominator.
     above, below = sums([int(np.argmax(item[1])) for item in ways])
     if below <= 0.0:
         return None

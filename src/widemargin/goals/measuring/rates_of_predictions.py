@@ -277,6 +277,7 @@ def denominator_value(form: Linear, table: RateTable, values: Floats) -> tuple[F
     for coefficient, atom in form.terms:
         if isinstance(atom, Rate):
             largest += abs(coefficient) * table.cap[table.place[atom]]
+    # Sums that cancel leave rounding in the place of zero, so "zero" is relative to the largest value of the form.
     below = form_value(form, table, values)
     return below, below > 1e-12 * largest
 

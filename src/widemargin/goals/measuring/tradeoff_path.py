@@ -118,7 +118,7 @@ class MeasureLog:
         """
         hard, ramp = (tied.measure(tied.positive_mass(part)) for part in (positive, soft))
         place = {item.constraint: j for j, item in enumerate(tied.constraints)}
-        # A column of NaN stands behind the others, for the constraints that are not bound here.
+        # Constraints that are not tied on these rows (dropped for lack of rows) read the NaN appended at the end.
         columns = [place.get(key, -1) for key in keys]
         row: dict[str, Any] = {"objective": hard.objective, "ramp_objective": ramp.objective}
         row |= {"reached": np.nan, "reached_error": np.nan, "slack_error": np.full(len(columns), np.nan)}

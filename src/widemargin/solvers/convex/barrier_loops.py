@@ -13,14 +13,39 @@ dC is the change of the coefficient with the multipliers of the constraints.
 """
 
 import math
+from typing import NamedTuple
 
 from widemargin._numba import kernel
 from widemargin._typing import Bools, Cells, Flags, Floats, Integers, Singles
+from widemargin.losses.ramp import KEEP_MINUS, KEEP_PLUS
 
 __all__ = [
     "centre", "condense", "corrector", "dual_direction", "fill_border", "furthest", "list_hinges", "move",
     "predictor", "shares", "side_sums", "slot_sums",
 ]  # fmt: skip
+
+
+class Hinges(NamedTuple):
+    """The hinges that count, in the order of their rows.
+
+    Attributes
+    ----------
+    row, slot : ndarray of int32
+    s, p, u, r : ndarray
+        The two pairs of each.
+    x, y : ndarray
+        Relative changes dp/p and ds/s of the affine direction (`predictor`), then tau1 and tau2 of the corrected one
+        (`corrector`).
+    """
+
+    row: Cells
+    slot: Cells
+    s: Floats
+    p: Floats
+    u: Floats
+    r: Floats
+    x: Floats
+    y: Floats
 
 
 @kernel
@@ -31,11 +56,11 @@ def list_hinges(cell: Cells, weight: Floats, keep: Flags, live: Bools, row: Cell
     for i in range(cell.shape[0]):
         if weight[i] > 0.0:
             # A hinge without a coefficient, now or with any multipliers, would have no pair of its own.
-            if keep[i] & 1 and live[cell[i]]:
+            if keep[i] & KEEP_PLUS and live[cell[i]]:
                 row[count] = i
                 slot[count] = cell[i]
                 count += 1
-            if keep[i] & 2 and live[k + cell[i]]:
+            if keep[i] & KEEP_MINUS and live[k + cell[i]]:
                 row[count] = i
                 slot[count] = k + cell[i]
                 count += 1
@@ -43,17 +68,16 @@ def list_hinges(cell: Cells, weight: Floats, keep: Flags, live: Bools, row: Cell
 
 
 @kernel
-def slot_sums(row: Cells, slot: Cells, weight: Floats, values: Floats, sums: Floats) -> None:
-    """Add the weight times the value of each hinge to its slot of `sums`."""
-    for h in range(row.shape[0]):
-        sums[slot[h]] += weight[row[h]] * values[h]
+def slot_sums(hinges: Hinges, weight: Floats, sums: Floats) -> None:
+    """Add the weight times the value s of each hinge to its slot of `sums`."""
+    for h in range(hinges.row.shape[0]):
+        sums[hinges.slot[h]] += weight[hinges.row[h]] * hinges.s[h]
 
 
 @kernel
-def centre(
-    row: Cells, slot: Cells, z: Floats, coefficient: Floats, mu: float, s: Floats, p: Floats, u: Floats, r: Floats,
-) -> None:  # fmt: skip
+def centre(hinges: Hinges, z: Floats, coefficient: Floats, mu: float) -> None:
     """Set s, p, u, r to the centred point of scores z: `u p = r s = mu` and `u + r` = the coefficient."""
+    row, slot, s, p, u, r, _, _ = hinges
     k = coefficient.shape[0] // 2
     for h in range(row.shape[0]):
         zi = z[row[h]]
@@ -70,11 +94,9 @@ def centre(
 
 
 @kernel
-def condense(
-    row: Cells, slot: Cells, weight: Floats, s: Floats, p: Floats, u: Floats, r: Floats, diagonal: Floats, value:
-    Floats, inverse: Floats, pull: Floats,
-) -> None:  # fmt: skip
+def condense(hinges: Hinges, weight: Floats, diagonal: Floats, value: Floats, inverse: Floats, pull: Floats) -> None:
     """Set `diagonal` by row to w D; add by slot w s to `value`, w / H to `inverse` and -w (u + r) / H to `pull`."""
+    row, slot, s, p, u, r, _, _ = hinges
     diagonal[:] = 0.0
     for h in range(row.shape[0]):
         # The two pairs of a hinge are eliminated by hand: what is left acts on its row (D) and on its slot (1/H).
@@ -88,13 +110,14 @@ def condense(
 
 @kernel
 def fill_border(
-    row: Cells, slot: Cells, low: int, high: int, first: int, weight: Floats, s: Floats, p: Floats, u: Floats, r:
-    Floats, indptr: Integers, column: Integers, value: Floats, out: Floats, totals: Floats,
+    hinges: Hinges, low: int, high: int, first: int, weight: Floats, indptr: Integers, column: Integers, value: Floats,
+    out: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Set `out` for rows first, first + 1, .. (hinges low to high): affine right-hand side, w D, each constraint.
 
     The sums of the columns are added to `totals`.
     """
+    row, slot, s, p, u, r, _, _ = hinges
     k = indptr.shape[0] - 1
     out[:] = 0.0
     for h in range(low, high):
@@ -104,7 +127,8 @@ def fill_border(
         out[i, 1] += curvature
         totals[1] += curvature
         f = u[h] * s[h] * q
-        # A hinge meets the constraints through the entries of its cell that belong to its side, which their sign tells.
+        # The affine direction has tau1 = tau2 = -1, so the force of `corrector` is `f (u + r)` here. The constraints
+        # see a hinge through the entries of its cell, of which only those of its own side count: the sign says which.
         c = slot[h]
         if c < k:
             out[i, 0] += f * (u[h] + r[h])
@@ -123,15 +147,13 @@ def fill_border(
 
 
 @kernel
-def predictor(
-    row: Cells, slot: Cells, weight: Floats, dz: Floats, dc: Floats, s: Floats, p: Floats, u: Floats, r: Floats, x:
-    Floats, y: Floats, sums: Floats,
-) -> None:  # fmt: skip
+def predictor(hinges: Hinges, weight: Floats, dz: Floats, dc: Floats, sums: Floats) -> None:
     """Set x = dp/p and y = ds/s of the affine direction, and `sums` to what its step lengths and its mu need.
 
     `sums` becomes: the largest -x or -y; the largest 1 + x or 1 + y; the sums of `w u p`, `w u p x` and `w u p x^2`,
     each with its twin `w r s`, `w r s y`, `w r s y^2`.
     """
+    row, slot, s, p, u, r, x, y = hinges
     k = dc.shape[0] // 2
     primal, dual, zeroth, first, second = 0.0, 0.0, 0.0, 0.0, 0.0
     for h in range(row.shape[0]):
@@ -143,10 +165,12 @@ def predictor(
         yh = (p[h] * g + u[h] * dt) * q
         x[h] = xh
         y[h] = yh
-        # p and s shrink by -x and -y, u and r by 1 + x and 1 + y: the largest sets the step lengths.
+        # Relative changes: p and s shrink by -x and -y, u and r by 1 + x and 1 + y, because du/u = -1 - x. A step of
+        # one over the largest of them brings the first variable to zero.
         primal = max(primal, -xh, -yh)
         dual = max(dual, 1.0 + xh, 1.0 + yh)
-        # Complementarity after a step is a quadratic in its lengths; these are its coefficients.
+        # After steps of lengths a (primal) and d (dual) the product u p is `u p (1 + a x) (1 - d (1 + x))`, and r s
+        # the same with y. Summed over the hinges these are the coefficients, which `centring` puts together.
         up, rs = weight[row[h]] * u[h] * p[h], weight[row[h]] * r[h] * s[h]
         zeroth += up + rs
         first += up * xh + rs * yh
@@ -159,14 +183,12 @@ def predictor(
 
 
 @kernel
-def corrector(
-    row: Cells, slot: Cells, weight: Floats, target: float, cap: float, s: Floats, p: Floats, u: Floats, r: Floats, x:
-    Floats, y: Floats, right: Floats, pull: Floats,
-) -> None:  # fmt: skip
+def corrector(hinges: Hinges, weight: Floats, target: float, cap: float, right: Floats, pull: Floats) -> None:
     """Turn x, y of the affine direction into tau1, tau2 of the corrected one; set `right` by row, add `pull` by slot.
 
     The second-order term of a pair, `-dp du / (p u) = x (1 + x)`, counts at most `cap`.
     """
+    row, slot, s, p, u, r, x, y = hinges
     k = pull.shape[0] // 2
     right[:] = 0.0
     for h in range(row.shape[0]):
@@ -180,23 +202,23 @@ def corrector(
         y[h] = tau2
         g = u[h] * tau1 + r[h] * tau2
         pull[slot[h]] += g * p[h] * s[h] * q
+        # What u would become if neither the score nor the coefficient moved, `u + du = u (1 + tau1) - u s q g`: the
+        # pull of the hinge on its row. How it changes with the score is already in the matrix of the system, as D.
         force = w * u[h] * (1.0 + tau1) - us * q * g
         right[row[h]] += force if slot[h] < k else -force
 
 
 @kernel
-def furthest(
-    row: Cells, slot: Cells, dz: Floats, dc: Floats, s: Floats, p: Floats, u: Floats, r: Floats, tau1: Floats, tau2:
-    Floats, sums: Floats,
-) -> None:  # fmt: skip
+def furthest(hinges: Hinges, dz: Floats, dc: Floats, sums: Floats) -> None:
     """Set `sums[0]` and `sums[1]` to the largest relative decrease of (s, p) and of (u, r) along the direction."""
+    row, slot, s, p, u, r, tau1, tau2 = hinges
     k = dc.shape[0] // 2
     primal, dual = 0.0, 0.0
     for h in range(row.shape[0]):
         dt = dz[row[h]] if slot[h] < k else -dz[row[h]]
         q = 1.0 / (u[h] * s[h] + r[h] * p[h])
         g = u[h] * tau1[h] + r[h] * tau2[h] - dc[slot[h]]
-        # The relative changes of the pair, from the change of the score and of the coefficient.
+        # dp/p and ds/s by the formulas in the head of this file; those of u and r are tau1 - dp/p and tau2 - ds/s.
         dp = (s[h] * g - r[h] * dt) * q
         ds = (p[h] * g + u[h] * dt) * q
         primal = max(primal, -dp, -ds)
@@ -206,11 +228,9 @@ def furthest(
 
 
 @kernel
-def move(
-    row: Cells, slot: Cells, weight: Floats, dz: Floats, dc: Floats, primal_step: float, dual_step: float, s: Floats, p:
-    Floats, u: Floats, r: Floats, tau1: Floats, tau2: Floats,
-) -> float:  # fmt: skip
+def move(hinges: Hinges, weight: Floats, dz: Floats, dc: Floats, primal_step: float, dual_step: float) -> float:
     """Move s, p, u, r along the direction; return the sum of `w (u p + r s)` afterwards."""
+    row, slot, s, p, u, r, tau1, tau2 = hinges
     k = dc.shape[0] // 2
     total = 0.0
     for h in range(row.shape[0]):
@@ -219,7 +239,8 @@ def move(
         g = u[h] * tau1[h] + r[h] * tau2[h] - dc[slot[h]]
         dp = (s[h] * g - r[h] * dt) * q
         ds = (p[h] * g + u[h] * dt) * q
-        # Relative changes, so a variable stays positive however small it is.
+        # A variable is multiplied by one plus a share of its relative change, which the step lengths keep above -1: it
+        # stays positive however small it is, where a difference of two numbers might round to zero.
         p[h] *= 1.0 + primal_step * dp
         s[h] *= 1.0 + primal_step * ds
         u[h] *= 1.0 + dual_step * (tau1[h] - dp)
@@ -229,8 +250,9 @@ def move(
 
 
 @kernel
-def side_sums(row: Cells, slot: Cells, k: int, weight: Floats, u: Floats, sums: Floats) -> None:
+def side_sums(hinges: Hinges, k: int, weight: Floats, sums: Floats) -> None:
     """Set `sums[0]` and `sums[1]` to the sum of w u over the positive and over the negative hinges."""
+    row, slot, u = hinges.row, hinges.slot, hinges.u
     plus, minus = 0.0, 0.0
     for h in range(row.shape[0]):
         if slot[h] < k:
@@ -242,10 +264,9 @@ def side_sums(row: Cells, slot: Cells, k: int, weight: Floats, u: Floats, sums: 
 
 
 @kernel
-def dual_direction(
-    row: Cells, slot: Cells, k: int, weight: Floats, u: Floats, plus: float, minus: float, xi: Floats,
-) -> None:  # fmt: skip
+def dual_direction(hinges: Hinges, k: int, weight: Floats, plus: float, minus: float, xi: Floats) -> None:
     """Set `xi` by row to the weight times (`plus` u of the positive hinge - `minus` u of the negative one)."""
+    row, slot, u = hinges.row, hinges.slot, hinges.u
     xi[:] = 0.0
     for h in range(row.shape[0]):
         if slot[h] < k:
@@ -255,8 +276,9 @@ def dual_direction(
 
 
 @kernel
-def shares(row: Cells, slot: Cells, k: int, u: Floats, r: Floats, up: Singles, um: Singles) -> None:
+def shares(hinges: Hinges, k: int, up: Singles, um: Singles) -> None:
     """Set `up` and `um` by row to the share u / (u + r) of the coefficient; rows without the hinge keep their value."""
+    row, slot, u, r = hinges.row, hinges.slot, hinges.u, hinges.r
     for h in range(row.shape[0]):
         share = u[h] / (u[h] + r[h])
         if slot[h] < k:

@@ -1,10 +1,10 @@
-"""The Newton passes of `newton` over rows that live in blocks: what `NewtonRows` answers for each, added up.
+"""The Newton passes of `newton` over rows in blocks: what `NewtonRows` computes for each block, added up.
 
 What a block remembers is either its state or a note. The *state* is the proximal point: the shares of its hinges and
-which of them count. It changes once an outer iteration, by that iteration's (w, b) and width alone, so a block that is
-lost is made again from its rows and this short list. All else (scores, slopes, the band's Gram matrix) are *notes*:
-every message holds the calls of its outer iteration so far, and a block without notes, or with those of another call,
-repeats them. What is made again is the same to the last bit.
+which of them count. It changes once an outer iteration, by that iteration's (w, b) and width alone, so the state of a
+block that is lost can be computed again from its rows and this short list. All else (scores, slopes, the Gram matrix of
+the band) are *notes*: every message holds the calls of its outer iteration so far, and a block that has no notes, or
+those of another outer iteration, repeats these calls. What it computes again is the same to the last bit.
 
 A Newton step looks at the features twice: for the change of the scores, and for slopes and curvature together.
 """
@@ -45,12 +45,12 @@ class _Call(NamedTuple):
 
 
 class _Pass(NamedTuple):
-    """What a block is told.
+    """A message to every block.
 
     Attributes
     ----------
     serial : str
-        Of the outer iteration.
+        Name of the outer iteration, by which a block knows notes of an earlier one.
     variant : Variant
     begin : BlockedPoint
         Where the outer iteration began.
@@ -103,10 +103,8 @@ class BlockPasses:
         self._moments: Moments | None = None
 
     def _message(self, call: _Call) -> _Pass:
-        journal = tuple(self._journal)
-        return _Pass(
-            self._serial, self._sub.variant, self._begin, self._options, self._iterative, journal, call
-        )  # fmt: skip
+        variant, journal = self._sub.variant, tuple(self._journal)
+        return _Pass(self._serial, variant, self._begin, self._options, self._iterative, journal, call)
 
     def ask(self, name: str, *arguments: object, note: bool = False, reads: bool = True) -> Any:
         """What all blocks answer, added up. `note`: they go on from there; `reads`: it looks at features."""
@@ -132,8 +130,9 @@ class BlockPasses:
 
     def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
         """See `NewtonRows`; the sums over the band come with them."""
-        # Blocks decide on float32 by the regulariser beside their own sums, so each gets its share of it.
-        share = self._sub.lam / self._rows.n_rows  # what a row has of the regulariser
+        # A block compares the regulariser with its own sums to decide whether float32 is exact enough, so it has to
+        # compare with the part of the regulariser that its rows stand for.
+        share = self._sub.lam / self._rows.n_rows
         sums, self._moments = self.ask("slopes", step, multipliers, active, width, share, note=True)
         return np.asarray(sums)
 
@@ -165,13 +164,14 @@ class BlockPasses:
 
     def extent(self) -> tuple[float, float]:
         """See `NewtonRows`."""
-        # A maximum, the one answer of blocks that is not a sum.
+        # The one answer of the blocks that is combined by a maximum and not by a sum.
         reach, spread = np.max(self._blocks.map(_answer, self._message(_Call("extent"))), axis=0)
         return float(reach), float(spread)
 
     def settle(self, w: Floats, b: float, *, single: bool) -> tuple[float, Floats]:
-        """See `NewtonRows`; always afresh, for the next shares depend on nothing but (w, b)."""
-        # The scores of many small moves have drifted; a certificate is of exact ones.
+        """See `NewtonRows`; the scores are always computed afresh."""
+        # The scores that many small moves have led to have drifted by rounding, and a certificate needs exact ones.
+        # Besides, the next shares then depend on (w, b) alone, so that a block that is lost can compute them again.
         self._settled = BlockedPoint(w, b, self._rows.n_rows)
         loss, constraints = self.ask("settle", self._settled, note=True)
         return loss + self._sub.constant, constraints - self._sub.gamma
@@ -186,7 +186,7 @@ class BlockPasses:
         """Nothing to do: every outer iteration begins a new Gram matrix."""
 
     def shares(self, delta: float) -> tuple[Shares, Shares]:
-        """None: they stay with the blocks, and the next problem makes its own."""
+        """Empty arrays: the shares stay with the blocks, and the next problem computes its own from (w, b)."""
         return np.zeros(0, np.float32), np.zeros(0, np.float32)
 
 
@@ -216,7 +216,7 @@ def _adopted(block: Block, message: tuple[BlockedPoint, float]) -> _Shares:
     """The state after an outer iteration that ended at a point, by its width."""
     point, delta = message
     keep, up, um = block.state
-    # The state may not be changed in place: a block that is lost is advanced again from the one before.
+    # Copies, because the state before has to survive: a block that is lost is advanced from it once more.
     up, um = up.copy(), um.copy()
     move_dual(block_scores(block, point.w, point.b), keep, up, um, delta)
     return _Shares(keep, up, um)
@@ -267,7 +267,7 @@ def _do(block: Block, notes: _Notes, call: _Call) -> Any:
     if call.name == "slopes":
         step, multipliers, active, width, share = arguments
         if step != 0.0:
-            block.scratch.pop("scores", None)  # They are the iterate's, which goes on.
+            block.scratch.pop("scores", None)  # `block_scores` stores them there, and the iterate moves on.
         # The curvatures change with the slopes, and with them the rows of the band.
         notes.band = None
         sums = live.slopes(step, multipliers, active, width)

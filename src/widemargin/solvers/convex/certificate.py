@@ -64,7 +64,8 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
     @property
     def gap(self) -> float:
         """Relative gap."""
-        # Objective coefficients sum to about one, so an objective below 1e-6 is not worth a relative accuracy.
+        # The coefficients of an objective sum to about one, and below 1e-6 of that an objective is zero for all that a
+        # user can measure. Relative to its own size the gap of such a problem would never close.
         return relative_gap(self.primal, self.dual, floor=1e-6)
 
     @property
@@ -78,15 +79,15 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
         return point.objective + float(self.penalty @ np.maximum(point.excess, 0.0))
 
     def add_dual(self, dual: float, multipliers: Floats) -> None:
-        """Keep a lower bound if it is the best; the best point is then measured anew, by the penalty that it asks."""
-        # A first bound that is not a number is kept, too: there is nothing else to say of the run.
+        """Store a lower bound if it is the best so far, and measure the best point anew by the penalty it leads to."""
+        # A first bound that is not a number is stored, too, because points are measured by the multipliers behind it.
         if dual > self.dual or not np.isfinite(self.dual):
             self.dual, self.multipliers = dual, multipliers
             if self.point is not None:
                 self.primal = self._measured(self.point)
 
     def add_point(self, w: Floats, b: float, objective: float, excess: Floats) -> None:
-        """Keep a point if it is the best under the present penalty; call after `add_dual`."""
+        """Store a point if it is the best under the present penalty; to be called after `add_dual`."""
         point = ConvexPoint(w, b, objective, excess)
         # Points are compared by the penalty in force, never by one they were found under.
         self.offer(self._measured(point), point)

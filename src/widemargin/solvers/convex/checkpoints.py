@@ -26,7 +26,7 @@ _FORMAT = 3
 
 
 class Remembered:
-    """A convex solver whose results over blocks are kept in a file.
+    """A convex solver whose results over blocks are stored in a file.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class Remembered:
         As `ramp.majorization.ConvexSolver`; its attribute `name`, if it has one, is part of what must be the same on
         resuming.
     path : path or None
-        None: nothing is kept.
+        None: nothing is stored.
     resume : bool, default=False
-        Whether to take the results that the file holds, if there is one. Otherwise it is written anew.
+        Whether to go on from the results in the file, if there is one. Otherwise the file is written anew.
 
     Raises
     ------
@@ -86,7 +86,8 @@ class Remembered:
             return _result(entry["result"])
         # Beyond the recorded steps the run goes on by itself, from the point that the last of them has ended at.
         result = self.solver(sub, tol=tol, start=start, rho=rho, budget=budget)
-        if result.status in (Status.CONVERGED, Status.MAX_ITER):  # Others ended early, and not by their own rule.
+        # A step that time or Ctrl-C has cut off would stand for a solved one when the run is taken up again.
+        if result.status in (Status.CONVERGED, Status.MAX_ITER):
             self._done.append({"problem": name, "result": asdict(result)})
             _write(self._path, self._done, self._rows)
         return result
@@ -113,7 +114,7 @@ def check_checkpoint(path: str | Path | None, resume: object) -> None:
 
 
 def _sketch(sub: ConstrainedHinge) -> list[float]:
-    """What tells rows apart that are alike in their number and in the weights of cells: one pass.
+    """Sums that tell other rows apart from these even where their number and the weights of cells agree: one pass.
 
     By cell the weighted sum of `|r' x|` and of `(r' x)^2` with one random direction r, the same for all data.
     """

@@ -207,7 +207,8 @@ class ConvexStep:
                     return result
                 continue
             if best is None or result.gap < best.gap:
-                if best is not None:  # The one before has not come so far, and will not next time.
+                # The stage before has come less far, and is skipped on problems as hard as this one from now on.
+                if best is not None:
                     self._handed_over[n] = min(rho, self._handed_over.get(n, np.inf))
                 best = result
             # Solved, or stopped from outside: there is nothing to hand over.

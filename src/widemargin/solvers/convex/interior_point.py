@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from widemargin._typing import Cells, Floats
+from widemargin._typing import Floats
 from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import barrier_loops as loops
@@ -168,41 +168,6 @@ def solve(
     return recorder.result(iteration, run.state(), status=status)
 
 
-class _Hinges(NamedTuple):
-    """The hinges that count, by row: where they belong, the four variables of each, and what the corrector keeps."""
-
-    row: Cells
-    slot: Cells
-    s: Floats
-    p: Floats
-    u: Floats
-    r: Floats
-    first: Floats
-    second: Floats
-
-    @property
-    def place(self) -> tuple[Cells, Cells]:
-        return self.row, self.slot
-
-    @property
-    def directed(self) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
-        """The pairs, and what is remembered of their direction."""
-        return self.s, self.p, self.u, self.r, self.first, self.second
-
-    @property
-    def pairs(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.s, self.p, self.u, self.r
-
-    @classmethod
-    def of(cls, sub: ConstrainedHinge) -> "_Hinges":
-        """Kept hinges of rows of positive weight whose coefficient is positive for some v."""
-        n = sub.rows.n_rows
-        touched = sub.coef.per_cell(np.ones(sub.n_constraints))
-        row, slot = np.empty(2 * n, dtype=np.int32), np.empty(2 * n, dtype=np.int32)
-        count = loops.list_hinges(sub.cell, sub.weight, sub.keep, np.concatenate(touched) > 0.0, row, slot)
-        return cls(row[:count].copy(), slot[:count].copy(), *(np.empty(count) for _ in range(6)))
-
-
 class _Target(NamedTuple):
     """Right-hand side of a Newton system: of (w, b), of the constraints by slot, of `v e` and of `y q`."""
 
@@ -229,13 +194,14 @@ class _Run:
         coef, m, k = sub.coef, sub.n_constraints, sub.coef.n_cells
         self.options = options
         self.sub, self.rho, self.elastic = sub, rho, bool(np.isfinite(rho))
-        self.hinges = _Hinges.of(sub)
+        self.hinges = _hinges_of(sub)
         mass, value = np.zeros(2 * k), np.zeros(2 * k)
         self.hinges.s.fill(1.0)
-        loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, mass)
+        loops.slot_sums(self.hinges, sub.weight, mass)
         # The hinges have the weights of their rows, so a constraint's complementarity is weighed against all of them.
         self.total = float(mass.sum()) or 1.0
         self.theta = options.theta * self.total
+        # Every product of the path counts in the mean that is mu: two of a hinge, two of an elastic constraint.
         self.count = 2.0 * self.total + (2.0 if self.elastic else 1.0) * m * self.theta
         first = min(options.first_multiplier, 0.5 * rho)
         if start is None:
@@ -252,8 +218,8 @@ class _Run:
         self.mu = (options.cold if start is None else options.warm) * (mean or 1.0)
         self.first_mu = self.mu
         # On the central path every hinge follows from its score alone, so the start needs no line search.
-        loops.centre(*self.hinges.place, self.z, coefficients, self.mu, *self.hinges.pairs)
-        loops.slot_sums(*self.hinges.place, sub.weight, self.hinges.s, value)
+        loops.centre(self.hinges, self.z, coefficients, self.mu)
+        loops.slot_sums(self.hinges, sub.weight, value)
         slack: Floats = sub.gamma - self.by_constraint(value)
         # An infinite penalty leaves neither y nor q; ones and zeros take them out of every formula below.
         self.y = rho - self.v if self.elastic else np.ones(m)
@@ -277,16 +243,16 @@ class _Run:
         except LinAlgError:
             return False
         sums = np.zeros(5)
-        loops.predictor(*hinges.place, sub.weight, self.dz, step.coefficients, *hinges.directed, sums)
+        loops.predictor(hinges, sub.weight, self.dz, step.coefficients, sums)
         # Corrector: the same factor with a target that the affine step shows to be within reach.
         target = self.centring(step, sums)
         corrected = self.corrected(step, target)
         del step  # two numbers a cell, where every row may be one
         # The same factor serves both directions, so the corrector is nearly free.
         step = system.solve(corrected)
-        loops.furthest(*hinges.place, self.dz, step.coefficients, *hinges.directed, sums)
+        loops.furthest(hinges, self.dz, step.coefficients, sums)
         primal, dual = self.lengths(step, sums, self.options.step)
-        # Steps of nothing, or a mu that grows without end, mean that rounding has taken over.
+        # Where steps have no length any more, or mu grows without end, rounding decides what the factor says.
         lost = self.mu > self.options.lost * self.first_mu
         if lost or not np.isfinite(step.point).all() or max(primal, dual) < 1e-12:
             return False
@@ -314,9 +280,8 @@ class _Run:
 
     def corrected(self, step: _Direction, target: float) -> _Target:
         """Right-hand side that aims at `target` and takes back the second-order error of the affine direction."""
-        sub, hinges = self.sub, self.hinges
-        pull = np.zeros(2 * sub.coef.n_cells)
-        loops.corrector(*hinges.place, sub.weight, target, self.options.cap, *hinges.directed, self.scratch, pull)
+        sub, pull = self.sub, np.zeros(2 * self.sub.coef.n_cells)
+        loops.corrector(self.hinges, sub.weight, target, self.options.cap, self.scratch, pull)
         d = self.w.shape[0]
         # What is left of the stationarity in (w, b) once the hinges are eliminated.
         right = np.empty(d + int(sub.fit_intercept))
@@ -328,8 +293,8 @@ class _Run:
 
     def move(self, step: _Direction, primal: float, dual: float) -> None:
         """Take the step, with separate lengths for the primal and the dual variables."""
-        hinges, d = self.hinges, self.w.shape[0]
-        total = loops.move(*hinges.place, self.sub.weight, self.dz, step.coefficients, primal, dual, *hinges.directed)
+        d = self.w.shape[0]
+        total = loops.move(self.hinges, self.sub.weight, self.dz, step.coefficients, primal, dual)
         self.w = self.w + primal * step.point[:d]
         self.b += primal * float(step.point[d:].sum())
         # Scores move with the point; the certificate at the end computes them afresh.
@@ -349,21 +314,21 @@ class _Run:
         """
         sub, hinges, k = self.sub, self.hinges, self.sub.coef.n_cells
         sums = np.zeros(2)
-        loops.side_sums(*hinges.place, k, sub.weight, hinges.u, sums)
+        loops.side_sums(hinges, k, sub.weight, sums)
         # Scaling a whole side keeps u between 0 and its coefficient, so the dual point stays feasible.
         shares = np.ones(2)
         if sub.fit_intercept:
             shares = sums.min() / np.maximum(sums, 1e-300)
-        loops.dual_direction(*hinges.place, k, sub.weight, hinges.u, shares[0], shares[1], self.scratch)
-        # The dual point's w is -g / lam, so its norm costs this much of the bound.
+        loops.dual_direction(hinges, k, sub.weight, shares[0], shares[1], self.scratch)
+        # Minimised over w, `lam/2 |w|^2 + g . w` is `-|g|^2 / (2 lam)`. A hinge of dual variable u adds `u/2`, what
+        # `u (1/2 + z)` or `u (1/2 - z)` is at z = 0.
         g = sub.rows.tdot(self.scratch)
         return float(0.5 * (shares @ sums) - (g @ g) / (2.0 * sub.lam) - self.v @ sub.gamma) + sub.constant
 
     def state(self) -> ConvexState:
         """Where another solver can go on."""
-        n, hinges = self.sub.rows.n_rows, self.hinges
-        up, um = np.zeros(n, np.float32), np.zeros(n, np.float32)
-        loops.shares(*hinges.place, self.sub.coef.n_cells, hinges.u, hinges.r, up, um)
+        up, um = np.zeros((2, self.sub.rows.n_rows), np.float32)
+        loops.shares(self.hinges, self.sub.coef.n_cells, up, um)
         return ConvexState(self.w, self.b, up, um, self.v)
 
 
@@ -378,7 +343,7 @@ class _System:
         sub, hinges, k, m = run.sub, run.hinges, run.sub.coef.n_cells, run.sub.n_constraints
         d = sub.rows.n_features
         value, inverse, pull = np.zeros(2 * k), np.zeros(2 * k), np.zeros(2 * k)
-        loops.condense(*hinges.place, sub.weight, *hinges.pairs, run.scratch, value, inverse, pull)
+        loops.condense(hinges, sub.weight, run.scratch, value, inverse, pull)
         # What the constraints miss, with their slacks as they are.
         self.run, self.residual = run, sub.gamma + run.q - run.by_constraint(value) - run.e
         schur = sub.coef.squares(inverse[:k], inverse[k:], m)
@@ -408,10 +373,10 @@ class _System:
         d = sub.rows.n_features
         h = target.ve / run.v - target.yq / run.y - self.residual + run.by_constraint(target.pull)
         free = cholesky.solve(self.factor, target.right)
-        # First the multipliers from the small system, then the point that goes with them.
+        # From `S dx + F dv = right` and `E dv - F' dx = h`: the point is eliminated, which leaves
+        # `(E + F' S^-1 F) dv = h + F' S^-1 right` for the multipliers.
         h += self.border.T @ free
         dv = cholesky.solve(self.schur, h) if h.size else h
-        # Back to the point: the constraints bend the free direction by their multipliers.
         point = free - self.solved_border @ dv
         sub.rows.dot(point[:d], run.dz)
         if sub.fit_intercept:
@@ -420,7 +385,15 @@ class _System:
         return _Direction(point, dv, e, q, sub.coef.change(dv))
 
 
-def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:
+def _hinges_of(sub: ConstrainedHinge) -> loops.Hinges:
+    """Kept hinges of rows of positive weight whose coefficient is positive for some v."""
+    n, touched = sub.rows.n_rows, sub.coef.per_cell(np.ones(sub.n_constraints))
+    row, slot = np.empty(2 * n, dtype=np.int32), np.empty(2 * n, dtype=np.int32)
+    count = loops.list_hinges(sub.cell, sub.weight, sub.keep, np.concatenate(touched) > 0.0, row, slot)
+    return loops.Hinges(row[:count].copy(), slot[:count].copy(), *(np.empty(count) for _ in range(6)))
+
+
+def _columns(sub: ConstrainedHinge, hinges: loops.Hinges) -> Floats:
     """`[X, -1]' C` for the columns of `fill_border`, transposed, shape (m + 2, d) or (m + 2, d + 1)."""
     coef, m, d = sub.coef, sub.n_constraints, sub.rows.n_features
     out, totals = np.empty((m + 2, d + int(sub.fit_intercept))), np.zeros(m + 2)
@@ -428,10 +401,7 @@ def _columns(sub: ConstrainedHinge, hinges: _Hinges) -> Floats:
     def fill(place: slice, columns: Floats) -> None:
         # Bounds of the type of the rows, because numpy would make a copy of the rows in int64.
         low, high = map(int, np.searchsorted(hinges.row, np.array((place.start, place.stop), np.int32)))
-        place_in = (low, high, place.start)
-        loops.fill_border(
-            *hinges.place, *place_in, sub.weight, *hinges.pairs, coef.indptr, coef.column, coef.value, columns, totals
-        )
+        loops.fill_border(hinges, low, high, place.start, sub.weight, *coef.entries, columns, totals)
 
     out[:, :d] = sub.rows.border(fill, m + 2)
     out[:, d:] = -totals[:, None]

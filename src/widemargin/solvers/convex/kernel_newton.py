@@ -101,7 +101,7 @@ class KernelRun(ProximalRun):
         fill_columns(*sub.coef.entries, sub.coef.places(active, sub.n_constraints), cell, plus, minus, self.G)
         self.rise, self.fall = plus * A[cell], minus * B[cell]
         self.slope = self.rise - self.fall
-        # These products with K are kept: the gradient, the system and the certificate need the same ones.
+        # Stored, because the gradient, the system and the certificate all need these products with K.
         self.K_slope, self.KG = self.rows.times(self.slope), self.rows.times(self.G)
 
     def remaining(self) -> tuple[float, float]:
@@ -163,8 +163,9 @@ class KernelRun(ProximalRun):
             ) from error
         if not sub.fit_intercept:
             return solved[:, 0], 0.0
-        # The second line of the system: the slopes after the step sum to zero.
-        # The unregularised bias takes up whatever slope is left over.
+        # The second line of the Newton system says that the slopes after the step sum to zero, because the bias has no
+        # regulariser. The solution is linear in the change of the bias, so this is one equation for it. Where the band
+        # is empty nothing bends along the bias, and 1e-12 keeps the quotient finite.
         wanted = float(self.slope.sum()) + float(right[:, 1] @ solved[:, 0])
         share = wanted / (float(right[:, 1] @ solved[:, 1]) + 1e-12)
         return solved[:, 0] - share * solved[:, 1], share / lam

@@ -53,7 +53,7 @@ class LevelOptions:
     accurate : float
         Gap of a master, as a share of the tolerance.
     resting : int
-        Bounds in a row without weight after which a cut goes.
+        A cut that has had no weight in so many bounds in a row is dropped.
     weight : float
         Of a cut, relative to the largest, that counts as weight; 1e-5 takes as many looks and a third more cuts.
     """
@@ -175,10 +175,11 @@ class _Search:
         for _ in range(options.trials):
             w, b = self.master.near(best.best.w, self.mu, tol)
             value, *bounded = self.cuts.models(w, b, 1 + self.sub.gamma.shape[0])
-            # The models are measured by the penalty by which the best point is measured.
+            # The same penalty as that of the best point, because the level lies between its value and the lower bound.
             charged = best.penalty @ np.maximum(np.asarray(bounded) - self.sub.gamma, 0.0)
             height = (value + self.sub.constant + 0.5 * self.sub.lam * float(w @ w) + charged - best.dual) / room
-            # Too high: mu holds the point too near to the best one, and a smaller one is tried; and the other way.
+            # The larger mu, the nearer the point stays to the best one and the less the models come down. So a model
+            # that is too high asks for a smaller mu and one that is too low for a larger: bisection of its logarithm.
             if height > options.highest:
                 most = self.mu
             elif height < options.lowest:
@@ -225,7 +226,9 @@ class Cuts:
         numpy.linalg.LinAlgError
             If products of gradients overflow.
         """
-        new = np.flatnonzero(value > 0.0)  # Where a function is zero the model is right already.
+        # All functions are sums of hinges, so zero is a lower bound of each that every model has from the start. A cut
+        # where the function is zero would add nothing to that.
+        new = np.flatnonzero(value > 0.0)
         value, gradient, slope = value[new], gradient[new], slope[new]
         across = gradient @ self.gradient.T
         # The products of new cuts with the old ones are all that the masters need of the gradients.
@@ -244,8 +247,8 @@ class Cuts:
         return heights
 
     def rest(self, theta: Floats) -> None:
-        """Drop the cuts that had no weight for long; theta are the present weights."""
-        # A cut that carries nothing for many bounds describes a region that the search has left.
+        """Drop the cuts that have had no weight for many bounds; theta are the present weights."""
+        # Such a cut describes a region that the search has left, and each cut makes every later master dearer.
         used = theta > self.options.weight * theta.max(initial=0.0)
         self.resting = np.where(used, 0, self.resting + 1)
         stay = self.resting < self.options.resting
@@ -313,7 +316,8 @@ class Master:
         size = count + functions + m
         H = np.zeros((size, size))
         H[:count, :count] = cuts.gram / (self.lam + mu)
-        # Weight that a constraint gives to the model's zero is worth its bound alone.
+        # The model of a function is at least zero. A constraint's weight on that zero counts as a cut of height 0, and
+        # of both the bound gamma is taken off.
         offer = np.concatenate([[0.0], -self.gamma])
         c = np.concatenate([cuts.height + offer[cuts.owner] + mu / (self.lam + mu) * products, offer, np.zeros(m)])
         group = np.concatenate([cuts.owner, np.arange(functions), np.arange(1, functions)])
@@ -323,7 +327,7 @@ class Master:
         b = np.append(self._limit, np.zeros(int(self.with_bias)))
         if self.with_bias:
             A[-1, :count] = cuts.slope
-        # A point inside: every function's limit shared evenly.
+        # An interior point to start from: every function's limit is shared evenly among its unknowns.
         start = (self._limit / np.bincount(group))[group]
         return small_qp.minimise(H, c, A, b, start, tol)
 

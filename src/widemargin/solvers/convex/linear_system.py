@@ -27,15 +27,15 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """How exactly Newton systems are made and solved. The steps may be rough: the certificate is always exact.
+    """How exactly Newton systems are computed and solved. The steps may be rough: the certificate is always exact.
 
     Attributes
     ----------
     change : float
-        Share of a curvature by which it must differ for its row to be counted anew. Smaller steers better and touches
-        more rows; a hundredth costs no steps.
+        A row's part of the matrix is updated where its curvature has changed by more than this share. Smaller makes
+        the matrix more exact and updates more rows; a hundredth costs no Newton steps.
     afresh : float
-        Share of the band that has changed at which the matrix is better made afresh than updated.
+        Share of the band that has changed from which the matrix is summed afresh and not updated.
     single_rows : float
         Rows of the band, in units of d, from which products are in float32: the rounding of so many rows averages out.
     rounding : float
@@ -66,7 +66,7 @@ class SystemOptions:
 
 
 class Curvature(NamedTuple):
-    """What the Hessian is made of besides the rows of the band.
+    """The parts of the Hessian besides the rows of the band.
 
     Attributes
     ----------
@@ -112,17 +112,17 @@ class Moments(NamedTuple):
 
 
 class BandMoments(Protocol):
-    """Where a factored system has its sums from."""
+    """The rows of the band as a factored system needs them: by their sums."""
 
     def moments(self, lam: float, *, exact: bool = False) -> Moments:
         """The sums, all in double precision with `exact`, or where that matters beside the regulariser `lam`."""
 
 
 class BandProducts(Protocol):
-    """What an iterated system asks of the rows of the band, the rows where the curvature is not zero."""
+    """The same for an iterated system, which needs products with the rows where the curvature D is not zero."""
 
     def diagonal(self) -> tuple[Floats, Floats, float]:
-        """Diagonal of `X' D X`, `X' D 1` and `1' D 1`, D the curvatures."""
+        """Diagonal of `X' D X`, `X' D 1` and `1' D 1`."""
 
     def product(self, x: Floats, shift: float) -> tuple[Floats, float]:
         """`X' t` and `1' t` with `t = D (X x - shift)`."""
@@ -199,7 +199,8 @@ class BandGram:
     def rescale(self, factor: float) -> None:
         """Multiply all curvatures by a factor."""
         self._counted *= factor
-        # Nothing is summed anew: the width has changed, and not who is in the band.
+        # The curvature of a row in the band is its coefficient over the width, so a new width multiplies all of them by
+        # one factor, and the sums with them.
         self.gram *= factor
         self.sums *= factor
 
@@ -268,8 +269,8 @@ class FactoredSystem(_Centred):
 
     def __init__(self, curvature: Curvature, band: BandMoments, options: SystemOptions = SystemOptions()) -> None:
         super().__init__(curvature, options)
-        # Numbers beyond float32 become infinite; then the factor fails, and double precision is tried below.
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers beyond float32
+        # Numbers beyond the range of float32 become infinite; the factor then fails, and double precision is tried.
+        with np.errstate(over="ignore", invalid="ignore"):
             moments = band.moments(curvature.lam)
         self._full = self._matrix(moments)
         try:
@@ -294,16 +295,19 @@ class FactoredSystem(_Centred):
         if self.border.shape[0]:
             # Each active constraint adds the outer product of its gradient: a wall of slope tau.
             dsyrk(self.curvature.tau, self.border.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
-        diagonal *= 1.0 + 1e-12  # relative, because the size of a column has no meaning here
+        # Raised by more than its rounding, so that dependent columns do not fail; relative to each entry, because the
+        # unit of a column is arbitrary.
+        diagonal *= 1.0 + 1e-12
         return matrix
 
     def solve(self, gradient: Floats) -> Floats:
         """`H^-1 gradient`; a factor in float32 is followed by one correction, or replaced where that is too coarse."""
         right = self.enter(gradient)
         step = cholesky.solve(self._lower, right)
-        # What a float32 factor leaves of the gradient is measured in the norm of the diagonal, which has no units.
         if self._lower.dtype == np.float32:
-            # One correction in double precision brings back most of the digits that float32 has lost.
+            # Iterative refinement: the residual is computed in double precision and solved for with the same factor,
+            # which brings back most of the digits that float32 has lost. The residual is compared with the gradient
+            # after both are divided by the diagonal, because features come in different units.
             rest = right - dsymv(1.0, self._full, step, lower=1)
             scale = 1.0 / np.diagonal(self._full)
             if not rest @ (scale * rest) <= self.options.coarse**2 * (right @ (scale * right)):
@@ -330,7 +334,8 @@ class IterativeSystem(_Centred):
     def __init__(self, curvature: Curvature, band: BandProducts, options: SystemOptions = SystemOptions()) -> None:
         super().__init__(curvature, options)
         self._band = band
-        # The diagonal of the centred rows follows from sums of the rows as they are, which may be sparse.
+        # `sum_i D_i (x_ik - c_k)^2 = (X' D X)_kk - 2 c_k (X' D 1)_k + c_k^2 (1' D 1)`: the rows themselves are never
+        # centred, because sparse rows would become dense. Rounding may leave a square below zero.
         diagonal, sums, total = band.diagonal()
         if self.centre is not None:
             centre = self.centre
@@ -340,7 +345,7 @@ class IterativeSystem(_Centred):
             diagonal = diagonal + curvature.lam
         self._diagonal = diagonal
         self._scaled = self.border / diagonal
-        # Woodbury: the inverse of a diagonal plus a few outer products needs a system of their number only.
+        # What `precondition` has to invert: as many rows as there are active constraints.
         small = self.border @ self._scaled.T
         small[np.diag_indices_from(small)] += 1.0 / curvature.tau
         self._small = cholesky.factor(np.asfortranarray(small)) if small.size else None
@@ -367,7 +372,8 @@ class IterativeSystem(_Centred):
 
         With a large tau that part is what makes the system hard; it has as few dimensions as constraints are active.
         """
-        # The diagonal stands for the rows of the band, whose columns are about as independent as data are.
+        # By Woodbury: `(diag + tau B' B)^-1 = diag^-1 - diag^-1 B' (1/tau + B diag^-1 B')^-1 B diag^-1`, with the
+        # factor of the small matrix from the constructor.
         z = residual / self._diagonal
         if self._small is not None:
             z -= self._scaled.T @ cholesky.solve(self._small, self._scaled @ residual)

@@ -132,7 +132,7 @@ class LinearRun(ProximalRun):
         n = sub.rows.n_rows
         # Shares steer the proximal steps, so they are kept in double precision while they move.
         shares = np.zeros((2, n)) if start is None else np.array([start.up, start.um], dtype=np.float64)
-        # The scores are changed in place from here on, so nobody else may remember them.
+        # The rows remember their last product, and the scores are changed in place from here on.
         scores = sub.scores(self.w, self.b)
         sub.rows.forget()
         self.hinges = NewtonRows(sub, scores, shares[0], shares[1], system, iterative=self.iterative)
@@ -179,7 +179,7 @@ class LinearRun(ProximalRun):
             self._system = FactoredSystem(curvature, self.hinges, options)
         self._direction = -self._system.solve(self._gradient)
         dw, db = self._direction[:d], float(self._direction[d:].sum())
-        # How far the scores go decides which rows are counted as near to the band in the next step.
+        # The change of the scores tells which rows are near enough to the band to enter it in the next step.
         self._change = self.hinges.move(dw, db, self.delta, single=self.single)
         initial = float(self._gradient @ self._direction)
         return Line(initial, sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))

@@ -193,7 +193,9 @@ class ProximalRun(ABC):
 
     def minimise(self, gap: float, max_iter: int, budget: Budget) -> None:
         """Newton steps on the smoothed Lagrangian until its gradient harms neither the primal nor the dual value."""
-        # The primal value suffers by the decrement, the dual one by the norm of the gradient (harm).
+        # What is left undone here adds to the gap of the whole: half the squared decrement to the primal value, and
+        # `|gradient|^2 / (2 lam)` to the dual one. So both need only be small beside the gap that is still open, which
+        # says nothing (and may be infinite) before the first certificate.
         decrement_tol = 1e-2 * min(gap, 1e-4)
         harm_tol = 0.1 * (gap if gap < 1.0 else 0.01)
         self.here = self.evaluate(0.0)
@@ -234,6 +236,7 @@ class ProximalRun(ABC):
                 if not self.exact_search or abs(slope) <= -options.slope_left * initial:
                     break
             if not self.exact_search:
+                # Halving, which begins no farther out than the kinks of the hinges reach.
                 step *= 0.5 * min(1.0, self._far()) if attempt == 0 else 0.5
                 continue
             # The minimum lies between a step of negative and one of positive slope. The Illinois rule halves the weight
@@ -259,7 +262,9 @@ class ProximalRun(ABC):
         return best
 
     def _far(self) -> float:
-        """A step past every kink of every row: beyond it the hinges are straight, and a Newton step has no meaning."""
+        """A step at which the fastest row is past all of its kinks: the curvature at the start says nothing there."""
+        # The kinks lie at scores of about 1/2 and -1/2, scores are at most `spread` now, and the fastest one changes by
+        # `reach` a unit of step.
         reach, spread = self.hinges.extent()
         return 4.0 * (spread + 1.0) / reach if reach > 0.0 else 1.0
 

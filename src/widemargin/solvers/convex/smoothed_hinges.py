@@ -5,9 +5,9 @@ The hinge `max(0, t)` with proximal dual point u in [0, 1] and width delta is re
 1/delta where 0 < U < 1. Each row has a positive side, t = 1/2 + z, and a negative side, t = 1/2 - z. The bits of `keep`
 enter as factors 0 or 1: branches on them cost three times the arithmetic.
 
-The solver asks for sums over rows only, so the rows may be cut into blocks that live elsewhere: `NewtonRows` works on
-the rows of one block (rows in memory are one block, and are called without a detour), and `block_passes.BlockPasses`
-adds up what several of them answer.
+The solver needs sums over rows only, so the rows may lie in blocks on other machines: `NewtonRows` computes the sums of
+one block (rows in memory are one block, and are called directly), and `block_passes.BlockPasses` adds up those of
+several.
 """
 
 from typing import NamedTuple
@@ -63,7 +63,7 @@ class SmoothedHinges:
         loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
 
     def rescale(self, factor: float) -> None:
-        """All curvatures are multiplied by a factor: nothing here is made of them."""
+        """All curvatures are multiplied by a factor: no sum here depends on them."""
 
     def shares(self, delta: float) -> tuple[Shares, Shares]:
         """The slopes U as shares of the two sides, in single precision."""
@@ -93,7 +93,7 @@ class Width(NamedTuple):
 
 
 class NewtonRows(SmoothedHinges):
-    """Rows of features, with the sums that Newton steps over (w, b) ask of them.
+    """Rows of features, with the sums over them that Newton steps over (w, b) need.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class NewtonRows(SmoothedHinges):
         # Sums by cell make the gradients of all constraints at once, unless there are so many cells that these sums
         # would outgrow the rows.
         self.by_cells = 2 * k * d <= max(4 * n, options.cell_sums)
-        self.curvature = np.zeros(n, dtype=np.float32)  # it steers the steps only
+        self.curvature = np.zeros(n, dtype=np.float32)  # Newton systems are made of it, and no certificate
         self._above, self._below = np.zeros((2, k if self.by_cells else 0, d))
         self._gram = None if iterative else BandGram(sub.rows, options, centred=sub.fit_intercept)
 
@@ -132,10 +132,11 @@ class NewtonRows(SmoothedHinges):
         return centre
 
     def slopes(self, step: float, multipliers: Floats, active: Ints, width: Width) -> Floats:
-        """Go the step; then the first derivatives, and by row, kept for `moments`, the second ones.
+        """Go the step; then return the first derivatives, and store the second ones by row for `moments`.
 
-        A Newton step of the band alone would overshoot: rows enter while it is made. So the rows that the last step
-        would have brought near count, too, and at first those that the proximal point has inside the band.
+        A Newton step with the curvature of the band alone would overshoot, because rows enter the band along the way.
+        So rows within a part of the last step's length from the band count, too; before the first step, which has no
+        such length, those whose proximal point is inside the band.
 
         Returns
         -------

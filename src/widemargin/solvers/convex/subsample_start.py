@@ -41,7 +41,7 @@ class SampleOptions:
     least : int
         Rows of each cell, so that no constraint rests on a handful.
     per_feature : int
-        Rows for each feature: where they are few, the sample is separable and its SVM another one.
+        Rows for each feature: a sample of fewer may be separable where all rows are not, and its SVM leads away.
     worth : float
         Share of the rows from which a sample saves nothing.
     uneven : float
@@ -68,7 +68,7 @@ DEFAULTS = SampleOptions()
 
 @runtime_checkable
 class SampledProblem(Protocol):
-    """What drawing a sample asks of a ramp problem."""
+    """The interface of a ramp problem that a sample can be drawn from."""
 
     @property
     def rows(self) -> RowBlocks | GramRows | BlockedRows: ...

@@ -37,8 +37,8 @@ class BiasResult(NamedTuple):
     cuts: int
 
 
-class _Held(NamedTuple):
-    """Dual variables with their products `g = X' xi` and their line."""
+class _DualCut(NamedTuple):
+    """A cut with its dual point: dual variables xi and their products `g = X' xi`."""
 
     xi: Floats
     g: Floats
@@ -46,7 +46,7 @@ class _Held(NamedTuple):
     total: float
 
     def at(self, b: float) -> float:
-        """Height of their cut: `value` at b = 0, slope minus their sum."""
+        """Height of the cut: `value` at b = 0, with a slope of minus the sum of xi."""
         return self.value - self.total * b
 
 
@@ -70,8 +70,7 @@ class LowerModel:
     def corners(self, low: float, high: float) -> Floats:
         """Ends of the interval and the crossings of any two lines inside it, increasing."""
         offset, slope = np.asarray(self.offset), np.asarray(self.slope)
-        # All pairs: there are at most some tens of lines, and most of their crossings fall outside the
-        # interval.
+        # All pairs, because there are only some tens of lines.
         i, j = np.triu_indices(offset.shape[0], 1)
         differ = slope[i] != slope[j]
         i, j = i[differ], j[differ]
@@ -137,8 +136,8 @@ class BiasSearch:
     growth: float = 2.0
     bisections: int = 30
     point: PrimalPoint = field(init=False)
-    _falling: _Held | None = field(init=False, default=None)
-    _rising: _Held | None = field(init=False, default=None)
+    _falling: _DualCut | None = field(init=False, default=None)
+    _rising: _DualCut | None = field(init=False, default=None)
     _reach: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
@@ -161,7 +160,7 @@ class BiasSearch:
         """
         ascent, model = self.ascent, LowerModel()
         # Without any ascent: xi = 0 is feasible, and its value does not depend on b.
-        model.add(0.0, float(np.minimum(ascent.plus, ascent.minus).sum()), 0.0)  # the dual value of xi = 0
+        model.add(0.0, float(np.minimum(ascent.plus, ascent.minus).sum()), 0.0)
         self._falling = self._rising = None
         self._reach = 0.0
         self._flatten(model)
@@ -177,12 +176,13 @@ class BiasSearch:
             # The ascent's own cut leans to one side; the flat cut made of two of them is what lifts the lower bound.
             dual = result.dual
             model.add(b, dual.value, -dual.total)
-            held = _Held(ascent.xi.copy(), dual.g, dual.value + dual.total * b, dual.total)
-            # Only the two cuts that are highest here matter: their crossing is where the next b will be.
+            # Of the falling and of the rising cuts the highest one at the present b is stored: the flat cut that is
+            # made of the two is at least as high as their crossing.
+            cut = _DualCut(ascent.xi.copy(), dual.g, dual.value + dual.total * b, dual.total)
             if dual.total > 0.0 and (self._falling is None or self._falling.at(b) <= dual.value):
-                self._falling = held
+                self._falling = cut
             elif dual.total < 0.0 and (self._rising is None or self._rising.at(b) <= dual.value):
-                self._rising = held
+                self._rising = cut
             self._flatten(model)
             if ascent.n_epochs >= ascent.max_epochs or (budget is not None and budget.exhausted):
                 break
@@ -211,7 +211,8 @@ class BiasSearch:
             hinges.balance(ascent.xi)
             model.add(0.0, ascent.dual(0.0).value, 0.0)
             return
-        # The convex combination that sums to zero: its cut is flat, and at least as high as where the two cross.
+        # The dual value is concave in xi, so that of the combination is at least the same combination of the two cuts,
+        # and flat: at least as high as where they cross.
         share = rising.total / (rising.total - falling.total)
         np.multiply(falling.xi, share, out=ascent.xi)
         ascent.xi += (1.0 - share) * rising.xi

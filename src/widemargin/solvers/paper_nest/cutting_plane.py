@@ -145,8 +145,8 @@ def solve(
             status = Status.INTERRUPTED if budget.stopped or budget.interrupted else Status.TIME_LIMIT
         if status is not Status.MAX_ITER or epochs >= max_epochs:
             break
-        # Where the cuts still rise at the limit of a multiplier, only a look at their maximum can tell whether the dual
-        # function does.
+        # Where the cuts still rise at the limit of a multiplier, solving an SVM at their maximum tells whether the dual
+        # function rises, too: then the constraints cannot be met.
         at_the_limit = ((region.peak >= options.limit) & (region.peak < rho)).any()
         peak = NextMultipliers(region.peak, 0.5 * (region.upper - region.lower))
         v, eps = peak if at_the_limit else choose(region)
@@ -212,7 +212,7 @@ class CutModel:
 
 @dataclass
 class _Nest:
-    """The ascent, the cuts with their points, and the best lower bound."""
+    """The state of Algorithm 2: the ascent, the cuts with their points, and the best lower bound."""
 
     sub: ConstrainedHinge
     rho: float
@@ -250,8 +250,8 @@ class _Nest:
 
     def add(self, w: Floats, s: Floats, b: float) -> None:
         """Add the point (w, b), whose products are s, and its cut."""
-        # The dual function is a minimum over points, and at any one point it is `value + v . excess`, a plane in v:
-        # every SVM that is solved gives one more plane above it, wherever it was solved.
+        # The dual function is a minimum over points, and the Lagrangian at any one point is `value + v . excess`, a
+        # plane in v. So every point gives a plane that lies above the dual function everywhere.
         loss, excess = self.sub.values(s - b)
         self.w.append(w)
         self.b.append(b)
@@ -293,8 +293,7 @@ class _Nest:
         upper, self.peak, theta = self.cuts.maximise()
         if np.count_nonzero(theta > 1e-9) > 1:  # the mean of one point is that point
             w, b = theta @ np.asarray(self.w), float(theta @ np.asarray(self.b))
-            # By convexity its objective is at most the mean of theirs, and its excesses at most those of
-            # the LP.
+            # By convexity its objective is at most the mean of theirs, and its excesses at most those of the LP.
             self.add(w, self.sub.rows.dot(w), b)
             upper, self.peak, _ = self.cuts.maximise()
         cuts = np.asarray(self.value), np.asarray(self.excess)
@@ -303,8 +302,7 @@ class _Nest:
     def best(self) -> tuple[int, float]:
         """Number and value of the best point, with the price of its violations."""
         price = exact_penalty(self.best_v, self.rho)
-        # A point that violates a constraint is compared at the price of an exact penalty, as the certificate
-        # is.
+        # A point that violates constraints is charged by the exact penalty, as in every certificate (`certificate.py`).
         charged = np.asarray(self.value) + np.maximum(np.asarray(self.excess), 0.0) @ price
         best = int(np.argmin(charged))
         return best, float(charged[best])

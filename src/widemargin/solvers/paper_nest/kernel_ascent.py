@@ -1,10 +1,10 @@
 """Dual coordinate ascent on kernel rows (appendix F.3), and which ascent fits the rows."""
 
 from widemargin._numba import kernel
-from widemargin._typing import Flags, Floats, Integers, Reals
+from widemargin._typing import Floats, Integers, Reals
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.solvers.paper_nest.sdca import Ascent, coordinate_step
+from widemargin.solvers.paper_nest.sdca import Ascent, DualRows, coordinate_step
 
 __all__ = ["KernelAscent", "ascend_kernel", "ascent_for", "pick_moving"]
 
@@ -22,17 +22,16 @@ class KernelAscent(Ascent):
         """One pass in random order on the problem of that regulariser; returns the number of rows looked at."""
         order = self._rng.permutation(self.rows.n_rows)
         scale, visits = 1.0 / regulariser, 0
-        # Kernel rows are fetched together, because a fetch costs as much as many steps; rows that rest are
-        # not fetched.
+        dual = DualRows(self.plus, self.minus, scale * self._norms2, self.xi, self._rest, self._delay)
+        # Fetching a kernel row costs as much as many steps. So the rows that would move are found first, from their
+        # scores alone, and only these are fetched, a batch at a time.
         for low in range(0, order.shape[0], self.rows.batch):
-            state = (self.plus, self.minus, self._norms2, self.xi)
             picked = order[low : low + self.rows.batch].copy()
-            resting = (self._rest, self._delay, self.options.longest_rest)
-            looked, moving = pick_moving(picked, *resting, *state, self._s, b, scale)
+            looked, moving = pick_moving(picked, dual, self.options.longest_rest, self._s, b)
             visits += looked
             if moving:
                 buffer, slot = self.rows.some(picked[:moving])
-                ascend_kernel(buffer, slot, picked[:moving], *state, self._w, self._s, b, scale)
+                ascend_kernel(buffer, slot, picked[:moving], dual, self._w, self._s, b, scale)
         self.n_epochs += 1
         return visits
 
@@ -48,14 +47,12 @@ def ascent_for(rows: RowBlocks | GramRows, lam: float, *, seed: int = 0, max_epo
 
 
 @kernel
-def pick_moving(
-    rows: Integers, rest: Flags, delay: Flags, longest: int, plus: Floats, minus: Floats, norms2: Floats, xi: Floats,
-    s: Floats, b: float, scale: float,
-) -> tuple[int, int]:  # fmt: skip
+def pick_moving(rows: Integers, dual: DualRows, longest: int, s: Floats, b: float) -> tuple[int, int]:
     """Move to the front of `rows` those that would move at the present scores `s - b`, and let the others rest.
 
     Returns the number of rows looked at and the number of those that would move.
     """
+    plus, minus, q, xi, rest, delay = dual
     visits = 0
     moving = 0
     for k in range(rows.shape[0]):
@@ -64,7 +61,7 @@ def pick_moving(
             rest[i] -= 1
             continue
         visits += 1
-        if coordinate_step(s[i] - b, xi[i], plus[i], minus[i], norms2[i] * scale) == xi[i]:
+        if coordinate_step(s[i] - b, xi[i], plus[i], minus[i], q[i]) == xi[i]:
             delay[i] = min(longest, 2 * delay[i] + 1)
             rest[i] = delay[i]
             continue
@@ -78,17 +75,17 @@ def pick_moving(
 
 @kernel
 def ascend_kernel(
-    K: Reals, slot: Integers, rows: Integers, plus: Floats, minus: Floats, norms2: Floats, xi: Floats, c: Floats,
-    s: Floats, b: float, scale: float,
-) -> None:  # fmt: skip
+    K: Reals, slot: Integers, rows: Integers, dual: DualRows, c: Floats, s: Floats, b: float, scale: float
+) -> None:
     """Change `xi`, the coefficients c and the scores `s = K c` by one step for each of `rows`.
 
     Row `rows[k]` of the kernel matrix is `K[slot[k]]`.
     """
+    plus, minus, q, xi, _, _ = dual
     for k in range(rows.shape[0]):
         i = rows[k]
         # The steps before have moved the scores since the row was picked: its step is found anew, and may be none.
-        new = coordinate_step(s[i] - b, xi[i], plus[i], minus[i], norms2[i] * scale)
+        new = coordinate_step(s[i] - b, xi[i], plus[i], minus[i], q[i])
         change = new - xi[i]
         if change == 0.0:
             continue

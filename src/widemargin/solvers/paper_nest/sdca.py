@@ -34,7 +34,7 @@ from widemargin.solvers.base import Budget, Shares
 from widemargin.solvers.paper_nest import weighted_hinges as hinges
 
 __all__ = [
-    "Ascent", "AscentOptions", "AscentResult", "DualValue", "PrimalPoint", "coordinate_step", "epoch_csr",
+    "Ascent", "AscentOptions", "AscentResult", "DualRows", "DualValue", "PrimalPoint", "coordinate_step", "epoch_csr",
     "epoch_dense",
 ]  # fmt: skip
 
@@ -156,7 +156,7 @@ class Ascent:
         self._ratio, self._heavy = _heavy_columns(rows, self.options.heavy)
         # Heavy columns have a metric of their own, so the norms of the rest do not change with it.
         light = (self._ratio == 1.0).astype(np.float64)
-        self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()  # of the ordinary columns
+        self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()
         self._rest, self._delay = np.zeros(n, dtype=np.uint8), np.zeros(n, dtype=np.uint8)
         self._move_to(np.zeros(rows.n_features))
         self._centre = self._w
@@ -212,10 +212,8 @@ class Ascent:
             # Few rows are visited one by one, so that there are enough chunks to shuffle.
             size = max(1, min(self.options.chunk, n // 256))
             chunks = self._rng.permutation(-(-n // size))
-            shared: tuple[Any, ...] = (
-                block.row_of, chunks, size, self._rest[at], self._delay[at], self.options.longest_rest,
-                self.plus[at], self.minus[at], q[at], self.xi[at], self._w, b, scale,
-            )  # fmt: skip
+            dual = DualRows(self.plus[at], self.minus[at], q[at], self.xi[at], self._rest[at], self._delay[at])
+            shared: tuple[Any, ...] = (block.row_of, chunks, size, dual, self.options.longest_rest, self._w, b, scale)
             if sp.issparse(block.X):
                 visits += epoch_csr(*block.csr, *shared)
             else:
@@ -246,8 +244,8 @@ class Ascent:
             # In this unit a step of the dual crosses about the box of a row of mean size.
             unit = float(self._norms2 @ (self.plus + self.minus)) / max(self._norms2.shape[0], 1)
             proximal = max(self.lam, self.options.proximal * unit)
-            # From xi = 0 all steps point the same way; large regularisers keep w from running far beyond
-            # the solution.
+            # From xi = 0 all first steps point the same way, and large regularisers keep their sum from carrying w far
+            # beyond the solution.
             if self._cold:
                 for rung in self.options.ladder:
                     if rung * unit > proximal:
@@ -263,8 +261,7 @@ class Ascent:
         while primal - dual.value > eps and self.n_epochs < self.max_epochs:
             metric = proximal * self._ratio
             self._move_to(((metric - self.lam) * self._centre - dual.g) / metric)  # afresh: increments drift
-            # The certificate is of the true problem, whatever the proximal one did; a worse point is
-            # dropped.
+            # The certificate is of the true problem at the regulariser lam, whatever the proximal problem has led to.
             primal = self._offer(self._run(b, proximal), b, primal)
             self._balance()
             dual = self.dual(b)
@@ -278,8 +275,8 @@ class Ascent:
 
     def _run(self, b: float, proximal: float) -> Floats:
         """Epochs until a check is due; the mean of the iterates, a better primal point than the last of them."""
-        # By so much the solution of a proximal problem falls short of its fixed point: how far the centre
-        # moves.
+        # The iterate follows from the dual variables and the centre, `w = (kappa centre - X' xi) / (lam + kappa)`, so a
+        # move of the centre moves w by the share `kappa / (lam + kappa)` of it.
         pull = 1.0 - self.lam / (proximal * self._ratio)
         pulling = bool(np.any(pull > 0.0))
         mean, visits, epochs = np.zeros_like(self._w), 0, 0
@@ -333,6 +330,30 @@ def _heavy_columns(rows: RowBlocks | GramRows, times: float) -> tuple[Floats, li
     return ratio, heavy
 
 
+class DualRows(NamedTuple):
+    """The dual variables of the rows that a pass visits, each array of shape (n,).
+
+    Attributes
+    ----------
+    plus, minus : ndarray
+        The box of each variable, `-minus <= xi <= plus`.
+    q : ndarray
+        `|x|^2` over the regulariser.
+    xi : ndarray
+    rest : ndarray of uint8
+        How many more visits a row is passed over.
+    delay : ndarray of uint8
+        How many visits it was passed over last.
+    """
+
+    plus: Floats
+    minus: Floats
+    q: Floats
+    xi: Floats
+    rest: Flags
+    delay: Flags
+
+
 @kernel
 def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) -> float:
     """Exact maximiser of the dual in one variable; z is the score with `xi` in place, `q = |x|^2 / lam`."""
@@ -355,14 +376,15 @@ def coordinate_step(z: float, xi: float, plus: float, minus: float, q: float) ->
 
 @kernel
 def epoch_csr(
-    data: Reals, indices: Integers, indptr: Integers, row_of: Integers, chunks: Integers, size: int, rest: Flags,
-    delay: Flags, longest: int, plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+    data: Reals, indices: Integers, indptr: Integers, row_of: Integers, chunks: Integers, size: int, dual: DualRows,
+    longest: int, w: Floats, b: float, scale: Floats,
 ) -> int:  # fmt: skip
-    """Change `xi`, `w`, `rest` and `delay` by one epoch over a CSR block; return the number of rows looked at.
+    """Change the variables and w by one epoch over a CSR block; return the number of rows looked at.
 
     Rows are visited in chunks of `size` neighbours (memory is read in runs) in the order `chunks`. `scale` is one over
     the regulariser of each column, so that w loses `scale * change * x`, and `q[i]` is `sum_k scale_k x_ik^2`.
     """
+    plus, minus, q, xi, rest, delay = dual
     visits = 0
     for t in range(chunks.shape[0]):
         start = chunks[t] * size
@@ -370,34 +392,36 @@ def epoch_csr(
             if rest[i] > 0:
                 rest[i] -= 1
                 continue
-            # A row at an end of its box seldom leaves it again, so it rests twice as long after each visit in vain; the
-            # gap is certified over all rows all the same.
             visits += 1
             r = row_of[i]
             low, high = indptr[r], indptr[r + 1]
-            # The score with all variables as they are now: w holds the sum over all other rows already.
+            # w follows every step, so this is the score with all variables as they are now.
             z = -b
             for k in range(low, high):
                 z += data[k] * w[indices[k]]
             new = coordinate_step(z, xi[i], plus[i], minus[i], q[i])
             change = new - xi[i]
-            if change == 0.0:  # the same again: rest twice as long as the last time
+            if change == 0.0:
+                # A variable at an end of its box seldom leaves it again, so the row rests twice as long after each
+                # visit in vain. Nothing is lost: the gap is always computed from all rows.
                 delay[i] = min(longest, 2 * delay[i] + 1)
                 rest[i] = delay[i]
                 continue
             delay[i] = 0
             xi[i] = new
-            for k in range(low, high):  # keep w what the dual variables make of it, so that scores stay exact
+            # w = -X' xi in the metric of the columns, so it moves with every dual variable.
+            for k in range(low, high):
                 w[indices[k]] -= change * scale[indices[k]] * data[k]
     return visits
 
 
 @kernel
 def epoch_dense(
-    X: Reals, row_of: Integers, chunks: Integers, size: int, rest: Flags, delay: Flags, longest: int,
-    plus: Floats, minus: Floats, q: Floats, xi: Floats, w: Floats, b: float, scale: Floats,
+    X: Reals, row_of: Integers, chunks: Integers, size: int, dual: DualRows, longest: int, w: Floats, b: float,
+    scale: Floats,
 ) -> int:  # fmt: skip
-    """Change `xi`, `w`, `rest` and `delay` by one epoch over a dense block; the twin of `epoch_csr`."""
+    """Change the variables and w by one epoch over a dense block; the twin of `epoch_csr`."""
+    plus, minus, q, xi, rest, delay = dual
     visits = 0
     d = w.shape[0]
     for t in range(chunks.shape[0]):

@@ -5,6 +5,7 @@ Row i has the loss `plus_i max(0, 1/2 + z) + minus_i max(0, 1/2 - z)` and a dual
 
 from widemargin._numba import kernel
 from widemargin._typing import Flags, Floats, Integers
+from widemargin.losses.ramp import KEEP_MINUS, KEEP_PLUS
 from widemargin.solvers.base import Shares
 
 __all__ = [
@@ -41,8 +42,8 @@ def dual_sums(xi: Floats, plus: Floats, minus: Floats) -> tuple[float, float]:
     value = 0.0
     total = 0.0
     for i in range(xi.shape[0]):
-        # The conjugate of a row's two hinges: full at the kink xi = plus - minus, falling by 1/2 on both
-        # sides of it.
+        # Minus the conjugate of a row's two hinges: largest at the kink xi = plus - minus, and falling with a slope of
+        # 1/2 on both sides of it, because the loss bends at the scores 1/2 and -1/2.
         value += 0.5 * (plus[i] + minus[i]) - 0.5 * abs(xi[i] - plus[i] + minus[i])
         total += xi[i]
     return value, total
@@ -55,8 +56,8 @@ def side_weights(
     """Set the losses' coefficients of each row from those of its cell; a side that is not kept gets 0."""
     for i in range(weight.shape[0]):
         # A side that is not kept is bounded by a constant in the majoriser: it pulls on nothing.
-        plus[i] = weight[i] * A[cell[i]] if keep[i] & 1 else 0.0
-        minus[i] = weight[i] * B[cell[i]] if keep[i] & 2 else 0.0
+        plus[i] = weight[i] * A[cell[i]] if keep[i] & KEEP_PLUS else 0.0
+        minus[i] = weight[i] * B[cell[i]] if keep[i] & KEEP_MINUS else 0.0
 
 
 @kernel

@@ -38,8 +38,8 @@ def solve(
     budget : Budget, optional
     max_iter : int, default=1000
     memory : int, default=20
-        Pairs of steps and changes of gradients kept. More model the curvature better, at as many products of vectors a
-        step; 20 of them are little beside a pass over the rows.
+        Pairs of steps and changes of gradients that are stored. More of them model the curvature better, and each costs
+        two products of vectors a step; 20 are little beside a pass over the rows.
 
     Returns
     -------
@@ -47,7 +47,8 @@ def solve(
     """
     budget = budget or Budget()
     recorder = SmoothRecorder(problem, "lbfgs", tol, budget)
-    # Where a bound of the curvature is affordable, the problem is round in its coordinates and takes few steps.
+    # In coordinates in which the bound of the second derivative is the identity, no direction is much more curved than
+    # another, and L-BFGS takes few steps.
     bound = problem.curvature()
     coordinates = Coordinates(bound, problem.column_scales() if bound is None else np.empty(0))
     point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
@@ -65,7 +66,6 @@ def solve(
         """Keep the iterate; end the run where the gap is small enough, or the budget is spent."""
         nonlocal point, n_iter
         x = intermediate_result.x
-        # Callers think in points, scipy in coordinates.
         point = coordinates.point(x)
         n_iter += 1
         # The line search usually ends at the iterate, whose gradient is then known.
@@ -74,7 +74,8 @@ def solve(
         if recorder.converged(point) or budget.exhausted:
             raise StopIteration
 
-    # scipy's own rules are off: they know nothing of the certificate, and end too early or too late.
+    # scipy's own stopping rules are turned off: they know nothing of the certificate, and end too early or too late.
+    # maxfun leaves a line search four evaluations a step on average, which it never needs.
     limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "maxcor": memory, "ftol": 0.0, "gtol": 0.0}
     try:
         # A budget that is spent before the first step still gets its certificate.
@@ -97,7 +98,7 @@ class Coordinates:
     """
 
     def __init__(self, bound: Floats | None, units: Floats) -> None:
-        # Only the lower triangle is the factor; what lies above is left over.
+        # LAPACK leaves what was above the diagonal as it was.
         self._lower = None if bound is None else np.tril(factor(bound))
         self._units = units
 

@@ -8,12 +8,12 @@
 A bias has no regulariser, and no such step suits it: now and then it is set to its best value, the Catoni location.
 
 The iterate is `w = scale v`, so that shrinking it is one multiplication, and the weighted sum over all steps is
-`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: a change of v by delta x_i adds `total delta x_i` to u. What
-row i adds is summed up as one number, `pulls_i`, and its features are looked at when the sum is asked for:
-`u + sum_i pulls_i x_i` takes the place of u.
+`sum_t t w_t = total v - u` with `total = sum_t t scale_t`: where v changes by delta x_i, u has to change by
+`total delta x_i`, for the steps before have seen the old v. To spare a second pass over the features of the row, only
+the number `total delta` is added to `pulls_i`; where the sum is needed, `u + sum_i pulls_i x_i` stands for u.
 """
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,14 +27,57 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
 __all__ = [
-    "SCALE", "SMALL", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "MarginProblem", "csr_pass", "dense_pass", "fold", "solve",
+    "SCALE", "SMALL", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "Iterate", "MarginProblem", "Terms", "csr_pass",
+    "dense_pass", "fold", "solve",
 ]  # fmt: skip
 
 SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
 """Integers in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
 
 SMALL = 1e-9
-"""Below that a scale is folded into v: half of the digits of a double, so that none that count are lost."""
+"""A scale below this is multiplied into v (`fold`): `total v - u` is a difference of numbers as large as v, and loses
+digits as the scale falls. Half of the digits of a double are left here."""
+
+
+class Terms(NamedTuple):
+    """The numbers of the objective, the same at every step of a pass.
+
+    Attributes
+    ----------
+    kind, level, s : int, float, float
+        Of the loss (`losses.margin`).
+    lam : float
+    radius : float
+        Of the ball around 0 onto which w is projected.
+    b : float
+    """
+
+    kind: int
+    level: float
+    s: float
+    lam: float
+    radius: float
+    b: float
+
+
+class Iterate(NamedTuple):
+    """The arrays that the steps change, see the docstring of the module.
+
+    Attributes
+    ----------
+    v, u : ndarray of shape (d,)
+    pulls : ndarray of shape (n,), or (1,)
+        Where the iterates are not averaged it is not used.
+    now : ndarray of shape (5,)
+        The numbers at `SCALE`, `TOTAL`, `WEIGHT`, `SQUARE` and `STEPS`.
+    averaged : bool
+    """
+
+    v: Floats
+    u: Floats
+    pulls: Floats
+    now: Floats
+    averaged: bool
 
 
 class MarginProblem(SmoothProblem, Protocol):
@@ -126,26 +169,22 @@ class _Walk:
     """The state of the steps between two passes."""
 
     def __init__(self, problem: MarginProblem, start: Floats | None, average: bool, seed: int, steps: int) -> None:
-        self._problem, self._average, self._rng = problem, average, np.random.default_rng((seed, steps))
+        self._problem, self._rng = problem, np.random.default_rng((seed, steps))
         w, self._b = problem.split(np.zeros(problem.n_unknowns) if start is None else start)
-        self._v, self._u, self._now = np.array(w, dtype=np.float64), np.zeros(w.shape[0]), np.zeros(5)
-        # The first step shrinks by 1 - 1/1 = 0: it would forget the start anyway.
-        if steps == 0:
-            self._v[:] = 0.0
-        self._now[SCALE], self._now[STEPS] = 1.0, steps
-        self._now[SQUARE] = self._v @ self._v
-        self._pulls = np.zeros(problem.n_rows if average else 1)
+        # Step t = 1 multiplies w by 1 - 1/1 = 0, so a start would be lost anyway.
+        v = np.array(w, dtype=np.float64) if steps else np.zeros(w.shape[0])
+        pulls, now = np.zeros(problem.n_rows if average else 1), np.zeros(5)
+        now[SCALE], now[SQUARE], now[STEPS] = 1.0, v @ v, steps
+        self._iterate = Iterate(v, np.zeros(w.shape[0]), pulls, now, average)
         self._norms2, self._radius = problem.rows.norms2(), problem.radius()
         (self._block,) = problem.rows.blocks
 
     def one_pass(self) -> None:
         """As many steps as there are rows."""
-        problem, block = self._problem, self._block
-        loss = problem.loss
-        common: tuple[Any, ...] = (
-            problem.y, self._norms2, loss.kind, float(loss.margin_level), float(loss.scale), problem.lam, self._radius,
-            self._b, self._average, self._pulls, self._v, self._u, self._now,
-        )  # fmt: skip
+        problem, block, loss = self._problem, self._block, self._problem.loss
+        lam, level, s = float(problem.lam), float(loss.margin_level), float(loss.scale)
+        terms = Terms(loss.kind, level, s, lam, self._radius, self._b)
+        common: tuple[Any, ...] = (problem.y, self._norms2, terms, self._iterate)
         if sp.issparse(block.X):
             csr_pass(self._draws(), *block.csr, *common)
         else:
@@ -153,11 +192,11 @@ class _Walk:
 
     def point(self) -> Floats:
         """The last iterate, or the mean of all, with its best bias, which the next steps take over."""
-        w: Floats = self._now[SCALE] * self._v
-        if self._average and self._now[WEIGHT] > 0.0:
-            # The features that the rows' pulls stand for are looked at here, once for all steps.
-            missing = self._u + self._problem.rows.tdot(self._pulls)
-            w = (self._now[TOTAL] * self._v - missing) / self._now[WEIGHT]
+        v, u, pulls, now, averaged = self._iterate
+        w: Floats = now[SCALE] * v
+        if averaged and now[WEIGHT] > 0.0:
+            # One product with all rows adds what every step has put into `pulls` (module docstring).
+            w = (now[TOTAL] * v - (u + self._problem.rows.tdot(pulls))) / now[WEIGHT]
         if not self._problem.fit_intercept:
             return w
         # The steps leave the bias alone; its best value is one root away, and the next steps take it over.
@@ -176,41 +215,44 @@ class _Walk:
 
 
 @kernel
-def advance(kind: int, level: float, s: float, lam: float, radius: float, b: float, y: float, score: float,
-            norm2: float, t: float, scale: float, square: float) -> tuple[float, float, float]:  # fmt: skip
-    """Step t: shrink, and say what to add to v along x_i, with the new scale and |w|^2; `score = <w, x_i>` before."""
-    longest, shrink = s / (lam * t), 1.0 - 1.0 / t  # these divisions need not wait for the score
+def advance(
+    terms: Terms, y: float, score: float, norm2: float, t: float, scale: float, square: float
+) -> tuple[float, float, float]:
+    """Step t: what to add to v along x_i, the new scale and the new |w|^2; `score` is `<w, x_i>` before the step."""
+    # The processor computes these divisions while it still waits for the score.
+    longest, shrink = terms.s / (terms.lam * t), 1.0 - 1.0 / t
     # The shrinkage is one multiplication of the scale; v keeps its numbers.
     scale = scale * shrink if t > 1.0 else 1.0  # at the first step w is 0
     inverse = 1.0 / scale
-    step = y * longest * psi(kind, (level - y * (score + b)) * (1.0 / s))
-    # |w|^2 is carried along: the projection needs it at every step, and a sum over all features would double the
-    # cost.
+    step = y * longest * psi(terms.kind, (terms.level - y * (score + terms.b)) * (1.0 / terms.s))
+    # `|shrink w + step x|^2 = shrink^2 |w|^2 + 2 shrink step <w, x> + step^2 |x|^2`: the projection needs it at every
+    # step, and a sum over all features would double the cost. Rounding may leave it below zero.
     square = max(0.0, shrink * (shrink * square + 2.0 * step * score) + step * step * norm2)
     delta = step * inverse
-    if square > radius * radius:  # the projection is one more shrinking
-        scale *= radius / np.sqrt(square)
-        square = radius * radius
+    # The projection onto the ball multiplies w by one number, which the scale takes up.
+    if square > terms.radius * terms.radius:
+        scale *= terms.radius / np.sqrt(square)
+        square = terms.radius * terms.radius
     return delta, scale, square
 
 
 @kernel
 def fold(v: Floats, u: Floats, scale: float, total: float) -> tuple[float, float]:
     """Make scale 1 and total 0 again, before scale has become so small that digits would be lost."""
+    # `total v - u` has to stay the same with total = 0, so u takes up `-total v` before v becomes w itself.
     for k in range(v.shape[0]):
         u[k] -= total * v[k]
-        # Afterwards w is v itself again, and u holds what the old scale had summed up.
         v[k] *= scale
     return 1.0, 0.0
 
 
 @kernel
 def csr_pass(
-    draws: Integers, data: Reals, indices: Integers, indptr: Integers, y: Floats, norms2: Floats, kind: int,
-    level: float, s: float, lam: float, radius: float, b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats,
-    now: Floats,
+    draws: Integers, data: Reals, indices: Integers, indptr: Integers, y: Floats, norms2: Floats, terms: Terms,
+    iterate: Iterate,
 ) -> None:  # fmt: skip
     """Steps on the CSR rows `draws`."""
+    v, u, pulls, now, averaged = iterate
     scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
     for i in draws:
         first, last = indptr[i], indptr[i + 1]
@@ -222,7 +264,7 @@ def csr_pass(
             even += data[last - 1] * v[indices[last - 1]]
         t += 1.0
         score = scale * (even + odd)
-        delta, scale, square = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], t, scale, square)
+        delta, scale, square = advance(terms, y[i], score, norms2[i], t, scale, square)
         if averaged:  # u takes x_i times that, when the sum is asked for: its features are not touched here
             pulls[i] += total * delta
             total += t * scale
@@ -235,11 +277,9 @@ def csr_pass(
 
 
 @kernel
-def dense_pass(
-    draws: Integers, X: Reals, y: Floats, norms2: Floats, kind: int, level: float, s: float, lam: float, radius: float,
-    b: float, averaged: bool, pulls: Floats, v: Floats, u: Floats, now: Floats,
-) -> None:  # fmt: skip
+def dense_pass(draws: Integers, X: Reals, y: Floats, norms2: Floats, terms: Terms, iterate: Iterate) -> None:
     """Steps on the dense rows `draws`."""
+    v, u, pulls, now, averaged = iterate
     d = X.shape[1]
     scale, total, weight, square, t = now[SCALE], now[TOTAL], now[WEIGHT], now[SQUARE], now[STEPS]
     for i in draws:
@@ -256,7 +296,7 @@ def dense_pass(
             k += 1
         t += 1.0
         score = scale * ((s0 + s1) + (s2 + s3))
-        delta, scale, square = advance(kind, level, s, lam, radius, b, y[i], score, norms2[i], t, scale, square)
+        delta, scale, square = advance(terms, y[i], score, norms2[i], t, scale, square)
         if averaged:  # u takes x_i times that, when the sum is asked for: its features are not touched here
             pulls[i] += total * delta
             total += t * scale

@@ -21,7 +21,7 @@ __all__ = ["solve"]
 
 
 _ROUNDING = 1e-15
-"""What a value may be off by, relative to it."""
+"""Relative rounding error of a value of the problem."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class _Look:
         return _Look(self.problem, mu, self.point, self.scores)
 
     def descend(self) -> "_Look | None":
-        """Along the step, as far as the value falls by its share; None where it falls nowhere that can be seen."""
-        # Scores are linear along the step: one product serves every length that is tried.
+        """Go along the step by the first length that passes Armijo's rule; None where none does."""
+        # The scores change linearly along the step, so one product with the rows serves every length that is tried.
         change, length = self.problem.scores(self.step), 1.0
         for _ in range(40):
             new = _Look(self.problem, self.mu, self.point + length * self.step, self.scores + length * change)
@@ -119,8 +119,9 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
             size = max(abs(look.value), 1e-300)
             last = look.mu <= 1e-2 * tol * size
             near = look.promised <= 0.1 * tol * size
-            # By the ridge the gradient says what the bound lacks; where corners are sharp it takes steps far beyond a
-            # value that is good. Rounding ends them where they promise no less than the one before.
+            # By the ridge, the bound that this point proves falls short of the smoothed value by |gradient|^2 / (2 lam)
+            # or less. With sharp corners the gradient stays large long after the value is good enough: there the steps
+            # also end where one promises more than half of what the one before did, which rounding leads to.
             lacking = float(look.gradient @ look.gradient) / (2.0 * problem.lam)
             settled = lacking <= 0.1 * max(tol * size, look.mu) or (near and look.promised > 0.5 * before)
             before = look.promised

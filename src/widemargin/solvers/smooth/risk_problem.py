@@ -162,8 +162,7 @@ class RiskProblem:
         if self.fit_intercept:
             pull = {side: float((weights * sigma)[self.y == side].sum()) for side in (1.0, -1.0)}
             heavy, light = sorted(pull, key=lambda side: -pull[side])
-            # All of the weight is on one class, so nothing balances it: no slopes of these rows are feasible in the
-            # dual problem.
+            # Feasible slopes balance the two classes, and here one class has no weight to balance with.
             if pull[light] <= 0.0:
                 return -math.inf
             # Slopes may be made smaller, since a loss has a supporting line for every slope down to 0; they may not be
@@ -196,8 +195,8 @@ class RiskRecorder(Recorder[Floats]):
         """Take in a point, and the bound that weights and slopes prove; whether the gap is closed."""
         value = self.problem.value(point, scores)
         if not self.problem.risk.certified:
-            # Values of a problem that is not convex say nothing of other points, so the last one counts, where the
-            # steps have come to rest.
+            # Without convexity a lower value elsewhere is no better answer than a stationary point, so the last point
+            # counts, where the steps have come to rest.
             self.primal, self.point = value, point
             return False
         self.offer(value, point)

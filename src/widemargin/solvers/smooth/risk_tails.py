@@ -48,12 +48,12 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
     problem, budget, risk = recorder.problem, recorder.budget, recorder.problem.risk
     assert isinstance(risk, Spectral)
     share, y = problem.share, problem.y
-    # A "tail" of all rows is the mean, in which every row counts fully.
+    # The mean over a tail of all rows is the plain mean: every row counts in full, and there is no u to find.
     inner = [(tail, weight) for tail, weight in zip(risk.tails, risk.weights, strict=True) if tail < 1.0]
     tails, weights = np.array(inner).reshape(-1, 2).T
     mean = (1.0 - float(weights.sum())) * share if len(inner) < len(risk.tails) else 0.0 * share
     parts = (weights / tails)[:, None] * share  # what a row of each tail counts where u is 1
-    # Every row counts alike at first, which is the mean loss: inside of the box, and feasible for every tail.
+    # At first u = tail for every row, which weighs all losses alike: inside the box, and `sum_i p_i u_i = tail`.
     u = np.repeat(tails[:, None], len(share), axis=1)
     scores, mu, length, done = problem.scores(point), 0.0, 1.0, False
     try:
@@ -63,7 +63,9 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
             done = recorder.certify(point, scores, counted / counted.sum(), sigma)
             if done or recorder.n_iter >= max_iter or budget.exhausted:
                 break
-            # The barrier of the first steps is a tenth of the problem's value, and falls as fast as steps get through.
+            # mu begins at a tenth of the problem's value and falls fast where the last step was (nearly) a full one. A
+            # short step means that the point is far from the central path, so mu stays. Below a thousandth of the
+            # tolerance a smaller mu changes nothing that counts.
             mu = mu * (0.15 if length > 0.8 else 0.4 if length > 0.4 else 1.0) or 0.1 * recorder.primal
             mu = max(mu, 1e-3 * recorder.tol * recorder.primal)
             barrier = mu * tails[:, None] * (1.0 / (1.0 - u) - 1.0 / u)
@@ -72,7 +74,8 @@ def solve(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
 
             u_of = partial(_linearised, u, give, barrier, parts, weights)
             gradient = problem.gradient(point, mean + (parts * u_of(losses)).sum(axis=0), sigma, 0.0)
-            # theta follows the losses of a tail, which takes one column of rank one off its curvature.
+            # Eliminating u leaves the curvature `pull sigma^2` of every row. Eliminating theta, which moves with the
+            # losses of its tail, takes a matrix of rank one off it for each tail.
             columns = (pull / np.sqrt(pull.sum(axis=1, keepdims=True)) * sigma * y).T
             step = problem.newton(point, gradient, counted * bend + pull.sum(axis=0) * sigma**2, columns, 0.0)
             change = problem.scores(step)

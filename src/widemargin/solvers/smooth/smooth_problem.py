@@ -119,26 +119,25 @@ class SmoothRecorder(Recorder[Floats]):
         # Work is counted in gradients of single rows, so that full and stochastic steps can be compared.
         self.n_gradients += self.problem.n_rows
         value, gradient = self.problem.value_gradient(point)
-        # The size of the first gradient is the yardstick where no certificate exists.
+        # Without a certificate gradients are compared with the first one.
         self._first_norm = self._first_norm or float(np.linalg.norm(gradient))
         return value, gradient
 
     def note(self, iteration: int, value: float, gradient: Floats) -> None:
         """Write down a step and tell the callbacks."""
         norm, lam = float(np.linalg.norm(gradient)), self.problem.lam
-        # Strong convexity bounds what is left by the gradient; without a regulariser only its size says something.
+        # Strong convexity: the value exceeds the optimum by at most |gradient|^2 / (2 lam), up to the bias. This costs
+        # nothing, so the certificate is only computed once it is small enough (`converged`).
         gap = norm**2 / (2.0 * lam) / _size(value) if lam > 0.0 else norm / _size(self._first_norm)
-        # The gap that the gradient promises is cheap; the certificate is asked where it is small enough.
         entry = {"iteration": iteration, "gradients": self.n_gradients, "value": value, "gap": gap}
         self.history.append({name: float(item) for name, item in entry.items()} | {"seconds": self.budget.elapsed})
         self.budget.tell(self._name, iteration, value, gap, norm)
 
     def converged(self, point: Floats) -> bool:
-        """Whether the last step promised a gap that is small enough, and the certificate keeps it."""
+        """Whether the gap that the last gradient promised is small enough, and the certificate confirms it."""
         if self.history[-1]["gap"] > self.tol:
             return False
-        # The promise leaves the bias out; the certificate takes its best value in, and costs one more
-        # gradient.
+        # The bias has no regulariser, so strong convexity says nothing of it; the certificate finds the best bias.
         self._done = self.problem.lam == 0.0 or self._certify(point)[1] <= self.tol
         return self._done
 
@@ -154,8 +153,8 @@ class SmoothRecorder(Recorder[Floats]):
     _done = False
 
     def _certify(self, point: Floats) -> tuple[Certified, float]:
+        # A certificate costs a gradient, and is counted as one.
         self.n_gradients += self.problem.n_rows
-        # A certificate costs as much as a gradient, and is counted as one.
         certified = self.problem.certify(point)
         return certified, certified.gap / _size(certified.value)
 

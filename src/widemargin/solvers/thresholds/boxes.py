@@ -1,10 +1,11 @@
 """Best-first search for one candidate in each group: boxes of thresholds and of the levels of families of links.
 
-A box is a range of candidates for each group and an interval for the level of each family (`links.py`). Levels cut off
-candidates of the groups and candidates narrow the levels, until nothing changes any more. What is left of each group
-has a cheapest candidate, and together these bound the objective in the box from below. Where they violate a link, the
-level of its family is cut where both halves rule them out; with the level the groups come apart, so few cuts are
-needed however many groups there are. Boxes that cannot be better than the best thresholds known are dropped.
+A box is a range of candidates for each group and an interval for the level of each family (`links.py`). The interval of
+a level rules out candidates, and the candidates that are left narrow the interval, until nothing changes any more. The
+cheapest candidates that are left bound the objective in the box from below. Where they violate a link, the interval of
+its family is cut at a level that makes them infeasible in both halves. At a fixed level the groups are independent of
+each other, so few cuts are needed however many groups there are. Boxes whose lower bound is no better than the best
+thresholds known are dropped.
 """
 
 import heapq
@@ -20,7 +21,7 @@ from widemargin.solvers.thresholds.links import Links
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
 STEPS = 6
-"""Of the prices in a box. More raise the bound further and look at more candidates; four to eight took as long."""
+"""Steps of the prices in a box. More raise the bound further and cost more; four to eight took equally long."""
 
 
 class Priced(NamedTuple):
@@ -42,7 +43,8 @@ class Priced(NamedTuple):
     excess : ndarray of shape (q,)
         Of these constraints where nobody is called positive.
     reach : float
-        So far at most a step of the prices aims above the bound.
+        A step of the prices aims at most this far above the highest bound so far: Polyak's step needs a value to aim
+        at, and the optimum is not known.
     constant : float
         The sum of prices plus this is a lower bound of the sum of gains, where the constraints are met.
     """
@@ -83,7 +85,7 @@ def least_place(price: Floats, cheapest: Ints, low: int, high: int) -> int:
 
 @kernel
 def narrow(links: Links, low: Ints, high: Ints, least: Floats, most: Floats) -> bool:
-    """Cut off candidates that levels rule out, and parts of levels that no candidate allows; False: nothing is left.
+    """Rule out candidates by the levels and parts of the levels by the candidates; False where nothing is left.
 
     `low[g]`, ..., `high[g]` are the candidates of group g, `least[k]` to `most[k]` is the level of family k.
     """
@@ -91,13 +93,14 @@ def narrow(links: Links, low: Ints, high: Ints, least: Floats, most: Floats) -> 
     while changed:
         changed = False
         for k in range(links.factor.shape[0]):
-            # The level is at most every floored rate, and at least what the capped ones need.
+            # `t <= rate of v` for every floored rate: the level is at most what the last candidate of v reaches.
             for e in range(links.floored_start[k], links.floored_start[k + 1]):
                 v = links.floored[e]
                 most[k] = min(most[k], links.rate[links.shift[v] + high[links.group[v]]])
             for e in range(links.capped_start[k], links.capped_start[k + 1]):
                 u = links.capped[e]
-                # A capped rate is at most factor times level plus slack, so it asks for this level at least.
+                # `rate of u <= factor t + slack` for every capped rate: the level is at least what the first candidate
+                # of u, which has the lowest rate, needs.
                 needed = (links.rate[links.shift[u] + low[links.group[u]]] - links.slack[k]) / links.factor[k]
                 least[k] = max(least[k], needed)
             if least[k] > most[k]:
@@ -151,14 +154,15 @@ def bound_box(
     while again:
         if not narrow(links, low, high, least, most):
             return np.inf
-        # With the links left aside every group is on its own: no sum of gains is below that of the cheapest ones.
+        # Without the links each group takes its cheapest candidate on its own, which is a lower bound with them.
         bound = priced.constant
         for g in range(n_groups):
             pick[g] = least_place(priced.price, priced.cheapest, low[g], high[g])
             bound += priced.price[pick[g]]
         if not bound < known:
             return np.inf
-        # A candidate that is dearer than the cheapest of its group by more than there is room for is ruled out.
+        # Swapping one group's cheapest candidate for a dearer one raises the bound by the difference. Candidates at the
+        # ends of the range with which it would reach the best known value are ruled out, and the links are tried again.
         again = False
         for g in range(n_groups):
             limit = priced.price[pick[g]] + (known - bound)
@@ -169,7 +173,7 @@ def bound_box(
                 high[g] -= 1
                 again = True
         again = again and links.factor.shape[0] > 0
-    # Constraints that are no links: even the smallest that each group can add may be too much.
+    # A constraint that is no link cannot be met in the box if even the least that every group can add exceeds it.
     for j in range(priced.excess.shape[0]):
         smallest = priced.excess[j]
         for u in range(links.group.shape[0]):
@@ -188,7 +192,6 @@ def cheapest_at(priced: Priced, toll: Floats, low: Ints, high: Ints, pick: Ints)
     for g in range(low.shape[0]):
         smallest = np.inf
         for c in range(low[g], high[g] + 1):
-            # The gain of a candidate, and what its rates cost at these prices of the other constraints.
             price = priced.gain[c]
             for u in range(links.start[g], links.start[g + 1]):
                 price += toll[u] * links.rate[links.shift[u] + c]
@@ -258,7 +261,7 @@ class BoxSearch:
     def run(self, paid: Floats, most_boxes: int, most_looks: float) -> None:
         """Search, beginning with these prices of the constraints that are no links."""
         first, f = self.priced.first, self.priced.links.factor.shape[0]
-        # Levels are wider than rates.
+        # Any level will do at first: rates lie between 0 and 1, and slack may take a level a little beyond.
         box = Box(first[:-1].copy(), first[1:] - 1, np.full(f, -1.0), np.full(f, 2.0), paid, np.zeros_like(self.best))
         heap, number = [(self._bound(box), 0, box)], itertools.count(1)
         self.n_boxes = 1
@@ -269,7 +272,7 @@ class BoxSearch:
                 if self.n_boxes + 2 > most_boxes or self.looks > most_looks:
                     self.bound = min([bound, *(entry[0] for entry in heap[:1]), self.known])
                     return
-                # no two numbers are equal, so boxes themselves are never compared
+                # No two numbers are equal, so the heap never compares the boxes themselves.
                 halves = sorted((self._priced_bound(half), next(number), half) for half in self._halves(box))
                 self.n_boxes += len(halves)
                 # An infinite bound says that nothing in a half is better than what is known.
@@ -286,7 +289,8 @@ class BoxSearch:
         family, levels = self._cut_of_links(box.pick)
         one, other = box.copy(), box.copy()
         if family >= 0:
-            # A guess: the levels in the middle, with which the groups are on their own.
+            # With all levels fixed at these values the groups are independent, and the cheapest candidates meet all
+            # links: a good feasible point, found early, closes many boxes.
             guess = box.copy()._replace(least=levels.copy(), most=levels.copy())
             if self._bound(guess, self.known) < np.inf and self._cut_of_links(guess.pick)[0] < 0:
                 self._take_if_better(guess.pick)
@@ -294,8 +298,8 @@ class BoxSearch:
             other.least[family] = max(other.least[family], levels[family])
             return [one, other]
         # No link is violated: what is left to decide is the thresholds of one group.
-        # The widest is halved: by how much a violated constraint may still differ within each group, and where nothing
-        # else decides by the number of its candidates.
+        # The group is halved that can change the violated constraint most; among equals, or where none is violated, the
+        # one with most candidates (1e-9 makes their number decide between equal changes alone).
         violated, width = self._take_if_better(box.pick), 1e-9 * (box.high - box.low)
         if violated >= 0:
             change = self.priced.share[violated] * (self._rates(box.high) - self._rates(box.low))
@@ -356,13 +360,14 @@ class BoxSearch:
     def _cut_of_links(self, pick: Ints) -> tuple[int, Floats]:
         """The family whose links are violated most, or -1; and where levels have to lie or to be cut, shape (f,)."""
         links, rates = self.priced.links, self._rates(pick)
-        # A family holds where its largest capped rate is within reach of its smallest floored one.
+        # A level exists for these candidates where the largest one that a capped rate needs is at most the smallest
+        # floored rate.
         largest = np.array([rates[part].max(initial=-np.inf) for part in _parts(links.capped, links.capped_start)])
         smallest = np.array([rates[part].min(initial=np.inf) for part in _parts(links.floored, links.floored_start)])
         needed = (largest - links.slack) / links.factor
         over = needed - smallest
         family = int(np.argmax(over)) if over.max(initial=0.0) > 0.0 else -1
-        # between them, either a capped or a floored rate is ruled out
+        # Where no level exists, one between the two makes a capped rate infeasible below it and a floored one above.
         return family, np.where(over > 0.0, 0.5 * (smallest + needed), smallest)
 
     def _take_if_better(self, pick: Ints) -> int:

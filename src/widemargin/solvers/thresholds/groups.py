@@ -6,14 +6,11 @@ sums over the groups.
 """
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Cells, Floats, Integers, Ints
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, OPTIONS, sweep
-
-Cells = npt.NDArray[np.int32]
 
 
 class Candidates:
@@ -50,7 +47,7 @@ class Candidates:
         z: Floats,
         weight: Floats,
         cell: Cells,
-        group: npt.NDArray[np.integer],
+        group: Integers,
         n_groups: int,
         coef: CellCoefficients,
         gamma: Floats,
@@ -116,7 +113,7 @@ class Candidates:
 
     @property
     def granule(self) -> float:
-        """The objective takes multiples of this only (up to a constant); 0 where there is no such number."""
+        """The objective changes by whole multiples of this number alone; 0 where there is no such number."""
         steps = np.unique(np.abs(self._weight * self._gain[self._cell]))
         steps = steps[steps > 0.0]
         if not len(steps):
@@ -128,7 +125,7 @@ class Candidates:
     def prices(self, objective: float, multipliers: Floats) -> Floats:
         """`objective` times what each candidate adds to the objective, plus the multipliers times its constraints."""
         per_cell = objective * self._gain + self._change @ multipliers
-        # Running sums over the sorted rows: a candidate's price is that at its last row, less that before its group.
+        # A candidate calls the first rows of its group positive, so what they add is a difference of two running sums.
         rows = self._order
         total = np.concatenate([[0.0], np.cumsum(self._weight[rows] * per_cell[self._cell[rows]])])
         start = self._start[self.group]
@@ -138,14 +135,14 @@ class Candidates:
     def columns(self, numbers: Ints) -> tuple[Floats, Floats]:
         """What some candidates add to the objective, shape (s,), and to the constraints, shape (s, m)."""
         position = self._start[self.group[numbers]] + self.count[numbers]
-        # masses are summed between the cuts once, and the sums up to each cut serve all candidates that end there
-        cuts = np.unique(np.concatenate([position, self._start]))  # rows between two cuts go together
+        # Running sums by cell at every row would be n times k numbers. The rows between two neighbouring ends of
+        # candidates go together, so running sums at these ends are enough.
+        cuts = np.unique(np.concatenate([position, self._start]))
         n, k = len(self._order), len(self._gain)
         piece = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) if n else np.zeros(0, np.int64)
         cells = self._cell[self._order].astype(np.int64)
         mass = np.bincount(piece * k + cells, self._weight[self._order], max(len(cuts) - 1, 0) * k)
         mass = np.concatenate([np.zeros((1, k)), np.cumsum(mass.reshape(-1, k), axis=0)])
-        # What lies between the start of the group and the cut: a difference of two running sums.
         upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._start[self.group[numbers]])]
         return upto @ self._gain, upto @ self._change
 
@@ -169,7 +166,7 @@ class Candidates:
                 rows = self.rows_of(g)
                 if not len(rows):
                     continue
-                # what the other groups add is fixed meanwhile, so one sweep over this group is exact
+                # What the other groups add does not change meanwhile, so one sweep over this group is exact.
                 excess = self.excess + np.delete(change, g, axis=0).sum(axis=0)
                 cells = self._z, self._weight, self._cell, self._gain
                 count = sweep(rows, *cells, *coef.entries, excess, self._tie, FEASIBLE, best)

@@ -22,7 +22,7 @@ from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
 DIGITS = 11
-"""Of coefficients that are compared with each other: they are sums in other orders, which differ in their last ones."""
+"""Decimal digits to which coefficients are compared: they are sums in different orders, whose last digits differ."""
 
 Edge = tuple[int, int]
 
@@ -127,10 +127,11 @@ class _Rates:
         self.values: list[Floats] = []
 
     def find(self, g: int, cells: Ints, values: Floats) -> list[tuple[int, float]]:
-        """What a constraint on cells adds in group g: numbers of one or two rates, and what each is multiplied by."""
+        """What a constraint on cells adds in group g: numbers of one or two rates, and the factor of each."""
         found = []
+        # What the constraint adds is a difference of two rates: one of the cells of positive values and one of the
+        # others. As sums of weights called positive both rise from candidate to candidate.
         for sign in (1.0, -1.0):
-            # What rises and falls with the threshold is the difference of two rates.
             used = np.flatnonzero((sign * values > 0.0) & (self._masses[g, cells] > 0.0))
             if not len(used):
                 continue
@@ -150,7 +151,7 @@ def _linked(
     candidates: Candidates, rates: _Rates, order: Ints, edges: dict[tuple[float, float], set[Edge]]
 ) -> Links:  # fmt: skip
     """The rates in this order, and few families that hold all links."""
-    # Rates are stored group by group, and edges name them in the order of discovery.
+    # The edges name rates by their numbers in the order of discovery; the rates are stored group by group.
     place = np.argsort(order)
     families = [family for law, pairs in edges.items() for family in families_of(pairs, law)]
     laws = np.array([law for law, pairs in edges.items() for _ in families_of(pairs, law)]).reshape(len(families), 2)
@@ -170,8 +171,8 @@ def _joined(parts: list[Ints]) -> tuple[Ints, Ints]:
 def families_of(edges: set[Edge], law: tuple[float, float]) -> list[tuple[list[int], list[int]]]:
     """Lists of u and of v such that the edges (u, v) are all pairs of a u and a v of the same family.
 
-    A rate may be added as linked with itself where that says nothing (factor >= 1, slack >= 0): only so all pairs of
-    several groups are one family.
+    Where `rate <= factor rate + slack` holds for any rate (factor >= 1, slack >= 0), a rate may be added as linked with
+    itself. Only with such links are the comparisons of every group with every other one family.
     """
     # Which rates are capped by each floored one.
     above = defaultdict[int, set[int]](set)

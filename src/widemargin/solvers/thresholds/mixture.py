@@ -51,7 +51,7 @@ class MixtureOptions:
 
 
 OPTIONS = MixtureOptions()
-"""Those of every fit."""
+"""The options of every fit."""
 
 
 @dataclass(frozen=True)
@@ -143,17 +143,19 @@ class _Master:
             self._lp.changeColCost(m + place, scale * float(gain))
         best, behind = -np.inf, np.zeros(m)
         for _ in range(OPTIONS.rounds):
-            # The multipliers say what a candidate may cost to be worth taking in.
             multipliers = self._solve()
-            if scale == 0.0:  # a slack costs 1, so no multiplier is larger but by rounding
+            # In the first phase a unit of slack costs 1, so a multiplier above 1 is rounding, and would not be feasible
+            # in the dual programme of all candidates.
+            if scale == 0.0:
                 multipliers = np.minimum(multipliers, 1.0)
-            # one pass prices every candidate there is; the cheapest of each group bound the optimum from below
+            # The Lagrangian bound: one pass prices every candidate at these multipliers, and the cheapest of each group
+            # bound the optimum from below.
             prices = candidates.prices(scale, multipliers)
             cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(candidates.first)])
             bound = float(prices[cheapest].sum() + multipliers @ candidates.excess) + scale * candidates.objective
             if bound > best:
                 best, behind = bound, multipliers
-            # where the cheapest are all in the LP already, its optimum is that of all candidates
+            # Where the LP holds all of the cheapest ones already, its optimum is that over all candidates.
             missing = np.setdiff1d(cheapest, self.numbers)
             reached = self.value + scale * candidates.objective
             if reached - best <= OPTIONS.gap or not len(missing) or (scale == 0.0 and reached <= FEASIBLE):
@@ -165,11 +167,11 @@ class _Master:
         """The current solution."""
         candidates, m = self.candidates, self.candidates.n_constraints
         p = np.asarray(self._lp.getSolution().col_value)[m:]
-        # Candidates of no probability are not part of the mixture.
+        # What HiGHS leaves at rounding of zero is left out.
         keep = np.flatnonzero(p > OPTIONS.negligible)
         keep = keep[np.argsort(self.numbers[keep])]
         numbers, p = self.numbers[keep], p[keep]
-        # Leaving out what is rounding of zero, the rest has to sum to one again in every group.
+        # The rest has to sum to one again in every group.
         group = candidates.group[numbers]
         p = p / np.bincount(group, p, candidates.n_groups)[group]
         excess = candidates.excess + p @ self.change[keep]
@@ -193,7 +195,8 @@ class _Master:
         """Solve the LP; the multipliers (>= 0) of the constraints."""
         self.n_iter += 1
         optimal = solved(self._lp)
-        # The first phase may have left a little excess, as rounding; without it there is no solution.
+        # The first phase may have ended with an excess within rounding, without which the second has no feasible point:
+        # then that much is allowed.
         for rounding in (FEASIBLE, ROUNDING):
             if not optimal and self._scale > 0.0:
                 self.forbid_excess(rounding)

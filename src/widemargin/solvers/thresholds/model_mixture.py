@@ -104,15 +104,15 @@ class ModelMixture:
                 b_eq=[1.0],
                 method="highs",
             )
-            # The duals price each constraint; a column is missing that is cheaper at these prices than what is drawn.
+            # Duals of a minimisation with `<=` are negative. A column is missing from the programme where it is cheaper
+            # at these prices than the dual of the equality, the cost of the present lottery.
             multipliers = np.clip(-program.ineqlin.marginals, 0.0, rho) if m else np.zeros(0)
             if not self._missing(multipliers, float(program.eqlin.marginals[0])):
                 break
-        # A vertex of the programme has no more tickets than constraints and one; what is smaller than its tolerance is
-        # none.
+        # At a vertex of the programme at most m + 1 columns have a positive probability; smaller ones are rounding.
         drawn = np.flatnonzero(program.x[:n] > FEASIBLE)
         share = program.x[drawn] / program.x[drawn].sum()
-        # The expected excess counts, not that of every ticket.
+        # The lottery has to meet the constraints in expectation, so excesses are averaged before they are cut off.
         together = share @ excess[drawn]
         together = np.where(together > ROUNDING, together, 0.0)
         return MixedModels(
@@ -123,11 +123,11 @@ class ModelMixture:
 
     def _missing(self, multipliers: Floats, price: float) -> bool:
         """Take in the cheapest column of each model where it is cheaper than those there are; whether there was one."""
-        # Rounding may make a column that is there look cheaper than its own price, and it would be taken in for ever.
+        # Rounding may make a column of the programme look cheaper than its price; it would be added again and again.
         known = {(number, numbers.tobytes()) for number, numbers in self._columns}
         before = len(self._columns)
         for number, model in enumerate(self.models):
-            # At fixed prices groups do not hang together, so each takes its own cheapest threshold.
+            # At fixed prices the groups are independent, so each takes its own cheapest threshold.
             prices = model.prices(1.0, multipliers)
             cheapest = np.array([a + int(np.argmin(prices[a:b])) for a, b in pairwise(model.first)], np.int64)
             cost = model.objective + float(prices[cheapest].sum() + multipliers @ model.excess)

@@ -1,18 +1,19 @@
 """One offset for each of several classes: a row gets the class of largest score plus offset, under constraints.
 
-Decisions depend on the differences of the offsets alone, and are constant on the cells that the planes `offset_k -
-offset_l = score_l - score_k` of all rows cut out. The best cell is found by branch and bound over *zones*: ranges of
-all differences, as tight as they can be by the triangle inequality. In a zone class k can win a row if
-`offset_k - offset_l` can exceed `score_l - score_k` for every l, because the offset of k can be as far above all others
-at once as it can be above each. Most rows are certain, one class wins them all over the zone; one that is not can at
-best take the cheapest class that can win. That bounds objective and constraints from below; a point inside is a
-candidate. A zone is cut at a difference where rows change their minds, so zones end as single cells, and near the
-optimum of n rows there are few of them: with three classes the search is exact within seconds for tens of thousands of
-rows. Where it is cut short, the least bound of the zones that are left says by how much.
+Decisions depend on the differences of the offsets alone, and are constant on the regions between the planes `offset_k -
+offset_l = score_l - score_k` of all rows. The best region is found by branch and bound over *zones*: ranges of all
+differences, as tight as the triangle inequality makes them. In a zone class k can win a row if `offset_k - offset_l`
+can exceed `score_l - score_k` for every l, because the offset of k can be as far above all others at once as it can be
+above each. Most rows are certain: one class wins them everywhere in the zone. Any other row costs at least what the
+cheapest class that can win costs. That bounds objective and constraints from below, and a point inside the zone is a
+candidate. A zone is cut at a difference where rows change from one class to another, so zones end as single regions,
+and near the optimum of n rows there are few of them: with three classes the search is exact within seconds for tens of
+thousands of rows. Where it is cut short, the least bound of the zones that are left says by how much the result may
+exceed the optimum.
 
-Offsets of several groups hang together by the constraints alone. At fixed prices of these they come apart, and the sum
-of the groups' minima is a bound on everything that meets the constraints (weak duality); its maximum over the prices is
-found by cutting planes, and the offsets visited are improved one by one.
+Offsets of several groups depend on each other through the constraints alone. At fixed prices of the constraints the
+groups are independent, and the sum of their minima is a lower bound for all offsets that meet the constraints (weak
+duality). Its maximum over the prices is found by cutting planes, and the offsets visited are improved one by one.
 """
 
 import heapq
@@ -30,10 +31,10 @@ FEASIBLE = 1e-9
 """Summed excess that is rounding."""
 
 HIGHEST = 1e3
-"""Objective per unit of a constraint, at which nothing but the constraint counts any more."""
+"""Highest price, in objective per unit of a constraint: there the objective hardly counts beside a violation."""
 
 OVERHEAD = 2e4
-"""Numbers that are read in the time that a zone takes by itself."""
+"""What a zone costs besides its rows, in numbers that could be read in the same time."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class OffsetOptions:
     Attributes
     ----------
     looks : float
-        Numbers that are read in all zones, about two seconds; a zone as such counts as `OVERHEAD` of them.
+        Numbers that may be read in all zones together, about two seconds.
     share : float
-        Of the looks, for each search at prices; there are as many as groups in each round.
+        Share of the looks for one search at prices; every round makes one for each group.
     narrowest : float
-        Cells narrower than this share of the range of the scores are not looked for: below lies the rounding of scores.
+        Zones narrower than this share of the range of the scores are dropped: there the scores' own rounding decides.
     rounds : int
         Of prices, where there are several groups.
     sweeps : int
@@ -233,7 +234,8 @@ class ZoneSearch:
         # A zone so narrow holds no two rows that scores tell apart: what is left in it is rounding.
         narrow = self.options.narrowest * spread
         self.best, self.rank = self.start[0], self.costs.rank(self.costs.totals(self.start))
-        # Beyond this a class wins every row against another one.
+        # At a difference of `spread` a class wins every row against another one, and a tight zone holds differences of
+        # up to one such step for each other class.
         whole = np.full((n_classes, n_classes), 1.0001 * (n_classes - 1) * spread)
         np.fill_diagonal(whole, 0.0)
         counter, looks = itertools.count(), 0.0
@@ -403,7 +405,7 @@ def at_prices(
     lower : float
         Lower bound of the objective and what the constraints cost.
     """
-    # At prices, what a row costs is one number, and groups do not hang together.
+    # At given prices the cost of a decision is one number, and the groups are independent of each other.
     priced = costs.cost[:, :, :1] + (costs.cost[:, :, 1:] @ prices)[:, :, None]
     options = replace(options, looks=options.looks * options.share)
     offsets, totals, lower = start.copy(), list[Floats](), 0.0

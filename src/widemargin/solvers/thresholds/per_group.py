@@ -19,10 +19,10 @@ from widemargin.solvers.thresholds.mixture import Mixture, best_mixture
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
 MOST_RANGES = 2_000_000
-"""Ranges of candidates in all boxes of a search, about two seconds: the number of boxes times that of the groups."""
+"""Limit of a search, about two seconds: the number of its boxes times that of the groups."""
 
 MOST_LOOKS = 3e8
-"""Looks at a candidate in a search with other constraints than links, about a second."""
+"""Limit of the candidates read in a search with other constraints than links, about a second."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
     price[~parts.allowed] = np.inf
     spread = float(np.abs(gain).max(initial=0.0)) or 1.0
     longest = int(np.diff(candidates.first).max())
-    # A table of the cheapest candidate in every range whose length is a power of two: two entries of it answer for any
-    # range, and a box asks for one range a group and bound.
+    # A sparse table: the cheapest candidate of every range whose length is a power of two. Two of its entries give that
+    # of any range, which every bound of a box needs once a group.
     cheapest = np.zeros((longest.bit_length(), len(price)), np.int64)
     range_minima(price, cheapest)
     priced = Priced(
@@ -106,7 +106,8 @@ def best_per_group(candidates: Candidates, *, most_ranges: int = MOST_RANGES) ->
     if search.known == np.inf:
         return _nearest(candidates, best_mixture(candidates), proved=search.bound == np.inf)
     objective = float(candidates.totals(search.best)[0])
-    lower = max(lower, objective - (search.known - search.bound))  # of both the same terms are left out
+    # `known` and `bound` leave out the same terms of the objective, so their difference is that of the objectives.
+    lower = max(lower, objective - (search.known - search.bound))
     return GroupThresholds(
         search.best, objective, 0.0, min(lower, objective), objective - lower <= rounding, search.n_boxes
     )

@@ -10,18 +10,14 @@ be fetched and swept in the same way.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin._numba import kernel
-from widemargin._typing import Bools, Floats, Ints
+from widemargin._typing import Bools, Cells, Floats, Integers, Ints
 from widemargin.distributed.blocks import Block, BlockedPoint, BlockedRows, block_scores
 from widemargin.linalg.cells import CellCoefficients
-
-Cells = npt.NDArray[np.int32]
-IntArray = npt.NDArray[np.integer[Any]]
 
 FEASIBLE = 1e-10
 """Excess that counts as rounding."""
@@ -55,7 +51,7 @@ class SweepOptions:
 
 
 OPTIONS = SweepOptions()
-"""Those of every fit."""
+"""The options of every fit."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +75,11 @@ class SweptThreshold:
     violation: float
     n_positive: int
 
+    @property
+    def met(self) -> bool:
+        """Whether all constraints are met."""
+        return self.violation == 0.0
+
 
 def best_threshold(
     z: Floats, weight: Floats, cell: Cells, coef: CellCoefficients, gamma: Floats, cell_weight: Floats
@@ -101,7 +102,7 @@ def best_threshold(
         none does, the one of smallest violation.
     """
     objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, gamma.shape[0])
-    order = np.argsort(-z)  # between equal scores there is no threshold, so their order means nothing
+    order = np.argsort(-z)  # no threshold lies between equal scores, so any order of theirs will do
     tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
     count, change, violation = swept(order, z, weight, cell, coef, values - gamma, tie)
     return SweptThreshold(between(z, order, count), objective + change, violation, count)
@@ -134,7 +135,7 @@ def between(z: Floats, order: Ints, count: int) -> float:
 
 @kernel
 def sweep(
-    order: Ints, z: Floats, weight: Floats, cell: Cells, gain: Floats, indptr: IntArray, column: IntArray,
+    order: Ints, z: Floats, weight: Floats, cell: Cells, gain: Floats, indptr: Integers, column: Integers,
     change: Floats, excess: Floats, tie: float, feasible_tol: float, best_values: Floats,
 ) -> int:  # fmt: skip
     """Move the rows in `order` (falling scores) to the positive side one by one; return how many to call positive.
@@ -155,25 +156,26 @@ def sweep(
     best, best_objective, best_violation, best_digits = 0, objective, violation, np.rint(violation * 1e11)
     best_shift = max(z[order[0]], 0.0)
     for p in range(n):
-        # one row more is positive; nothing but the entries of its cell changes
+        # One more row is called positive, which changes the objective and the constraints of its cell.
         i = order[p]
         c = cell[i]
         objective += weight[i] * gain[c]
         for e in range(indptr[c], indptr[c + 1]):
             excess[column[e]] += weight[i] * change[e]
-        # the threshold would lie between this score and the next; the last one has no score below it
+        # The threshold would lie between this score and the next one. Scores closer than rounding leave no room for it.
         low = z[order[p + 1]] if p + 1 < n else -np.inf
         if z[i] - low <= tie:
             continue
-        # summed afresh, because sums kept over many rows would drift and equal violations would differ
+        # Summed afresh: a running sum of violations would drift, and equal violations would look different.
         violation = 0.0
         for j in range(m):
             if excess[j] > feasible_tol:
                 violation += excess[j]
-        digits = np.rint(violation * 1e11)  # sums in another order differ in their last digits, and must count as equal
+        # Sums in another order, as those over blocks, differ in their last digits and must count as equal.
+        digits = np.rint(violation * 1e11)
         shift = max(low, -z[i], 0.0)  # from zero to the nearest threshold between the two scores
-        # less violation first, then the objective, then the smaller move of the threshold: a model that is best
-        # already keeps its own
+        # Less violation wins, then the lower objective, then the smaller move of the threshold, so that a model that is
+        # the best already stays as it is.
         better = digits < best_digits
         if digits == best_digits:
             better = objective < best_objective - 1e-15
@@ -227,15 +229,14 @@ def best_threshold_of_blocks(
     start = np.concatenate([[objective], values - gamma])
     reach = rows.blocks.map(_reach, at)
     low, high = min(part[0] for part in reach), max(part[1] for part in reach)
-    # 0, the threshold that the scores have by themselves, is always among the edges: it must be found exactly where
-    # nothing else is better.
+    # 0, the threshold of the model as it is, is always among the edges, so that it wins where no other is better.
     edges = np.unique(np.concatenate([np.linspace(low - 0.5, high + 0.5, options.bins + 1), [0.0]]))[::-1]
     bins: _Bins = rows.blocks.sum(_bins, (at, coef, gamma.shape[0], edges))
     tie = options.tie * max(abs(low), abs(high), 1.0)
     bins, edges = _merged_empty(bins, edges)
     wanted = _wanted(start, bins, edges, tie)
     for _ in range(options.rounds):
-        # only intervals that may hold something better are cut again, so the rows in them get fewer and fewer
+        # Only intervals that may hold a better threshold are cut again, until the rows in them are few enough to fetch.
         if bins.n_rows[wanted].sum() <= options.fetched:
             break
         parts = max(2, options.bins // int(np.count_nonzero(wanted)))
@@ -267,8 +268,8 @@ def _wanted(start: Floats, bins: _Bins, edges: Floats, tie: float) -> Bools:
     """Intervals in which a threshold might be better than the best edge, and those beside that edge."""
     values = _at_edges(start, bins)
     best = _best_edge(values, edges)
-    # Inside of an interval some of its rows have turned positive. Those that lower a value, and none of those that
-    # raise it, give the least that any threshold there can reach.
+    # A threshold inside an interval calls some of its rows positive. If those were all rows that lower a value and none
+    # that raise it, the value would be the least that any threshold in the interval can reach.
     bound = values[:-1] + bins.least
     violation, least = _violation(bound), float(_violation(values[best]))
     slack = 1e-12 * max(1.0, abs(values[best, 0]))
@@ -306,7 +307,7 @@ def _best_of(
         if not mine.shape[0]:
             continue
         order = mine[np.argsort(-z[mine])]
-        # the interval's upper edge is exact, so the sweep goes on from its excesses as from those of all-negative
+        # The excesses at the upper edge of the interval are exact, so the sweep may start from them.
         count, change, violation = swept(order, z, weight, cell, coef, values[first, 1:], tie)
         inside = 0 < count < order.shape[0]
         threshold = between(z, order, count) if inside else float(edges[first if count == 0 else last])
@@ -319,18 +320,18 @@ def _best_of(
     )
 
 
-# what runs where a block is
+# What runs where a block is.
 
 
 def _reach(block: Block, at: BlockedPoint) -> tuple[float, float]:
-    # Scores never leave the machine of their block, but for the few rows of a wanted interval.
+    # Only two numbers leave the machine of a block; scores do so for the few rows of wanted intervals alone.
     z = block_scores(block, at.w, at.b)
     return float(z.min(initial=0.0)), float(z.max(initial=0.0))
 
 
-def _interval(z: Floats, edges: Floats) -> IntArray:
+def _interval(z: Floats, edges: Floats) -> Integers:
     """Number of the interval of each score, edges falling."""
-    number: IntArray = edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
+    number: Integers = edges.shape[0] - 1 - np.searchsorted(edges[::-1], z, side="left")
     return number
 
 
@@ -339,7 +340,8 @@ def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, int, Floa
     problem, n_bins = block.data, edges.shape[0] - 1
     interval = _interval(block_scores(block, at.w, at.b), edges)
     pair = interval * coef.n_cells + problem.cell
-    if n_bins * coef.n_cells > 4 * pair.shape[0]:  # few rows, many cells: only the pairs that occur
+    # Where there are few rows and many cells, a table of all pairs of interval and cell would be nearly empty.
+    if n_bins * coef.n_cells > 4 * pair.shape[0]:
         pairs, place = np.unique(pair, return_inverse=True)
         mass = np.bincount(place, problem.weight, pairs.shape[0])
     else:
@@ -347,11 +349,12 @@ def _bins(block: Block, message: tuple[BlockedPoint, CellCoefficients, int, Floa
         pairs = np.flatnonzero(whole)
         mass = whole[pairs]
     where, cell = np.divmod(pairs, coef.n_cells)
-    # `least` adds up what lowers a value alone: no threshold inside the interval can reach less
+    # `gains` adds up everything, `least` only what lowers a value (see `_wanted`).
     gains, least = np.zeros((2, n_bins, 1 + m))
     gain = mass * (coef.alpha0 - coef.beta0)[cell]
     for out, part in ((gains, gain), (least, np.minimum(gain, 0.0))):
         out[:, 0] = np.bincount(where, part, n_bins)
+    # The CSR entries of all cells in `cell`, one after the other: `arange` counts through each cell's own entries.
     entries = np.diff(coef.indptr)[cell]
     pick = np.repeat(coef.indptr[cell] - np.cumsum(entries) + entries, entries) + np.arange(entries.sum())
     bin_of, column, change = np.repeat(where, entries), coef.column[pick], np.repeat(mass, entries) * coef.value[pick]
