@@ -284,3 +284,15 @@ def test_rows_that_the_file_holds_out_and_the_place_of_the_page(trained, capsys)
     assert "--rows test needs the column" in capsys.readouterr().err
     assert report(trained, "--no-tradeoff") == 0
     assert "There are no intervals" in page_of(trained).text
+
+
+@pytest.mark.parametrize(("more", "seconds"), [((), 40.0), (("--time-budget", "7"), 7.0)])
+def test_the_svm_without_rules_has_the_time_of_the_file_or_of_the_command(trained, monkeypatch, more, seconds):
+    goals = trained / "goals.toml"
+    goals.write_text(goals.read_text().replace("[output]", "[model]\ntime_budget = 40\n[output]", 1))
+    asked, fit = [], RateConstrainedClassifier.fit
+    monkeypatch.setattr(
+        RateConstrainedClassifier, "fit", lambda svm, *rows, **given: (asked.append(svm), fit(svm, *rows, **given))[1]
+    )
+    assert report(trained, "--no-tradeoff", *more) == 0
+    assert [svm.time_budget for svm in asked] == [pytest.approx(seconds, abs=2.0)]

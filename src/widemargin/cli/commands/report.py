@@ -133,9 +133,10 @@ def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> Any:
     progress.step("training the same SVM without rules")
     if clock.is_over(f"{PLAIN} is left out"):
         return None
-    train = prepared.data.rows["train"]
+    train, left = prepared.data.rows["train"], clock.left()
+    seconds = prepared.goals.model.time_budget if left is None else left
     with warnings_reworded(f"{PLAIN}: {{}}".format):
-        svm = prepared.classifier(progress, None, clock.left(), on_interrupt="raise")
+        svm = prepared.classifier(progress, None, seconds, on_interrupt="raise")
         try:
             svm.fit(train.X, train.y, sample_weight=train.sample_weight)
         except KeyboardInterrupt:
