@@ -138,14 +138,14 @@ def test_compiled_loops_are_their_python():
         call("list_words", words[2:5], start, group, word, total)
         np.testing.assert_array_equal(total, whole[2:5].sum(axis=1))
         packed = ByteRows(words, 1 / 255).tiles
-        out, room, square = np.zeros((3, 130), np.float32), np.empty(128, np.int32), (X**2).sum(axis=1)
+        out, room, square = np.zeros((3, 130), np.float32), np.empty((2, 256), np.int32), (X**2).sum(axis=1)
         given = (
             "fill_byte_products", start, group, word, total, np.float32(255**-2), packed, square[2:5], square[5:135],
             np.float32(-0.4), room, 5, 5, 135,
         )  # fmt: skip
         call(*given, out, np.arange(3), np.empty(0), np.empty(0))
         scores, change = np.zeros(130), np.arange(3.0)
-        call(*given, np.empty((1, 128), np.float32), np.zeros(3, np.int64), change, scores)
+        call(*given, np.empty((1, 256), np.float32), np.zeros(3, np.int64), change, scores)
         np.testing.assert_allclose(scores, change @ out, rtol=1e-5)
         ends.append((words, start, group[: start[-1]], word[: start[-1]], total, scores, out))
     for one, other in zip(*ends, strict=True):
