@@ -57,6 +57,8 @@ class MoveOptions:
         place, farther in worse ones.
     uneven_kicks : tuple of float
         The same where weights are very unequal: there a step is short that takes a few heavy rows across.
+    uneven_walk : int
+        So many times as long are walks there: every heavy row makes local bests of its own.
     patience : int
         Lines without a better classifier after which it does.
     chunk : int
@@ -79,6 +81,7 @@ class MoveOptions:
     reach_most: int = 600
     kicks: tuple[float, ...] = (0.3, 1.0)
     uneven_kicks: tuple[float, ...] = (0.05, 0.1, 0.3)
+    uneven_walk: int = 4
     patience: int = 100
     chunk: int = 50
     numbers: int = 500_000
@@ -150,9 +153,11 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
     rng = np.random.default_rng(0)  # the same rows and start give the same model
     at, counted = _state(problem, np.append(w, b)), _counted(problem)
     lines, most = OPTIONS.lines, OPTIONS.entries * columns.n_stored
-    kicks = OPTIONS.uneven_kicks if is_uneven(problem.weight) else OPTIONS.kicks
+    uneven = is_uneven(problem.weight)
+    kicks = OPTIONS.uneven_kicks if uneven else OPTIONS.kicks
     if walk:  # a line over few rows costs next to nothing
         lines = max(min(OPTIONS.walked_rows // n, OPTIONS.longest_walk), OPTIONS.walk)
+        lines *= OPTIONS.uneven_walk if uneven else 1
     # The lines go through the features in one random order after the other, so that none is favoured by its number.
     order, done = rng.permutation(d + 1), 0
     reach = max(OPTIONS.reach, min(int(OPTIONS.reach_share * n), OPTIONS.reach_most))
