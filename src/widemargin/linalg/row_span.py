@@ -86,16 +86,29 @@ class RowSpan:
         self.n_features, self.into, self.back = int(basis.coordinates.shape[1]), basis.into, basis.back
 
     @classmethod
-    def of(cls, matrices: Sequence[Matrix], largest: int) -> "RowSpan | None":
-        """The span of rows of at most so many numbers as a dense matrix, or of sparse rows; None for others."""
+    def of(cls, rows: RowBlocks, *, most: int = 3000, largest: int = 1 << 26) -> "RowSpan | None":
+        """The span of rows with at least twice as many features as there are rows; None for others.
+
+        Parameters
+        ----------
+        rows : RowBlocks
+            Of n rows, with those of their matrices that are left out.
+        most : int, default=3000
+            Largest n: matrices of n x n are factored, again and again.
+        largest : int, default=2^26
+            Most numbers of dense rows: a basis has as many, and half a gigabyte is enough.
+        """
+        matrices = [block.X for block in rows.blocks]
+        n, d = sum(X.shape[0] for X in matrices), int(rows.n_features)
+        if n > most or 2 * n > d:
+            return None
         if all(sp.issparse(X) for X in matrices):
             whole = sp.csr_matrix(sp.vstack(matrices, format="csr"), dtype=np.float64)
             squares = np.asarray(whole.multiply(whole).sum(axis=0)).ravel()
             # Inner products hold the 16 digits of the largest column, and six of each are to be left.
             if squares.sum() <= 1e10 * squares[squares > 0.0].min(initial=np.inf):
                 return cls(matrices, _Combinations(whole))
-        numbers = sum(X.shape[0] for X in matrices) * matrices[0].shape[1]
-        return cls(matrices, _Reflections(matrices)) if numbers <= largest else None
+        return cls(matrices, _Reflections(matrices)) if n * d <= largest else None
 
     def knows(self, rows: RowBlocks) -> bool:
         """Whether these are rows of the matrices."""

@@ -19,6 +19,7 @@ from widemargin.estimators.margins.options import PursuitOptions
 from widemargin.estimators.margins.pursuit import Pursuit, Start
 from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.linalg.row_span import RowSpan
 from widemargin.solvers.base import Budget
 
 __all__ = ["MarginModel"]
@@ -139,7 +140,10 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             if used is not None:
                 codes, weight = codes[used], weight[used]
             seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            problem = self._problem(rows, weight / total, total)
+            # Where there is a ridge the weights lie in the span of the rows; a warm start need not.
+            span = RowSpan.of(rows) if before is None and np.isfinite(self.C) else None
+            narrow = rows if span is None else span.coordinates(rows)
+            problem = self._problem(narrow, weight / total, total)
             targets, runs = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,), []
             for number, target in enumerate(targets):
                 problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
@@ -152,7 +156,8 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
                 with budget.part(len(targets) - number) as share:
                     runs.append(self._solve(problem, start, seed, share))
             points = np.array([run.result.point for run in runs])
-            space.adopt(self, np.ascontiguousarray(points[:, : rows.n_features]))
+            w = points[:, : narrow.n_features]
+            space.adopt(self, np.ascontiguousarray(w if span is None else [span.back(part) for part in w]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget)
         return self
