@@ -59,3 +59,4 @@ def test_only_few_rows_of_many_features_have_one():
     assert RowSpan.of(RowBlocks([(X, None)])) is not None
     assert RowSpan.of(RowBlocks([(X[:, 1:], None)])) is None
     assert RowSpan.of(RowBlocks([(X, None)]), most=19) is None
+    assert RowSpan.of(RowBlocks([(X, None)]), dearest=15_999) is None

@@ -86,7 +86,9 @@ class RowSpan:
         self.n_features, self.into, self.back = int(basis.coordinates.shape[1]), basis.into, basis.back
 
     @classmethod
-    def of(cls, rows: RowBlocks, *, most: int = 3000, largest: int = 1 << 26) -> "RowSpan | None":
+    def of(
+        cls, rows: RowBlocks, *, most: int = 3000, largest: int = 1 << 26, dearest: int = 1 << 35
+    ) -> "RowSpan | None":
         """The span of rows with at least twice as many features as there are rows; None for others.
 
         Parameters
@@ -95,8 +97,9 @@ class RowSpan:
             Of n rows, with those of their matrices that are left out.
         most : int, default=3000
             Largest n: matrices of n x n are factored, again and again.
-        largest : int, default=2^26
-            Most numbers of dense rows: a basis has as many, and half a gigabyte is enough.
+        largest, dearest : int, default=2^26, 2^35
+            Most numbers n d of dense rows, as a basis has as many: half a gigabyte; and most operations n^2 d, four
+            seconds of one core, as no time limit ends them.
         """
         matrices = [block.X for block in rows.blocks]
         n, d = sum(X.shape[0] for X in matrices), int(rows.n_features)
@@ -108,7 +111,7 @@ class RowSpan:
             # Inner products hold the 16 digits of the largest column, and six of each are to be left.
             if squares.sum() <= 1e10 * squares[squares > 0.0].min(initial=np.inf):
                 return cls(matrices, _Combinations(whole))
-        return cls(matrices, _Reflections(matrices)) if n * d <= largest else None
+        return cls(matrices, _Reflections(matrices)) if n * d <= largest and n * n * d <= dearest else None
 
     def knows(self, rows: RowBlocks) -> bool:
         """Whether these are rows of the matrices."""
