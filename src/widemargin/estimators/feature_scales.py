@@ -100,12 +100,14 @@ def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4)
 
 
 def warn_of_tiny_features(
-    model: object, X: Matrix, C: float, *, reach: float = 1.0, small: float = 0.05, tiny: float = 1e-3
-) -> None:
-    """Warn of features so small that a linear model with this C cannot use them, however well they separate.
+    model: object, X: Matrix, C: float, weight: Floats | None = None, *, reach: float = 1.0, small: float = 0.05,
+    tiny: float = 1e-3,
+) -> None:  # fmt: skip
+    """Warn of features, or of weights of rows, so small that a linear model with this C can use no feature.
 
-    Weights are at most `C sum |x_i|`, so a score moves by no more than `C n var(x)`. Values are looked at, too, because
-    a rare word of ordinary size is left out for a good reason.
+    The coefficients are at most `C sum |x_i|`, so a score moves by no more than `C n var(x)`; where rows have weights,
+    their sum takes the place of n. Values are looked at, too, because a rare word of ordinary size is left out for a
+    good reason.
 
     Parameters
     ----------
@@ -125,6 +127,15 @@ def warn_of_tiny_features(
     else:
         largest = np.asarray(abs(X).max(axis=0).todense()).ravel()
     moves, varying = C * n_rows * variance, variance > 0.0
+    total = n_rows if weight is None else float(weight.sum())
+    # Weights that sum to 1 are a habit, and leave a model of few features just above the bound nearly constant, too.
+    if total < 0.1 * n_rows and C * total * variance.sum() < 10.0 * reach <= moves.sum():
+        warn(
+            f"sample_weight sums to {total:.3g} for {n_rows} rows, and C={C:g} counts by that sum: the model can "
+            "hardly use its features and is nearly constant. Multiply the weights so that their mean is 1, or raise C.",
+            DoubtfulModelWarning,
+        )
+        return
     every = bool(varying.any()) and moves.sum() < reach and largest.max() < small
     single = (moves < min(1e-2, 1e-4 * float(moves.max(initial=0.0)))) & (largest < tiny)
     weak = np.flatnonzero(varying & (every | single))

@@ -1,6 +1,7 @@
 """What a fit says of a model that may be worth little though its goal is met."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from widemargin import GoalThresholdClassifier, KernelSVC, RateConstrainedClassifier, audit
+from widemargin import GoalThresholdClassifier, KernelSVC, RateConstrainedClassifier, RiskClassifier, audit
 from widemargin.estimators.rate_constrained import ramp_model
 from widemargin.estimators.rate_constrained.outcome import certificate_text, left_out_scores
 from widemargin.exceptions import DoubtfulModelWarning
@@ -159,3 +160,22 @@ def test_scaled_down_columns_are_named(model, kind, recwarn):
         model.fit(kind(one), y)
     with pytest.warns(DoubtfulModelWarning, match="features 0, 1, 2 and 1 more are .* nearly constant"):
         model.fit(kind(1e-6 * X), y)
+
+
+@pytest.mark.parametrize(
+    ("make", "small"),
+    [
+        (lambda: RateConstrainedClassifier("subject to recall() >= 0.5"), 1e-12),
+        (RiskClassifier, 1 / 300),
+        (lambda: KernelSVC(kernel="linear"), 1 / 300),
+    ],
+)
+def test_weights_so_small_that_c_counts_for_nothing_are_told(make, small):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = (X[:, 0] + 0.3 * rng.normal(size=300) > 0).astype(int)
+    with pytest.warns(DoubtfulModelWarning, match=r"sample_weight sums to .* for 300 rows, .* mean is 1, or raise C"):
+        make().fit(X, y, sample_weight=np.full(300, small))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="sample_weight sums")
+        make().fit(X, y, sample_weight=np.full(300, 1.0))

@@ -351,7 +351,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         kernel, C = self._resolved(plain, weight), HARD_MARGIN if np.inf == self.C else float(self.C)
         warn_of_steepness(self, kernel, rows)
         if kernel.name == "linear":
-            warn_of_tiny_features(self, rows, C)
+            warn_of_tiny_features(self, rows, C, weight)
         with np.errstate(over="ignore"):
             upper, tol = C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
         if upper.max() > 1e100:  # its square, times kernel values and rows, must be finite

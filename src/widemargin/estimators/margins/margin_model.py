@@ -126,7 +126,7 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
                 refuse_overflow(X)
             if self.kernel in (None, "linear") and np.isfinite(self.C):  # without a regulariser no column is too small
-                warn_of_tiny_features(self, X, float(self.C))
+                warn_of_tiny_features(self, X, float(self.C), weight)
             space = make_space(
                 SpaceParameters.of(self, options), X, weight, random_state=self.random_state, by_factor=True,
                 known_map=fitted.get("feature_map_") if self.warm_start else None,

@@ -522,14 +522,14 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         """Checked rows; with `reset` they set what the estimator remembers of its data."""
         checked, labels = checked_rows(self, X, y, reset=reset)
         checked = canonical_rows(checked)
+        weight = None
         if reset:
             self._set_classes(labels)
-            if self.kernel in (None, "linear"):
-                # The threshold is searched exactly, so the scores may be small; from here on they are rounding.
-                warn_of_tiny_features(self, checked, float(self.C), reach=1e-7)
-        weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
+        if reset and self.kernel in (None, "linear"):
+            # The threshold is searched exactly, so the scores may be small; from here on they are rounding.
+            warn_of_tiny_features(self, checked, float(self.C), weight, reach=1e-7)
         known = baselines or self.baselines or {}
         return steps.CheckedRows(Rows(X, labels, weight, populations, external or {}, known), checked)
 
