@@ -147,7 +147,9 @@ def test_the_exit_code_is_what_the_last_line_says(project, capsys, kind, options
     printed = capsys.readouterr()
     assert printed.err == "" and code == (2 if kind == "problem" or (kind == "warning" and options) else 0)
     assert ("no problems" in printed.out) is (code == 0)
-    assert ("--strict" in printed.out.splitlines()[-1]) is (kind == "warning" and code == 2)
+    last = printed.out.splitlines()[-1]
+    assert ("--strict" in last) is (kind == "warning" and code == 2)
+    assert (", 1 warning to read" in last) is (kind == "warning" and code == 0)
 
 
 def test_a_table_of_held_out_rows_alone_can_be_checked(project, capsys):
@@ -188,6 +190,20 @@ def test_few_rows_are_warned_of_and_too_few_for_a_confidence_refused(project, ca
     text = "\n".join(told(content["problems"]))
     assert "26 validation.confidence: 'recall' cannot be proved with confidence 0.99 by about 2 rows" in text
     assert "could still be chance (p = 0.058, exact binomial test)" in text
+
+
+def test_pairs_of_one_bundle_on_few_rows_are_one_warning(project, capsys):
+    columns = people()
+    columns["town"] = [f"t{row % 4}" for row in range(600)]
+    write_csv(project / "people.csv", columns)
+    changed(project, "recall() >= 0.4", "demographic_parity(town, difference=0.9)")
+    found = [item for item in check(project, capsys, "--data")["warnings"] if "is measured on" in item["text"]]
+    assert len(found) == 1 and "the smallest of 12 such pairs" in found[0]["text"]
+
+
+def test_a_goals_file_that_an_option_took_is_named(project, capsys):
+    assert main(["check", "--data", str(project / "goals.toml")]) == 2
+    assert "goals.toml' for its table: write" in capsys.readouterr().err
 
 
 def test_protected_features_are_said(project, capsys):

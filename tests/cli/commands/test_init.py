@@ -587,3 +587,38 @@ def test_few_rows_without_a_mistake_are_no_sign_of_the_answer(tmp_path, capsys):
     columns = {"size": (y + 0.1 * np.random.default_rng(0).normal(size=30)).tolist(), "high": y.astype(int).tolist()}
     write_csv(tmp_path / "t.csv", columns)
     assert not any("after the fact" in text for text in init(tmp_path, "t.csv", capsys)["cautions"])
+
+
+def test_groups_without_a_rule_are_shown_all_the_same(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 160)
+    sex, city = rng.choice(["F", "M"], 160), rng.choice(["Zürich", "Zurich"], 160)
+    table = {"sex": sex, "nationality": city, "n": y + rng.normal(size=160), "hired": y}
+    write_csv(tmp_path / "p.csv", {name: values.tolist() for name, values in table.items()})
+    content = init(tmp_path, "p.csv", capsys)
+    assert "sex: no two groups have 100 training rows of the positive class" in content["left_out"]
+    assert 'sex_f = population(sex == "F")' in content["goal"] and "subject to" not in content["goal"]
+    assert main(["check", str(tmp_path / "goals.toml"), "--data"]) == 0
+    assert main(["train", str(tmp_path / "goals.toml")]) == 0
+    printed = capsys.readouterr().out
+    for name in ("sex_f", "sex_m", "nationality_z_rich", "nationality_zurich", "sex_f and nationality_zurich"):
+        assert f"\n{name} " in printed, name
+
+
+def test_a_rare_class_that_scores_find_is_not_called_nothing(tmp_path, capsys):
+    rng = np.random.default_rng(4)
+    n = rng.normal(size=2000)
+    sick = (n + rng.logistic(size=2000) > 4.6).astype(int)
+    write_csv(tmp_path / "p.csv", {"n": n.tolist(), "noise": rng.normal(size=2000).tolist(), "stroke": sick.tolist()})
+    (said,) = init(tmp_path, "p.csv", capsys)["cautions"]
+    assert "so something is learned. Ask for a recall of the rarer class" in said and "nothing is learned" not in said
+    write_csv(tmp_path / "p.csv", {"n": rng.permutation(n).tolist(), "stroke": sick.tolist()})
+    (said,) = init(tmp_path, "p.csv", capsys, "--force")["cautions"]
+    assert "nothing is learned" in said
+
+
+def test_a_day_of_birth_is_no_feature_but_an_age():
+    days = [datetime.date(1950, 1, 1) + datetime.timedelta(97 * row) for row in range(60)]
+    ignore = roles(Geburtsdatum=days, opened=days, n=[1, 2, 3] * 20, y=[0, 1] * 30).ignore
+    assert "tells the age" in ignore["Geburtsdatum"] and "data.dates" not in ignore["Geburtsdatum"]
+    assert "data.dates" in ignore["opened"]

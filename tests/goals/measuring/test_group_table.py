@@ -1,12 +1,16 @@
 """Counts and rates by group, against plain loops."""
 
 import json
+import pickle
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from widemargin import audit
+from widemargin import RateConstrainedClassifier, audit
+from widemargin.diagnostics import AuditBlock, AuditCounts
+from widemargin.exceptions import GoalError
+from widemargin.goals import Goal, Population
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.group_table import HEADS, group_cells, rates_of
 from widemargin.goals.measuring.intervals import clopper_pearson
@@ -49,6 +53,28 @@ def test_every_number_is_that_of_plain_loops(weighted):
     assert GoalReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     head, *lines = group_cells(report.groups)
     assert all(HEADS[name] in head for name in rates_of(report.groups)) and len(lines) == 4
+
+
+def test_populations_that_no_rate_speaks_of_are_shown_by_every_way_to_measure_and_not_trained_to():
+    predicted, y, table, _ = rows(2)
+    plain = audit(predicted, GOAL, y=y, populations=table)
+    watched = Goal.parse(GOAL.replace("subject to", "# subject to"))
+    report = audit(predicted, watched, y=y, populations=table)
+    assert report.groups == plain.groups and not report.constraints
+    assert Goal.parse(str(watched)) == watched == pickle.loads(pickle.dumps(watched)) != Goal()
+    counts = AuditCounts(watched, classes=[0, 1], pos_label=1)
+    for half in (slice(0, 120), slice(120, None)):
+        part = table.filter(pa.array(np.isin(np.arange(len(y)), np.arange(len(y))[half])))
+        counts.add(AuditBlock(predicted[half], y[half], populations=part))
+    assert counts.report().groups == report.groups
+    X = np.column_stack([y + np.random.default_rng(0).normal(size=len(y)), predicted])
+    one, other = (RateConstrainedClassifier(goal).fit(X, y, populations=table) for goal in (watched, Goal()))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    with pytest.raises(GoalError, match=r"cannot be watched"):
+        Goal(watched=[Population("elsewhere", "other")])
+    assert Goal.parse('elsewhere = external("other")').watched == ()
+    with pytest.raises(GoalError, match="nobody"):
+        audit(predicted, 'p = population(nobody == "f")', y=y, populations=table)
 
 
 def test_without_labels_or_groups_there_is_less():

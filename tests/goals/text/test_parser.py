@@ -116,7 +116,7 @@ def test_predicates(text, predicate):
 )
 def test_populations(text, population):
     goal = Goal.parse(f"{WOMEN_TEXT}p = {text}\nsubject to positive_rate(p) >= 0.5")
-    assert goal.populations == {"p": population}
+    assert goal.populations["p"] == population
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_populations(text, population):
     ],
 )
 def test_constraints(text, constraint):
-    assert Goal.parse(f"{WOMEN_TEXT}subject to {text}") == Goal(subject_to=constraint)
+    assert Goal.parse(f"{WOMEN_TEXT}subject to {text}").constraints == Goal(subject_to=constraint).constraints
 
 
 def test_defaults_and_settings():
@@ -156,7 +156,8 @@ def test_defaults_and_settings():
 
 def test_populations_may_be_used_above_their_definition_and_need_not_be_used():
     goal = Goal.parse("subject to recall(women) >= 0.5\n" + WOMEN_TEXT + "other = population(age > 3)")
-    assert goal.populations == {"women": WOMEN}
+    other = Population("other", where=col("age") > 3)
+    assert goal.populations == {"women": WOMEN, "other": other} and goal.watched == (other,)
 
 
 def test_names_are_those_that_python_reads():

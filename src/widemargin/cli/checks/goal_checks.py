@@ -55,7 +55,8 @@ def check_goals(
         here = part if part in rows else "train"
         # The objective alone, then each constraint beside an objective that needs nothing.
         objective = Expression(goal.objective)
-        for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
+        alone = Goal(objective, watched=goal.watched)
+        for number, single in enumerate([alone, *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
                 tied = _tie(findings, single, rows[here], external, path, number, here)
                 if tied is not None and here == part != "train":
@@ -67,15 +68,19 @@ def check_goals(
 
 def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple[str, ...], number: int) -> None:
     value = findings.goals.lines.value_of(path)
-    for item in tied.constraints:
-        if item.n_rows < 100:  # fewer make a verdict hang on chance
-            width = min(0.5, 0.98 / item.n_rows**0.5)
-            text = (
-                f"{item.label!r} is measured on {item.n_rows} of the {PART_NAMES[part]}: a 95% interval around a rate "
-                f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
-                'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
-            )
-            findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
+    few = [item for item in tied.constraints if item.n_rows < 100]  # fewer make a verdict hang on chance
+    if not few:
+        return
+    # The pairs of one bundle have one cause and one cure, so its smallest one speaks for them.
+    item = min(few, key=lambda each: each.n_rows)
+    width = min(0.5, 0.98 / item.n_rows**0.5)
+    others = f"{item.label!r}" if len(few) == 1 else f"{item.label!r}, the smallest of {len(few)} such pairs,"
+    text = (
+        f"{others} is measured on {item.n_rows} of the {PART_NAMES[part]}: a 95% interval around a rate "
+        f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
+        'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
+    )
+    findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
 
 
 def _place(text: str, message: str, number: int) -> tuple[int, int] | None:

@@ -20,7 +20,8 @@ from widemargin.exceptions import DataError
 _HARMS = (
     "default* churn* fraud* recid* bad risk delinq* late disease dead death died fatal* dropout reject* deny denied "
     "denial attrition arrest* cancel* bankrupt* complain* ausfall betrug storno* kündig* insolven* abgelehnt démission "
-    "défaut impay* fraude refus* morosidad impago rechaz* baja"
+    "défaut impay* fraude refus* morosidad impago rechaz* baja stroke cancer* tumor* tumour* diabet* sepsis infarct* "
+    "mortality relaps* readmi* complication*"
 )
 # Words of targets, the likeliest first.
 _TARGET_WORDS = {
@@ -28,6 +29,8 @@ _TARGET_WORDS = {
     "usual": "income default defaulted churn churned fraud approve* recid* survived",
     "event": f"response hired admitted diagnosis converted clicked good result {_HARMS}",
 }
+BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento"
+"""Words of a day or a year that tells an age."""
 # What people are protected by, those that requirements are most often about first, and words that speak of it.
 PROTECTED = {
     "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women "
@@ -35,7 +38,7 @@ PROTECTED = {
     "race": "race* racial* ethni* *ethnicity *black* african* afam aframer* caucasian* hisp* latino* latina* raza raça "
     "rasse aborig* indigen*",
     "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd età âge altersgruppe altersklasse "
-    "senior seniors birth* born dob yob geburt* geboren naissance nacimiento nascimento",
+    f"senior seniors {BIRTH}",
     "religion": "relig* faith konfession",
     "disability": "disab* handicap* *behinder* invalid* discapac*",
     "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
@@ -339,6 +342,10 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        if matching_kind({"birth": BIRTH}, name) is not None:
+            return (
+                "tells the age: add a column of ages in years and name that in data.protected, to measure rates by it"
+            )
         return "holds days or times: name it in data.dates, not here, to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"

@@ -55,6 +55,8 @@ class ProposalOptions:
     least_rows : int
         Of the positive class in each group that a rule is proposed for: of fewer, a rate is known to ten points at
         best.
+    shown_rows : int
+        In each group that reports show without a rule: of fewer, an interval spans half of all rates.
     columns : int
         Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn.
     ages : tuple of int
@@ -75,6 +77,7 @@ class ProposalOptions:
 
     rare_words: int = 20
     least_rows: int = 100
+    shown_rows: int = 20
     columns: int = 3
     ages: tuple[int, ...] = (25, 40, 60)
     too_good: float = 0.1
@@ -115,6 +118,9 @@ class PlainModel:
         Of the positive class; of several of each.
     changed : dict of str to float
         Column of an earlier model's decisions -> the share that it changes.
+    ranked : float or None
+        Where it is no better than the constant: share of the pairs of both classes that scores of a logistic regression
+        order rightly on unseen rows, if that is more than chance would give.
     """
 
     C: float
@@ -123,12 +129,29 @@ class PlainModel:
     constant_error: float
     recall: dict[Label, float]
     changed: dict[str, float]
+    ranked: float | None = None
 
 
-def proposed_goal(proposals: Sequence[Proposal], *, promised: bool) -> Goal:
-    """The proposals as a goal."""
+def proposed_goal(proposals: Sequence[Proposal], *, promised: bool, watched: Sequence[Population] = ()) -> Goal:
+    """The proposals as a goal, with groups that reports show all the same."""
     rules = (item.promised if promised else item.enforced for item in proposals)
-    return Goal(error_rate(), [rule for of_column in rules for rule in of_column])
+    return Goal(error_rate(), [rule for of_column in rules for rule in of_column], watched=watched)
+
+
+def groups_to_watch(table: pa.Table, guesses: Guesses, proposals: Sequence[Proposal]) -> list[Population]:
+    """Groups of enough rows by the first protected columns that no rule was found for: reports show their rates."""
+    found: dict[str, Population] = {}
+    with_rule = {item.column for item in proposals}
+    for column, kind in [*guesses.protected.items()][: OPTIONS.columns]:
+        pairs, values = _groups(table, column, kind, OPTIONS.shown_rows) if column not in with_rule else ([], [])
+        groups = [group for pair in pairs for group in pair]
+        groups += [Population(_name(f"{column} {value}"), where=col(column) == value) for value in values]
+        for group in groups:
+            # Values that differ in signs or accents alone would have one name.
+            number = 1 + sum(name.startswith(str(group.name)) for name in found)
+            name = str(group.name) if group.name not in found else f"{group.name}_{number}"
+            found[name] = group.named(name)
+    return [*found.values()] if guesses.positive is not None else []
 
 
 def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[Proposal], list[str]]:
@@ -161,13 +184,16 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         shown = column_names([column])
         rules = [*_rules(table, column, kind, guesses)]
         if not rules:
-            left_out.append(f"{shown}: no two groups have {OPTIONS.least_rows} rows of the positive class")
+            left_out.append(f"{shown}: no two groups have {OPTIONS.least_rows} training rows of the positive class")
         for rule in rules:
             kept, why = _least_margin_that_keeps(rule, proposals, trials, plain)
             if kept is not None:
                 proposals.append(kept)
                 break
             left_out.append(f"{shown}, {rule[0].name}: {why}")
+    more = [*guesses.protected][OPTIONS.columns :]
+    if more:
+        left_out.append(f"{column_names(more)}: rules for more than {OPTIONS.columns} columns leave little to learn")
     return plain, proposals, left_out
 
 
@@ -217,10 +243,18 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             "and no rule is proposed. Give more rows, or fewer columns"
         )
     elif plain.error >= plain.constant_error:
-        said.append(
+        fact = (
             f"on unseen rows a plain model has the error {plain.error:.2f}, and the best constant has "
-            f"{plain.constant_error:.2f}: nothing is learned. Add features or rows"
+            f"{plain.constant_error:.2f}"
         )
+        if plain.ranked is not None:
+            said.append(
+                f"{fact}: the error alone asks for the constant. Yet scores of a logistic regression order "
+                f"{plain.ranked:.2f} of the pairs of both classes rightly (chance: 0.50), so something is learned. Ask "
+                "for a recall of the rarer class"
+            )
+        else:
+            said.append(f"{fact}: nothing is learned. Add features or rows")
     # In fewer rows a model makes no mistake by chance: a tenth of the constant's in the third unseen is no whole row.
     elif plain.error <= OPTIONS.too_good * plain.constant_error and OPTIONS.too_good * least >= 3:
         labels = table[guesses.target].to_numpy()
@@ -315,14 +349,30 @@ class _Trials:
         decided, true, guesses = self._decided(None), self._labels, self._guesses
         positive = true == guesses.positive
         earlier = {name: self._rows[name].to_numpy() for name in guesses.earlier}
+        error, constant = float((decided != true).mean()), float(min(positive.mean(), 1.0 - positive.mean()))
         return PlainModel(
             self._C,
             self._numbers,
-            error=float((decided != true).mean()),
-            constant_error=float(min(positive.mean(), 1.0 - positive.mean())),
+            error=error,
+            constant_error=constant,
             recall=_recalls(true, decided, [guesses.positive]),
             changed={name: float((labels != decided).mean()) for name, labels in earlier.items()},
+            ranked=self._ranked(positive) if error >= constant else None,
         )
+
+    def _ranked(self, positive: npt.NDArray[np.bool_]) -> float | None:
+        """Share of the pairs that a logistic regression orders rightly; None where chance gives as much.
+
+        Chance: three standard errors of the statistic of Mann and Whitney (1947) above one half.
+        """
+        n, n_positive = len(positive), int(positive.sum())
+        if min(n_positive, n - n_positive) < OPTIONS.folds:
+            return None
+        model = LogisticRegression(C=self._C, class_weight="balanced", max_iter=300)
+        with _quiet():
+            share = float(cross_val_score(model, self._X, positive, cv=OPTIONS.folds, scoring="roc_auc").mean())
+        chance = math.sqrt((n + 1) / (12.0 * n_positive * (n - n_positive)))
+        return share if share > 0.5 + 3.0 * chance else None
 
     def tried(self, proposals: Sequence[Proposal]) -> tuple[float, int]:
         """Error of models trained to proposals, infinite if none is found, and on how many folds all promises hold."""
@@ -354,7 +404,9 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
     Training keeps them with a margin, so that unseen rows keep them, too.
     """
     outcome = repr(guesses.positive)
-    pairs, values = _groups(table.filter(pc.equal(table[guesses.target], pa.scalar(guesses.positive))), column, kind)
+    pairs, values = _groups(
+        table.filter(pc.equal(table[guesses.target], pa.scalar(guesses.positive))), column, kind, OPTIONS.least_rows
+    )
     if pairs or values:
         small = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
         rest = f"; not for {listing(small)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
@@ -389,12 +441,12 @@ def _opportunity(column: str, pairs: Pairs, values: list[Any], most: float) -> R
     return [(recall(a) >= recall(b) - most).named(f"equal_opportunity_{a.name}") for a, b in both_ways]
 
 
-def _groups(rows: pa.Table, column: str, kind: str) -> tuple[Pairs, list[Any]]:
+def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, list[Any]]:
     """Groups of enough rows: who is younger and who is not where law and practice cut ages, else two values or more."""
     values, name = rows[column], _name(column)
     if kind == "age" and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         ages = values.to_numpy()
-        cuts = [cut for cut in OPTIONS.ages if min((ages < cut).sum(), (ages >= cut).sum()) >= OPTIONS.least_rows]
+        cuts = [cut for cut in OPTIONS.ages if min((ages < cut).sum(), (ages >= cut).sum()) >= least]
         wheres = [(cut, col(column) < cut, col(column) >= cut) for cut in cuts]
         return [
             (Population(f"{name}_below_{cut}", where=below), Population(f"{name}_from_{cut}", where=above))
@@ -403,7 +455,7 @@ def _groups(rows: pa.Table, column: str, kind: str) -> tuple[Pairs, list[Any]]:
     if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
         return [], []  # a number without a practice of cutting it
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
-    large = [pair for pair in counts if pair[1] is not None and pair[0] >= OPTIONS.least_rows]
+    large = [pair for pair in counts if pair[1] is not None and pair[0] >= least]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
     return [], of_size if len(of_size) > 1 else []
 

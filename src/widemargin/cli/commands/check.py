@@ -20,7 +20,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             say(json.dumps(schema, indent=1, ensure_ascii=False))
         return 0, {"schema": schema}
     if options.goals is None:
-        raise DataError("no goals file was named. Name one, or ask for --schema")
+        taken = str(options.data or "")  # an option whose value may be left out takes the goals file that follows it
+        cure = f"--data took {taken!r} for its table: write {taken} first" if taken.endswith(".toml") else "Name one"
+        raise DataError(f"no goals file was named. {cure}, or ask for --schema")
     goals: GoalsFile | None = None
     of_file: list[Problem] = []
     try:
@@ -55,7 +57,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         say(f"{path}: refused, as --strict takes warnings for problems")
     elif not refused and not options.json:
         rows = ", ".join(f"{count} {part} rows" for part, count in counts.items())
-        say(f"{path}: no problems{f' ({rows})' if rows else ''}")
+        n = len(findings.warnings)
+        but = f", {n} warning{'s' * (n > 1)} to read" if n else ""
+        say(f"{path}: no problems{but}{f' ({rows})' if rows else ''}")
     return 2 if refused else 0, {
         "goals_file": str(options.goals),
         "problems": records(findings.problems, lines),

@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from widemargin._text import column_names, listing, printable
 from widemargin.cli.checks.guesses import Guesses, guess_roles
-from widemargin.cli.checks.proposals import OPTIONS, PlainModel, Proposal, doubts, propose, proposed_goal
+from widemargin.cli.checks.proposals import (
+    OPTIONS,
+    PlainModel,
+    Proposal,
+    doubts,
+    groups_to_watch,
+    propose,
+    proposed_goal,
+)
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.cli.goals_file.rules import refuse_to_replace
@@ -21,6 +29,7 @@ from widemargin.cli.tables.column_roles import split_rows
 from widemargin.cli.tables.csv_reading import CSV_ENDINGS, CsvFormat, likely_numbers, likely_separator
 from widemargin.cli.tables.table_files import read_table
 from widemargin.exceptions import DataError
+from widemargin.goals import Population
 from widemargin.preprocessing.schema import is_number
 
 _HELD_OUT = 0.25
@@ -43,16 +52,16 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     with Progress() as progress:
         progress.step("fitting models to see what can be asked")
         plain, proposals, left_out = propose(train, guesses)
-    cautions = doubts(train, guesses, plain)
+    cautions, watched = doubts(train, guesses, plain), groups_to_watch(train, guesses, proposals)
     try:
         place = Path(os.path.relpath(options.table, out.parent)).as_posix()
     except ValueError:  # on another drive
         place = options.table.resolve().as_posix()
-    lines = [*_data_lines(guesses, place, how), *_goal_lines(guesses, plain, proposals, left_out)]
+    lines = [*_data_lines(guesses, place, how), *_goal_lines(guesses, plain, proposals, left_out, watched)]
     lines += _model_lines(plain, cautions, out.stem)
     write_text("\n".join(lines) + "\n", out, "file")
     read_goals_file(out)  # what is written is read again, lest it be refused later
-    goal = str(proposed_goal(proposals, promised=False))
+    goal = str(proposed_goal(proposals, promised=False, watched=watched))
     if not options.json:
         say(
             f"Target: {guesses.target} ({guesses.why_target}); {_positive(guesses)}",
@@ -198,7 +207,11 @@ def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
 
 
 def _goal_lines(
-    guesses: Guesses, plain: PlainModel | None, proposals: list[Proposal], left_out: list[str]
+    guesses: Guesses,
+    plain: PlainModel | None,
+    proposals: list[Proposal],
+    left_out: list[str],
+    watched: list[Population],
 ) -> list[str]:
     """The goal, as training enforces it and as it is promised; what a plain model does, for who sets other bounds."""
     lines = ["[goal]  # what training enforces"]
@@ -213,10 +226,12 @@ def _goal_lines(
             lines += [f"#   finds {share:.2f} of {whose}: subject to recall({of}) >= ..."]
         for name, share in plain.changed.items():
             lines += [f"#   changes {share:.2f} of the decisions: subject to churn({printable(_toml(name))}) <= ..."]
-    lines += [*_goal_text(proposals, promised=False), ""]
+    if watched:
+        lines += ["# Populations that no rule speaks of: reports show their rates all the same."]
+    lines += [*_goal_text(proposals, watched, promised=False), ""]
     if proposals:
         lines += ["[goal.audit]  # what is promised for rows the model has not seen: the rules as they are named"]
-        lines += [*_goal_text(proposals, promised=True), ""]
+        lines += [*_goal_text(proposals, watched, promised=True), ""]
     return lines
 
 
@@ -244,9 +259,9 @@ def _model_lines(plain: PlainModel | None, cautions: list[str], stem: str) -> li
     ]
 
 
-def _goal_text(proposals: list[Proposal], *, promised: bool) -> list[str]:
+def _goal_text(proposals: list[Proposal], watched: list[Population], *, promised: bool) -> list[str]:
     """The goal's statements."""
-    text = str(proposed_goal(proposals, promised=promised))
+    text = str(proposed_goal(proposals, promised=promised, watched=watched))
     if "'''" in text or printable(text.replace("\n", "")) != text.replace("\n", ""):
         return [f"text = {_toml(text)}"]
     return ["text = '''", *text.split("\n"), "'''"]

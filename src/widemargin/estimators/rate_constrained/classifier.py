@@ -596,5 +596,6 @@ def stable_goal(
     rows = None if stability_rows is None else Population.external(STABILITY)
     ceiling = (churn(PREVIOUS, on=rows) <= churn_at_most).named(STABILITY)
     return Goal(
-        Expression(before.objective), [*before.constraints, ceiling], min_rows=before.min_rows, on_small=before.on_small
-    )
+        Expression(before.objective), [*before.constraints, ceiling], min_rows=before.min_rows,
+        on_small=before.on_small, watched=before.watched,
+    )  # fmt: skip

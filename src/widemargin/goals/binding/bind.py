@@ -93,7 +93,10 @@ def bind(
             names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
             names += [SAID] if SAID in source.baselines else []
             use_label = any(rate.needs_label for rate in here)
-            parts.append(build_cells(source, [rate.population for rate in here], names, use_label=use_label))
+            # Finer cells would cost training time; only reports show the watched groups.
+            watched = goal.watched if source.name is None and not for_training else ()
+            populations = [*(rate.population for rate in here), *watched]
+            parts.append(build_cells(source, populations, names, use_label=use_label))
         space = CellSpace(sources, parts)
     table = RateTable.build(rates, space)
     for rate in objective.rates:

@@ -38,6 +38,8 @@ class Goal(Keyed):
         positive label), unless the constraint says otherwise.
     on_small : {"error", "drop"}, default="error"
         What to do with a constraint where there are fewer: refuse the goal, or drop the constraint with a warning.
+    watched : iterable of Population, default=()
+        Groups of the main rows that reports show beside those of the constraints; training does not look at them.
 
     Attributes
     ----------
@@ -45,12 +47,15 @@ class Goal(Keyed):
     constraints : tuple of Constraint and Bundle
         With the goal's rule for tiny populations filled in where they had none of their own.
     min_rows, on_small
+    watched : tuple of Population
+        Without those that a rate speaks of.
 
     Raises
     ------
     GoalError
         If the objective has a ratio in it or no rate, if an entry of `subject_to` is no constraint, if two different
-        populations have one name, or if two constraints have one label.
+        populations have one name, if two constraints have one label, or if a
+        watched population is none by columns of the main rows.
 
     Examples
     --------
@@ -68,12 +73,13 @@ class Goal(Keyed):
     True
     """
 
-    __slots__ = ("_populations", "constraints", "min_rows", "objective", "on_small")
+    __slots__ = ("_populations", "constraints", "min_rows", "objective", "on_small", "watched")
 
     objective: Linear
     constraints: tuple[Constraint | Bundle, ...]
     min_rows: int | None
     on_small: str
+    watched: tuple[Population, ...]
     _populations: tuple[Population, ...]
 
     def __init__(
@@ -83,6 +89,7 @@ class Goal(Keyed):
         *,
         min_rows: int | None = None,
         on_small: str = "error",
+        watched: Iterable[Population] = (),
     ) -> None:
         rows, small = checked_min_rows(min_rows), checked_on_small(on_small) or "error"
         object.__setattr__(self, "objective", _objective(minimize))
@@ -92,6 +99,15 @@ class Goal(Keyed):
         populations = dict.fromkeys(self.objective.populations)
         for constraint in self.constraints:
             populations |= dict.fromkeys(constraint.populations)
+        more = tuple(dict.fromkeys(population for population in watched if population not in populations))
+        for population in more:
+            if not population.is_of_columns:
+                raise GoalError(
+                    f"{population.definition} cannot be watched: only groups of the main rows by columns of their "
+                    "table can. Use it in a constraint."
+                )
+        object.__setattr__(self, "watched", more)
+        populations |= dict.fromkeys(more)
         object.__setattr__(self, "_populations", tuple(populations))
         by_name: dict[str | None, Population] = {}
         for population in populations:
@@ -114,7 +130,8 @@ class Goal(Keyed):
 
         Nothing is ever evaluated. Statements: `name = population(predicate)`, `name = external()`,
         `minimize expression` (default: `error_rate()`), `subject to label: constraint`, `min_rows = 30`,
-        `on_small = "drop"`. Populations that nothing refers to are allowed, and forgotten.
+        `on_small = "drop"`. Populations that no rate speaks of are watched: reports show them. Those by labels or
+        baselines, or of external data sets, are forgotten.
 
         Parameters
         ----------
@@ -223,7 +240,9 @@ class Goal(Keyed):
         place = self.place_of(constraint)
         entries = list(self.constraints)
         entries[place] = entries[place].at_level(level)
-        return Goal(Expression(self.objective), entries, min_rows=self.min_rows, on_small=self.on_small)
+        return Goal(
+            Expression(self.objective), entries, min_rows=self.min_rows, on_small=self.on_small, watched=self.watched
+        )
 
     def place_of(self, constraint: str | None = None) -> int:
         """Number of the constraint of that label or text; without one, of the only constraint there is."""
@@ -237,10 +256,10 @@ class Goal(Keyed):
     @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
-        return self.objective, self.constraints, self.min_rows, self.on_small
+        return self.objective, self.constraints, self.min_rows, self.on_small, self.watched
 
     def __reduce__(self) -> tuple[object, ...]:
-        rebuild = partial(Goal, min_rows=self.min_rows, on_small=self.on_small)
+        rebuild = partial(Goal, min_rows=self.min_rows, on_small=self.on_small, watched=self.watched)
         return rebuild, (Expression(self.objective), self.constraints)
 
     def __str__(self) -> str:

@@ -86,6 +86,11 @@ class Population(Immutable):
         """Whether the predicate looks at the label."""
         return self.where is not None and self.where.uses_label
 
+    @property
+    def is_of_columns(self) -> bool:
+        """Whether columns of the main rows alone say who belongs, so that reports can show it without being asked."""
+        return self.source is None and bool(self.columns) and not self.baselines and not self.uses_label
+
     def named(self, name: str) -> "Population":
         """The same rows under another name."""
         return replace(self, name=name)

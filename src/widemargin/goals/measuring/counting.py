@@ -73,15 +73,16 @@ def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
         before = columns.get(column, ColumnUse())
         columns[column] = ColumnUse(before.constants.union(constants), before.every_value or every_value)
 
-    for entry in (goal.objective, *goal.constraints):
+    for entry in goal.constraints:
         if isinstance(entry, Bundle):
             note(entry.within.source, entry.column, entry.values or (), every_value=entry.values is None)
-        for population in entry.populations:
-            for leaf in population.leaves:
-                if isinstance(leaf, OfColumn):
-                    # Whether a column of numbers holds nothing but 0 and 1 decides whether it may be asked for truth.
-                    truth = any(isinstance(value, bool) for value in leaf.constants)
-                    note(population.source, leaf.column, (0, 1) if truth else leaf.constants)
+    spoken_of = (population for entry in (goal.objective, *goal.constraints) for population in entry.populations)
+    for population in (*spoken_of, *goal.watched):
+        for leaf in population.leaves:
+            if isinstance(leaf, OfColumn):
+                # Whether a column of numbers holds nothing but 0 and 1 decides whether it may be asked for truth.
+                truth = any(isinstance(value, bool) for value in leaf.constants)
+                note(population.source, leaf.column, (0, 1) if truth else leaf.constants)
     return uses
 
 

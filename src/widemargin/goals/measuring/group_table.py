@@ -84,7 +84,8 @@ HEADS = {
 
 
 def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 40) -> tuple[GroupRow, ...]:
-    """All rows, every population of the goal's constraints on the main rows, and what two of different columns share.
+    """All rows, every population of the main rows that constraints speak of or that is watched, and what two of different
+    columns share.
 
     Of several classes there is such a table for each one that the goal names.
 
@@ -119,6 +120,7 @@ def _of_part(
     part, start = tied.space.parts[key], tied.space.start[key]
     rates = (rate for item in tied.constraints for rate in item.constraint.rates)
     asked = [rate.population for rate in rates if tied.space.key_of(rate) == key]
+    asked += [population for population in tied.goal.watched if population.rows in part.unknown]
     # Of two populations of the same rows the last one in this order is shown: the one that the user has named.
     by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
     named = {population.rows: population for population in by_name if population.source is None}

@@ -120,7 +120,7 @@ class MissingGroups:
 
     def __str__(self) -> str:
         if not self.n_rows:
-            return "The group of every row is known."
+            return "It is known of every row to which populations of the constraints it belongs."
         rates = [["rate", "of known groups", "can be"]]
         rates += [[printable(item.text), digits(item.value), _span(item.least, item.largest)] for item in self.rates]
         rules = [["constraint", "slack can be", "holds"]]

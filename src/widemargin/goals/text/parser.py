@@ -225,7 +225,7 @@ def parse_goal(
     Parameters
     ----------
     build : callable
-        `Goal`, which is called as `build(minimize, subject_to, min_rows=, on_small=)`.
+        `Goal`, which is called as `build(minimize, subject_to, min_rows=, on_small=, watched=)`.
 
     Raises
     ------
@@ -249,7 +249,9 @@ def parse_goal(
         for statement in sorted(statements(text, max_characters), key=lambda item: not item.is_assignment):
             reader.read(statement)
         statement = None
-        return build(reader.objective, reader.constraints, **reader.settings)
+        own = (item for name, item in reader.convert.populations.items() if name not in reader.outside)
+        watched = [item for item in own if item.is_of_columns]
+        return build(reader.objective, reader.constraints, **reader.settings, watched=watched)
     except GoalParseError:
         raise
     except (GoalError, ValueError, SyntaxError, RecursionError, OverflowError) as error:
