@@ -595,7 +595,5 @@ def stable_goal(
         raise DataError(f"refit adds a constraint {STABILITY!r}, and the goal has one of that label; rename it.")
     rows = None if stability_rows is None else Population.external(STABILITY)
     ceiling = (churn(PREVIOUS, on=rows) <= churn_at_most).named(STABILITY)
-    return Goal(
-        Expression(before.objective), [*before.constraints, ceiling], min_rows=before.min_rows,
-        on_small=before.on_small, watched=before.watched,
-    )  # fmt: skip
+    entries, rows_least, small = [*before.constraints, ceiling], before.min_rows, before.on_small
+    return Goal(Expression(before.objective), entries, min_rows=rows_least, on_small=small, watched=before.watched)

@@ -84,8 +84,7 @@ HEADS = {
 
 
 def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 40) -> tuple[GroupRow, ...]:
-    """All rows, every population of the main rows that constraints speak of or that is watched, and what two of different
-    columns share.
+    """All rows, every group of the main rows in a constraint or watched, and what two of different columns share.
 
     Of several classes there is such a table for each one that the goal names.
 
