@@ -25,7 +25,8 @@ def headline(content: Content) -> Html:
     undecided = sum(rule.worst.verdict == "undecided" for rule in all_rules)
     verdict, text = "met" if report.passed else "not met", ""
     if not number:
-        verdict, text = "met", "The goal has no rules; nothing had to be met."
+        # No green mark: who reads only that would take it for a verdict.
+        verdict, text = "undefined", "The goal has no rules, so this page says what the model does, not whether it may."
     else:
         rule = "with confidence" if report.decide == "confident" else "by the estimate"
         rules = "rule is" if number == 1 else "rules are"
