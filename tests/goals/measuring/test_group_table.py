@@ -77,6 +77,13 @@ def test_populations_that_no_rate_speaks_of_are_shown_by_every_way_to_measure_an
         audit(predicted, 'p = population(nobody == "f")', y=y, populations=table)
 
 
+def test_watched_groups_are_those_that_stand_alone_and_occur():
+    predicted, y, table, _ = rows(2)
+    assert Goal.parse("a = population(x == 1)\nb = population(w == 2)\nsubject to recall(a & b) >= 0.1").watched == ()
+    report = audit(predicted, 'z = population(sex == "elsewhere")\nsubject to recall() >= 0', y=y, populations=table)
+    assert "z" not in [item.name for item in report.groups]
+
+
 def test_without_labels_or_groups_there_is_less():
     predicted, y, table, _ = rows(1)
     report = audit(predicted, 'subject to positive_rate(population(sex == "f")) >= 0.1', populations=table)

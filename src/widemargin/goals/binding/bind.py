@@ -19,7 +19,7 @@ from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, When
-from widemargin.goals.language.populations import EVERYONE
+from widemargin.goals.language.populations import EVERYONE, Population
 from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 
@@ -94,7 +94,8 @@ def bind(
             names += [SAID] if SAID in source.baselines else []
             use_label = any(rate.needs_label for rate in here)
             # Finer cells would cost training time; only reports show the watched groups.
-            watched = goal.watched if source.name is None and not for_training else ()
+            shown = () if source.name is not None or for_training else goal.watched
+            watched = [group for group in shown if _occurs(group, source)]
             populations = [*(rate.population for rate in here), *watched]
             parts.append(build_cells(source, populations, names, use_label=use_label))
         space = CellSpace(sources, parts)
@@ -119,6 +120,18 @@ def bind(
     if warn_trivial:
         _warn_trivial(tied)
     return tied
+
+
+def _occurs(group: Population, source: Source) -> bool:
+    """Whether rows know a watched group: later ones may lack its value, and no rule of the goal hangs on it."""
+    known = source.table is not None and {*group.columns} <= {*source.table.columns}
+    try:
+        members(group, source)
+    except GoalError:
+        if known:
+            return False
+        raise
+    return True
 
 
 def _as_two_classes(source: Source, rates: Sequence[Rate]) -> list[Source]:

@@ -130,7 +130,7 @@ class Goal(Keyed):
 
         Nothing is ever evaluated. Statements: `name = population(predicate)`, `name = external()`,
         `minimize expression` (default: `error_rate()`), `subject to label: constraint`, `min_rows = 30`,
-        `on_small = "drop"`. Populations that no rate speaks of are watched: reports show them. Those by labels or
+        `on_small = "drop"`. Populations that nothing refers to are watched: reports show them. Those by labels or
         baselines, or of external data sets, are forgotten.
 
         Parameters

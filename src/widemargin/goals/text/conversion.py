@@ -79,10 +79,15 @@ class Converter:
     ----------
     populations : dict of str to Population
         Names that may be used; the parser adds to it.
+
+    Attributes
+    ----------
+    used : set of str
+        Those that something else speaks of.
     """
 
     def __init__(self, populations: dict[str, Population]) -> None:
-        self.populations = populations
+        self.populations, self.used = populations, set[str]()
         self._readers: dict[str, Callable[[ast.expr], Any]] = {
             "on": self.population,
             "population": self.population,
@@ -218,6 +223,7 @@ class Converter:
                     f"unknown population {shown(name)}.{suggestion(name, self.populations)}"
                     f" Define it: {name if name.isidentifier() else 'name'} = population(...)."
                 )
+            self.used.add(name)
             return self.populations[name]
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             raise GoalError(f'{_source(node)} is no population. Write a name, or population(sex == "Female").')

@@ -249,8 +249,9 @@ def parse_goal(
         for statement in sorted(statements(text, max_characters), key=lambda item: not item.is_assignment):
             reader.read(statement)
         statement = None
-        own = (item for name, item in reader.convert.populations.items() if name not in reader.outside)
-        watched = [item for item in own if item.is_of_columns]
+        # Those that are named for others to be made of are no groups of their own.
+        left = reader.convert.populations.keys() - reader.outside - reader.convert.used
+        watched = [item for name, item in reader.convert.populations.items() if name in left and item.is_of_columns]
         return build(reader.objective, reader.constraints, **reader.settings, watched=watched)
     except GoalParseError:
         raise
