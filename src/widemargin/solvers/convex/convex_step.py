@@ -36,16 +36,9 @@ from widemargin.exceptions import CapabilityError
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.linalg.row_span import RowSpan
-from widemargin.solvers.base import (
-    Budget,
-    ConstrainedHinge,
-    ConvexResult,
-    ConvexState,
-    Status,
-    exact_penalty,
-    relative_gap,
-)
+from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import interior_point, level_method, newton
+from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.paper_nest import cutting_plane
 
 __all__ = ["BLOCK_SOLVERS", "SOLVERS", "BlockStep", "ConvexStep", "KernelStep", "StepOptions"]
@@ -235,11 +228,10 @@ class ConvexStep:
         found = self._inside(narrow, tol=tol, start=inside, rho=rho, budget=budget)
         w, state = span.back(found.w), found.state._replace(w=span.back(found.state.w))
         loss, excess = sub.values(sub.scores(w, found.b))
-        primal = loss + 0.5 * sub.lam * sub.rows.square(w)
-        primal += float(exact_penalty(found.multipliers, rho) @ np.maximum(excess, 0.0))
-        return replace(
-            found, w=w, primal=primal, violation=excess, state=state, gap=relative_gap(primal, found.dual, floor=1e-6)
-        )
+        measured = CertifiedRecorder(rho, budget, tol)
+        measured.add_dual(found.dual, found.multipliers)
+        measured.add_point(w, found.b, loss + 0.5 * sub.lam * sub.rows.square(w), excess)
+        return replace(found, w=w, primal=measured.primal, gap=measured.gap, violation=excess, state=state)
 
 
 class KernelStep(ConvexStep):

@@ -9,6 +9,7 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import OracleError
+from widemargin.structured.learners.example_rows import ExampleRows, scores_of
 from widemargin.structured.model import Examples, Features
 
 __all__ = ["ManyAnswers"]
@@ -24,6 +25,8 @@ class ManyAnswers:
         Has `oracle_many`; may have `features_many` and `loss_many`.
     X, Y : sequence or matrix
         All examples and labels.
+    rows : ExampleRows
+        Those of all examples.
     start : ndarray of shape (n + 1,)
         First row of every example.
     sizes : tuple of int
@@ -42,6 +45,7 @@ class ManyAnswers:
     model: Any
     X: Examples
     Y: Examples
+    rows: ExampleRows
     start: Ints
     sizes: tuple[int, int]
     weight: Floats
@@ -54,23 +58,24 @@ class ManyAnswers:
         lengths = np.diff(self.start)
         self._rows_each = int(lengths[0]) if (lengths == lengths[0]).all() else None
         self._name = type(self.model).__name__
+        self._features_many = getattr(self.model, "features_many", None)
+        self._sees_truth = self._features_many is not None and len(signature(self._features_many).parameters) > 2
 
-    def rows_of(self, examples: Ints) -> tuple[Ints, Ints]:
+    def _rows_of(self, examples: Ints) -> tuple[Ints, Ints]:
         """For each row of some examples, one example after the other: its place among all, and whose it is of them."""
         lengths = self.start[examples + 1] - self.start[examples]
         whose = np.repeat(np.arange(examples.shape[0]), lengths)
         return np.arange(whose.shape[0]) + (self.start[examples] - np.cumsum(lengths) + lengths)[whose], whose
 
     def __call__(
-        self, examples: Ints, u: Floats, theta: Floats, *, check: bool = False
+        self, examples: Ints, W: Floats, theta: Floats, *, check: bool = False
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """The most violating labels of some examples, all at the same weights.
 
         Parameters
         ----------
         examples : ndarray of int of shape (m,)
-        u : ndarray of shape (rows of these, S)
-            Their potentials, one example after the other.
+        W : ndarray of shape (d, S)
         theta : ndarray of shape (P,)
         check : bool, default=False
             Compare features and losses with those of one label after the other.
@@ -89,7 +94,8 @@ class ManyAnswers:
         OracleError
             If a method of the model answers for other examples or in another form, or contradicts another one.
         """
-        places, whose = self.rows_of(examples)
+        places, whose = self._rows_of(examples)
+        u = scores_of(self.rows, places, W)
         X, truths = (
             given[examples] if isinstance(given, np.ndarray) else [given[i] for i in examples.tolist()]
             for given in (self.X, self.Y)
@@ -126,7 +132,7 @@ class ManyAnswers:
 
     def _features(self, examples: Ints, X: Examples, labels: Any, truths: Examples, *, check: bool) -> Features:
         """Features of a label of each of some examples, one example after the other: A of all rows, b a row each."""
-        many = getattr(self.model, "features_many", None)
+        many = self._features_many
         if many is None or check:
             parts = [self.features(i, y) for i, y in zip(examples.tolist(), labels, strict=True)]
             singly = Features(np.concatenate([A for A, _ in parts]), np.stack([b for _, b in parts]))
@@ -135,7 +141,7 @@ class ManyAnswers:
         elif hasattr(self.model, "contains"):
             for i, y in zip(examples.tolist(), labels, strict=True):
                 self.refuse_no_label(i, y)
-        features = many(X, labels, truths) if len(signature(many).parameters) > 2 else many(X, labels)
+        features = many(X, labels, truths) if self._sees_truth else many(X, labels)
         if not isinstance(features, tuple) or len(features) != 2:
             raise OracleError(
                 f"{self._name}.features_many returned {type(features).__name__}; give Features(A, b) of all examples."

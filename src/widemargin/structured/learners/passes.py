@@ -21,7 +21,6 @@ from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
 from widemargin.structured.compiled import GREEDY, CompiledModel, workspace
-from widemargin.structured.learners.example_rows import scores_of
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
 from widemargin.structured.learners.visits import LABELS, VALUES, Average, Buffers, Training, go_to, no_sums, visit
 from widemargin.structured.model import Weights
@@ -201,10 +200,8 @@ class ManyPasses(PythonPasses):
     def labels(self, examples: Ints, weights: Weights) -> tuple[Floats, Blocks]:
         """The hinges and most violating labels of some examples, all at the same weights."""
         self.queries += examples.shape[0]
-        problem = self.problem
-        assert problem.many is not None
-        u = scores_of(problem.rows, problem.many.rows_of(examples)[0], weights.W)
-        value, *label = problem.many(examples, u, weights.theta)
+        assert self.problem.many is not None
+        value, *label = self.problem.many(examples, weights.W, weights.theta)
         return value, Blocks(*label)
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:

@@ -283,7 +283,7 @@ class StructuredProblem:
         self.many: ManyAnswers | None = None
         if search == "auto" and not check and missing is None and callable(getattr(model, "oracle_many", None)):
             self.search_name, self.many = "many", ManyAnswers(
-                model, X, Y, self.start, (self.S, self.P), self.weight, self.slack, self._features,
+                model, X, Y, self.rows, self.start, (self.S, self.P), self.weight, self.slack, self._features,
                 self._refuse_no_label,
             )  # fmt: skip
         exact_search = self.many is not None or self.search is None or bool(getattr(self.search, "exact", False))
@@ -322,7 +322,7 @@ class StructuredProblem:
             ]
             others: Iterable[float] = found
             if self.many is not None:
-                others = self.many(chosen, np.concatenate(potentials), sign * theta, check=True)[0]
+                others = self.many(chosen, sign * W, sign * theta, check=True)[0]
             # A search that is not exact, or a label that does not violate, may well be beaten.
             for i, best, other in zip(chosen.tolist(), found, others, strict=True):
                 if other < best - 1e-6 * (1.0 + abs(best)):
