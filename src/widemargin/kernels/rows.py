@@ -87,8 +87,9 @@ class KernelRows:
     at_once = 1 << 20
     """Values of a block that is kept only until it is used: 8 MB stay in the caches of most processors."""
 
-    sum_height, sum_width = 256, 1024
-    """Rows and columns of a block whose values are summed at once: memory that is new is slow."""
+    sum_height, sum_width, sum_least = 256, 1024, 256
+    """Rows and columns of a block whose values are summed at once: memory that is new is slow. Where threads would be
+    without work a block has fewer columns, at least the last number: each value then takes up to a third longer."""
 
     worth = 1 << 19
     """Values that are worth a thread: they take it half a millisecond or more."""
@@ -377,6 +378,8 @@ class KernelRows:
         columns : ndarray of int or slice, optional
             None: all rows.
         """
+        if rows.shape[0] == 0 or scores.shape[0] == 0:
+            return
         if self._given is not None:
             numbers = slice(None) if columns is None else columns
             add_rows(self.block(rows, numbers), np.arange(rows.shape[0]), change, scores)
@@ -397,7 +400,8 @@ class KernelRows:
                 if not add_packed(self.kernel, left, right, change, scores[strip]):
                     self._add_blocks(left, change, scores[strip], right)
 
-        in_threads(scores.shape[0], self._share(scores.shape[0], change.shape[0], self.sum_width), add_columns)
+        share = self._share(scores.shape[0], change.shape[0], self.sum_least)
+        in_threads(scores.shape[0], share, add_columns, pieces=2)
         self._count.evaluations += rows.shape[0] * scores.shape[0]
 
     def _add_blocks(self, left: Placed, change: Floats, scores: Floats, right: Placed) -> None:

@@ -144,7 +144,7 @@ def move_pair(
 
     Returns the gain of the dual and the curvature.
     """
-    up, down, full, empty = room[0], room[1], room[2], room[3]
+    up, down, full, empty, kind = room[0], room[1], room[2], room[3], room.dtype.type
     curvature = float(diagonal[i]) + float(diagonal[j]) - 2.0 * float(row[j])
     slope = g[i] - g[j]
     above, below = upper[i] - b[i], b[j] - lower[j]
@@ -159,7 +159,7 @@ def move_pair(
     # The gradient of every variable changes with the two rows; what it gains on either side follows in the same pass.
     for k in range(g.shape[0]):
         g[k] -= step * (row[k] - other[k])
-        up[k], down[k] = g[k] - full[k], -g[k] - empty[k]
+        up[k], down[k] = kind(g[k]) - full[k], -kind(g[k]) - empty[k]
     return step * (slope - 0.5 * step * curvature), curvature
 
 

@@ -363,8 +363,9 @@ def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
         return np.arange(n_rows)
     # Half of the set is new; the rest are rows of the last sets, whose kernel rows are cached and which often have to
     # move again.
-    fresh = np.concatenate((left.up, left.down))
-    return np.concatenate((fresh, work[~np.isin(work, fresh)]))[:size]
+    fresh, old = np.concatenate((left.up, left.down)), np.ones(n_rows, dtype=bool)
+    old[fresh] = False
+    return np.concatenate((fresh, work[old[work]]))[:size]
 
 
 def _alive(problem: KernelProblem, coef: Floats, scores: Floats, left: Violation, lower: Floats, upper: Floats) -> Ints:
