@@ -1,9 +1,11 @@
 """Loops shared among threads: every row once, sums in order, no threads within threads, bounds by the environment."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -59,6 +61,24 @@ def test_an_error_of_a_part_reaches_the_caller_after_all_parts_have_ended(where:
     with limit_threads(2), pytest.raises(ValueError, match="this one"):
         in_threads(100, 1, part, pieces=1)
     assert len(running) == 1
+
+
+def test_an_interrupt_while_the_others_work_waits_for_them() -> None:
+    """Whoever catches it goes on with arrays that nobody else writes to."""
+    done, caller = list[int](), threading.get_ident()
+
+    def part(first: int, last: int) -> None:
+        if threading.get_ident() == caller:
+            timer = threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,))
+            timer.start()
+        else:
+            time.sleep(0.5)
+            done.append(first)
+
+    with limit_threads(2), pytest.raises(KeyboardInterrupt):
+        in_threads(2, 1, part, pieces=1)
+    assert len(done) == 1
+    assert threads_in_force() == allowed_threads()
 
 
 def test_limits_hold_inside_each_other_and_end() -> None:

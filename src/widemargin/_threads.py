@@ -23,7 +23,6 @@ from widemargin._typing import Cells, Flags, Floats, Ints, Reals
 
 Answer = TypeVar("Answer")
 ByRow: TypeAlias = Reals | Ints | Cells | Flags
-_Task: TypeAlias = tuple[Callable[[], None], SimpleQueue[BaseException | None]]
 
 ROWS_PER_THREAD = 60_000
 """Rows that are worth a thread where each costs some nanoseconds: together about the time that calling it takes."""
@@ -142,16 +141,31 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: i
         while (k := next(turn)) < len(answers):
             answers[k] = part(cuts[k], cuts[k + 1])
 
-    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    endings: list[BaseException | None] = []
+    ended: SimpleQueue[None] = SimpleQueue()
+
+    def help_out() -> None:
+        try:
+            work()
+            endings.append(None)
+        except BaseException as error:  # it is the caller's
+            endings.append(error)
+        ended.put(None)
+
     for _ in range(threads - 1):
-        _pool().put((work, ended))
+        _pool().put(help_out)
     before, _LIMIT.threads = _LIMIT.threads, 1  # what a part calls finds no thread free
+    stop: KeyboardInterrupt | None = None
     try:
         work()
-    finally:  # also where the caller is interrupted: the others still write to its arrays
-        errors = [ended.get() for _ in range(threads - 1)]
+    finally:  # also where the caller is interrupted, once or again: the others still write to its arrays
+        while len(endings) < threads - 1:
+            try:
+                ended.get()
+            except KeyboardInterrupt as again:
+                stop = again
         _LIMIT.threads = before
-    for error in errors:
+    for error in (stop, *endings):
         if error is not None:
             raise error
     return answers  # type: ignore[return-value]
@@ -219,30 +233,23 @@ def _cores() -> int:
 
 
 @lru_cache(maxsize=1)
-def _pool() -> "SimpleQueue[_Task]":
+def _pool() -> "SimpleQueue[Callable[[], None]]":
     """What threads that stay are to call: starting them takes longer than many a loop.
 
-    Queues in place of an executor, whose futures take a call of sixteen threads a tenth of a millisecond more.
+    A queue in place of an executor, whose futures take a call of sixteen threads a tenth of a millisecond more.
     """
-    tasks: SimpleQueue[_Task] = SimpleQueue()
+    tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
     for k in range(_cores()):
         threading.Thread(target=_serve, args=(tasks,), name=f"widemargin_{k}", daemon=True).start()
     return tasks
 
 
-def _serve(tasks: "SimpleQueue[_Task]") -> None:
-    """Call what comes, and say how it ended."""
+def _serve(tasks: "SimpleQueue[Callable[[], None]]") -> None:
     _LIMIT.threads = 1  # each is the only thread to what it calls
     while True:
-        work, ended = tasks.get()
-        error: BaseException | None = None
-        try:
-            work()
-        except BaseException as raised:  # it is the caller's
-            error = raised
-        del work  # its arrays would else live until the next call
-        ended.put(error)
-        del ended, error
+        task = tasks.get()
+        task()
+        del task  # its arrays would else live until the next one
 
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
