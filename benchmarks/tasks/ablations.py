@@ -315,7 +315,8 @@ def fields(fits: Callable[..., Iterator[Fit]], ctx: Context) -> list[Row]:
             for read in seen & numeric:
                 readers.setdefault(read, []).append(number)
             before.append(_judged(fit, objective))
-        for (kind, name), numbers in sorted(readers.items(), key=lambda item: (item[0][0].__name__, item[0][1])):
+        every = sorted(readers.items(), key=lambda item: (item[0][0].__name__, item[0][1]))
+        for (kind, name), numbers in every[: ctx.pick(None, 2)]:
             value = getattr(kind, name)
             row: Row = {
                 "record": kind.__name__,

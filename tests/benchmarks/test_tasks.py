@@ -14,7 +14,6 @@ from benchmarks.tasks import (
     _people,
     convex_steps,
     fairness,
-    features,
     guarantees,
     kernel_speed,
     recall_churn,
@@ -202,21 +201,12 @@ def test_gaps_are_read_from_the_history():
     assert convex_steps.gap_reached(result, 1e-3) is None
 
 
-def test_raw_adult_is_the_table_of_the_examples_in_three_codings():
-    table = SOURCES["adult"](None)
-    data = {coding: features.coded(table, coding) for coding in features.CODINGS}
-    for some in data.values():
-        assert some.X.shape[0] + some.X_test.shape[0] == table.num_rows
-        assert 0.2 < some.first.mean() < 0.5
-    scaled, bins, thermometers = data.values()
-    assert scaled.X.shape[1] < thermometers.X.shape[1] <= bins.X.shape[1]
-    assert set(np.unique(thermometers.X.toarray())) == {0.0, 1.0}
-    truth = SimpleNamespace(
-        share=lambda X: ((thermometers.y if X is thermometers.X else thermometers.y_test) > 0) * 1.0
-    )
-    found, share = _people.reached(thermometers, truth), (thermometers.y > 0).astype(float)
+def test_ratios_and_errors_are_those_of_the_predictions():
+    people = _people.of_a9a(SOURCES["a9a"](None))
+    truth = SimpleNamespace(share=lambda X: ((people.y if X is people.X else people.y_test) > 0) * 1.0)
+    found, share = _people.reached(people, truth), (people.y > 0).astype(float)
     assert found["train_error"] == found["test_error"] == 0.0
-    assert found["train_ratio"] == pytest.approx(share[~thermometers.first].mean() / share[thermometers.first].mean())
+    assert found["train_ratio"] == pytest.approx(share[~people.first].mean() / share[people.first].mean())
 
 
 def test_true_slacks_are_those_of_the_rows():

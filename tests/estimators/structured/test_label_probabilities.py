@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralOptions, label_set_scorers, load_model, save_model
-from widemargin.estimators.structured.label_probabilities import _Chosen, _Ridge, fit_probabilities, likely_sets
+from widemargin.estimators.structured.label_probabilities import (
+    _Chosen,
+    _of_all_rows,
+    _Ridge,
+    fit_probabilities,
+    likely_sets,
+)
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.models.label_graph import LabelGraph
 
@@ -60,6 +66,31 @@ def test_least_squares_are_kernel_ridge_regression_of_centred_rows():
     middle = np.eye(30) - 1.0 / 30.0
     other = KernelRidge(alpha=0.3, kernel="precomputed").fit(middle @ K @ middle, Y - Y.mean(axis=0))
     np.testing.assert_allclose(scores, Y.mean(axis=0) + other.predict(middle @ K @ middle), atol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_rows_as_landmarks_by_one_factor_are_those_by_directions(weighted):
+    X, Y = sets(60)
+    weight = np.random.default_rng(1).integers(1, 4, 60) * 1.0 if weighted else np.ones(60)
+    ridge = _Ridge.of(X, Y, np.ones(Y.shape, dtype=bool), weight, np.arange(60), 0.5)
+    for lam in (0.3, 0.01):
+        only = _Chosen(strengths=(lam,))
+        coef, intercept, scores = _of_all_rows(X, ridge.target, weight, 0.5, lam, only)
+        as_directions = ridge.fitted(lam)
+        np.testing.assert_allclose(coef, as_directions[0], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(intercept + ridge.share, as_directions[1], atol=1e-4)
+        np.testing.assert_allclose(scores + ridge.share, ridge.left_out(lam), atol=1e-4)
+    # Of several strengths the one whose left-out errors are least.
+    lam, error = ridge.strength(_Chosen())
+    found = _of_all_rows(X, ridge.target, weight, 0.5, 10.0, _Chosen())[2]
+    assert weight @ ((ridge.target - found) ** 2).sum(axis=1) == pytest.approx(error, rel=1e-5)
+
+
+def test_more_rows_have_some_as_landmarks():
+    X, Y = sets(300)
+    whole, some = fitted(X, Y), fitted(X, Y, exact=200, landmarks=150)
+    assert (len(whole.landmarks), len(some.landmarks)) == (300, 150)
+    assert np.abs(whole(X) - some(X)).mean() < 0.03
 
 
 def test_weights_are_repetitions():

@@ -12,8 +12,7 @@ from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.models import HierarchyModel
 from widemargin.structured.oracle import Answer
-from widemargin.structured.oracles.closures import fill_graph
-from widemargin.structured.oracles.max_flow import augment, empty_graph
+from widemargin.structured.oracles.closures import _settle, best_closure, closure
 from widemargin.structured.search.automatic import SEARCHES, automatic
 
 
@@ -49,17 +48,36 @@ def test_what_several_parents_leave():
         HierarchyModel(diamond(), loss="leaves").prepare(np.zeros((1, 1)), [[1, 1, 1, 1]])
 
 
+def random_arcs(rng, k):
+    pairs = np.array([(p, q) for q in range(k) for p in range(q)], dtype=np.int64).reshape(-1, 2)
+    return pairs[rng.random(len(pairs)) < 0.4]
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 9))
+def test_the_best_closed_set_is_the_smallest_of_the_best(seed, k):
+    rng = np.random.default_rng(seed)
+    arcs, gain = random_arcs(rng, k), halves(rng, k)
+    sets = np.array([y for y in np.ndindex(*[2] * k) if all(y[p] >= y[q] for p, q in arcs)])
+    best = sets[sets @ gain == (sets @ gain).max()]
+    assert best_closure(gain, arcs).tolist() == best[best.sum(axis=1).argmin()].tolist()
+
+
+def test_forests_need_no_cut():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        k = int(rng.integers(1, 30))
+        # A node from the second on is a root or has a parent before it.
+        arcs = np.array([(rng.integers(q), q) for q in range(1, k) if rng.random() < 0.8]).reshape(-1, 2)
+        state, like, order = np.empty((3, k), dtype=np.int64)
+        _settle(rng.normal(size=k), arcs.astype(np.int64), state, like, order)
+        assert (state >= 0).all()
+
+
 def test_compiled_is_plain_python():
     rng = np.random.default_rng(0)
-    arcs = np.array([[0, 1], [0, 2], [1, 3], [2, 3], [2, 4]])
     for _ in range(10):
-        gain, labels = halves(rng, 5), []
-        for plain in (False, True):
-            fill, flow = (getattr(run, "py_func", run) if plain else run for run in (fill_graph, augment))
-            graph, scratch = empty_graph(7, 20), np.empty((4, 7), dtype=np.int64)
-            flow(graph, 5, 6, 1e-12 * fill(gain, arcs, graph), scratch)
-            labels.append(scratch[0, :5] >= 0)
-        assert (labels[0] == labels[1]).all()
+        arcs, gain = random_arcs(rng, 6), halves(rng, 6)
+        assert closure(gain.copy(), arcs).tolist() == closure.py_func(gain, arcs).tolist()
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 6), weight=st.sampled_from([1.0, 0.3]))

@@ -219,9 +219,10 @@ class HierarchicalSVC(LabelSetSVM):
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
         `solver_options`; 1 with fewer than 20 rows. `structural_search` looks more closely, and at both rescalings.
-    rescaling : {"slack", "margin"}, default="slack"
+    rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
-        large as the loss.
+        large as the loss. "auto": slack where its search is exact, so margin where nodes have several parents, unless
+        `oracle="milp"`.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
     tol : float, default=0.05
@@ -297,6 +298,7 @@ class HierarchicalSVC(LabelSetSVM):
     weights: kinds.ArrayLike | None = None
     oracle: Literal["auto", "milp"] = "auto"
     labels: Literal["sets", "path"] = "sets"
+    rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
     C: kinds.PositiveOrAuto = "auto"
     offset: kinds.AnyNumberOrAuto = "auto"
     calibration: Literal["sigmoid"] | None = None
@@ -313,6 +315,11 @@ class HierarchicalSVC(LabelSetSVM):
             self.hierarchy, loss=self.loss, weights=self.weights, oracle=self.oracle, labels=self.labels,
             separator=self._options.separator,
         )  # fmt: skip
+
+    def _rescaling_of(self, Y: Examples) -> str:
+        graph = read_hierarchy(self.hierarchy, self._options.separator)
+        automatic = "slack" if graph.is_forest or self.oracle == "milp" else "margin"
+        return automatic if self.rescaling == "auto" else self.rescaling
 
     def _known_names(self) -> Sequence[Any]:
         return read_hierarchy(self.hierarchy, self._options.separator).names

@@ -163,9 +163,9 @@ class HierarchyModel(LabelSetModel):
         """Refuse a row that is not closed, or no path where it should be one; `what` names it by its number."""
         # A set is closed where no arc leads from an inactive parent to an active child.
         above, below = self.graph.arcs[:, 0], self.graph.arcs[:, 1]
-        wrong = np.argwhere(Y[:, below] > Y[:, above])
-        if wrong.size:
-            i, arc = wrong[0].tolist()
+        wrong = Y[:, below] > Y[:, above]
+        if wrong.any():
+            i, arc = np.argwhere(wrong)[0].tolist()
             p, q = self.graph.names[above[arc]], self.graph.names[below[arc]]
             raise DataError(
                 f"{what.format(i)} has node {q!r} but not its parent {p!r}: close the label sets, see `closed`."

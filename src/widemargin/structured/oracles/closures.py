@@ -6,30 +6,122 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer, PartialOracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment, empty_graph
+from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment
 
-__all__ = ["ClosureOracle", "best_closure", "fill_graph"]
+__all__ = ["ClosureOracle", "best_closure", "closure"]
+
+_OPEN, _LIKE = -1, 2
+"""Beside 0 and 1: a node that the minimum cut decides, and one that is as another."""
 
 
 @kernel
-def fill_graph(gain: Floats, arcs: Ints, graph: ResidualGraph) -> float:
-    """Arcs whose least cut leaves the best closed set on the source's side; returns the largest absolute gain.
+def _settle(gain: Floats, arcs: Ints, state: Ints, like: Ints, order: Ints) -> int:
+    """Decide or merge all nodes that need no cut; returns how many of them are as another.
 
-    To leave out a node that gains cuts its arc from the source, to take in one that loses cuts its arc to the sink. The
-    arcs from children to parents cannot be cut: a child on the source's side keeps its parents there.
+    Of the nodes that are left, one that gains is in where none of its parents is left, and one that loses is out where
+    none of its children is. A node that gains and has one parent left and no child is as its parent, one that loses and
+    has one child left and no parent as its child: its gain is added there. On a forest nothing is left in the end.
+
+    Parameters
+    ----------
+    gain : array of shape (k,)
+        Changed in place.
+    arcs : int array of shape (m, 2)
+    state : int array of shape (k,)
+        0, 1, `_OPEN` or `_LIKE`; filled.
+    like, order : int arrays of shape (k,)
+        What a node is as; the nodes that are as another, in the order in which they became so. Filled.
     """
-    k = gain.shape[0]
-    source, sink = k, k + 1
-    e, largest = 0, 0.0
-    for node in range(k):
-        largest = max(largest, abs(gain[node]))
-        if gain[node] > 0.0:
-            e = add_arc(e, source, node, gain[node], 0.0, graph)
+    k, m = gain.shape[0], arcs.shape[0]
+    # Children (side 0) and parents (side 1) of every node, one after the other, and how many of them are left.
+    start, left = np.zeros((2, k + 1), np.int64), np.zeros((2, k), np.int64)
+    for i in range(m):
+        left[0, arcs[i, 0]] += 1
+        left[1, arcs[i, 1]] += 1
+    for side in range(2):
+        for node in range(k):
+            start[side, node + 1] = start[side, node] + left[side, node]
+    near, place = np.empty((2, m), np.int64), start[:, :k].copy()
+    for i in range(m):
+        for side in range(2):
+            node = arcs[i, side]
+            near[side, place[side, node]] = arcs[i, 1 - side]
+            place[side, node] += 1
+    # A ring of nodes to look at; one whose neighbour is settled comes again.
+    ring, waits = np.arange(k), np.ones(k, np.bool_)
+    begin, waiting, n_like = 0, k, 0
+    state[:] = _OPEN
+    while waiting > 0:
+        node = ring[begin]
+        begin, waiting, waits[node] = (begin + 1) % k, waiting - 1, False
+        if state[node] != _OPEN:
+            continue
+        # What may take a node in are its children, what may keep it out its parents.
+        wanted = 1 if gain[node] > 0.0 else 0
+        if left[wanted, node] == 0:
+            state[node] = wanted
+        elif left[1 - wanted, node] == 0 and left[wanted, node] == 1:
+            for e in range(start[wanted, node], start[wanted, node + 1]):
+                if state[near[wanted, e]] == _OPEN:
+                    like[node] = near[wanted, e]
+            gain[like[node]] += gain[node]
+            state[node], order[n_like] = _LIKE, node
+            n_like += 1
         else:
-            e = add_arc(e, node, sink, -gain[node], 0.0, graph)
-    for i in range(arcs.shape[0]):
-        e = add_arc(e, arcs[i, 1], arcs[i, 0], np.inf, 0.0, graph)
-    return largest
+            continue
+        for side in range(2):
+            for e in range(start[side, node], start[side, node + 1]):
+                other = near[side, e]
+                left[1 - side, other] -= 1
+                if state[other] == _OPEN and not waits[other]:
+                    waits[other] = True
+                    ring[(begin + waiting) % k] = other
+                    waiting += 1
+    return n_like
+
+
+@kernel
+def closure(gain: Floats, arcs: Ints) -> Ints:
+    """See `best_closure`; changes the gains in place.
+
+    Of the nodes that need one, a least cut leaves the best set on the source's side: to leave out a node that gains
+    cuts its arc from the source, to take in one that loses cuts its arc to the sink. The arcs from children to parents
+    cannot be cut: a child on the source's side keeps its parents there.
+    """
+    k, m = gain.shape[0], arcs.shape[0]
+    state, like, order, number = np.empty((4, k), np.int64)
+    n_like = _settle(gain, arcs, state, like, order)
+    n, largest = 0, 0.0
+    for node in range(k):
+        if state[node] == _OPEN:
+            number[node] = n
+            n += 1
+            largest = max(largest, abs(gain[node]))
+    if n > 0:
+        source, sink, most = n, n + 1, 2 * (n + m)
+        graph = ResidualGraph(
+            np.full(n + 2, -1, np.int64), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
+        )
+        e, scratch = 0, np.empty((4, n + 2), np.int64)
+        for node in range(k):
+            if state[node] == _OPEN:
+                if gain[node] > 0.0:
+                    e = add_arc(e, source, number[node], gain[node], 0.0, graph)
+                else:
+                    e = add_arc(e, number[node], sink, -gain[node], 0.0, graph)
+        for i in range(m):
+            if state[arcs[i, 0]] == _OPEN and state[arcs[i, 1]] == _OPEN:
+                e = add_arc(e, number[arcs[i, 1]], number[arcs[i, 0]], np.inf, 0.0, graph)
+        # A capacity that counts as none: far below what decides a label, far above rounding.
+        augment(graph, source, sink, 1e-12 * largest, scratch)
+        # Where the source still reaches after the flow is its side of the least cut.
+        for node in range(k):
+            if state[node] == _OPEN:
+                state[node] = 1 if scratch[0, number[node]] >= 0 else 0
+    # The last ones first: what they are as may be as another itself.
+    for i in range(n_like - 1, -1, -1):
+        state[order[i]] = state[like[order[i]]]
+    return state
 
 
 def best_closure(gain: Floats, arcs: Ints) -> Ints:
@@ -46,13 +138,7 @@ def best_closure(gain: Floats, arcs: Ints) -> Ints:
     ndarray of shape (k,)
         0 or 1; the smallest such set.
     """
-    k = gain.shape[0]
-    # Where the source still reaches after the flow is its side of the least cut.
-    graph, scratch = empty_graph(k + 2, 2 * (k + arcs.shape[0])), np.empty((4, k + 2), np.int64)
-    largest = fill_graph(np.ascontiguousarray(gain, dtype=np.float64), arcs, graph)
-    # A capacity that counts as none: far below what decides a label, far above rounding.
-    augment(graph, k, k + 1, 1e-12 * largest, scratch)
-    return (scratch[0, :k] >= 0).astype(np.int64)
+    return closure(np.array(gain, dtype=np.float64), arcs)
 
 
 class ClosureOracle(PartialOracle):
