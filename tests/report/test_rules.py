@@ -10,7 +10,7 @@ from testing.report_pages import PageReader
 from widemargin import audit
 from widemargin.goals import Goal
 from widemargin.report import html_report
-from widemargin.report.rules import factor_of, shown_rules
+from widemargin.report.rules import shown_rules
 from widemargin.report.words import Unit
 
 GROUPS = {"a": 0.5, "b": 0.4, "c": 0.25}
@@ -80,7 +80,7 @@ def test_a_rate_of_zero_is_undefined_as_a_ratio():
 ])  # fmt: skip
 def test_which_rules_compare_two_rates_by_a_factor(rule, factor):
     (entry,) = Goal.parse(f"subject to {rule}").constraints
-    assert factor_of(entry) == factor
+    assert entry.factor == factor
 
 
 def test_a_group_is_called_as_the_user_calls_it():

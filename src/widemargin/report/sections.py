@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.goals.measuring.group_table import HEADS, rates_of
+from widemargin.goals.measuring.group_table import HEADS, SHOWN_GROUPS, left_out_groups, rates_of
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
@@ -170,7 +170,7 @@ def groups(content: Content) -> Html | None:
             plain_number(item.n_rows),
             *(_with_ends(rate.value, rate.lower, rate.upper) for rate in (getattr(item, name) for name in rates)),
         ]
-        for item in shown_groups
+        for item in shown_groups[:SHOWN_GROUPS]
     ]
     of_several = "the class that stands before the group" if content.report.classes else ""
     called = of_several or f"“{content.report.positive_class}”"
@@ -190,7 +190,9 @@ def groups(content: Content) -> Html | None:
         picture = rates_by_group(drawn, Unit.SHARE, f"{text} The table of groups holds every number.")
         figures.append(element("figure", element("figcaption", text), picture))
     return section(
-        "groups", "Groups", element("p", intro), content_table, element("div", *figures, class_="figures"),
+        "groups", "Groups", element("p", intro), content_table,
+        *(element("p", text, class_="note") for text in left_out_groups(shown_groups)),
+        element("div", *figures, class_="figures"),
     )  # fmt: skip
 
 

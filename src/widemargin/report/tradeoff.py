@@ -20,7 +20,7 @@ from widemargin.goals.measuring.tradeoff_path import STRETCHES, Price, TradeoffP
 from widemargin.report.content import Content
 from widemargin.report.drawings import frontier
 from widemargin.report.markup import Child, Html, element, embedded_json, section, table
-from widemargin.report.rules import factor_of, shown_rules
+from widemargin.report.rules import shown_rules
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
@@ -271,7 +271,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
         if asked is not None and path.held_out is not None and content.trained_goal not in (None, content.goal):
             promised = next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
         entry = asked if promised is None else promised
-        compared = factor_of(entry)
+        compared = None if entry is None else entry.factor
         if compared is not None:
             factor, is_on_the_left, is_floor = compared
             # Along its own path the factor changes from point to point; a promise, and all other rules, stay.
