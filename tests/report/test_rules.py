@@ -44,9 +44,9 @@ def test_every_rule_has_one_line_in_its_own_units():
         assert rules[name].sides == "40\xa0% / 50\xa0%"
     parity, close = rules["parity"], rules["close"]
     assert (parity.worst.rate, parity.sides) == (pytest.approx(0.5), "25\xa0% / 50\xa0%")
-    assert (parity.n_constraints, parity.passes) == (6, False)
+    assert (parity.n_pairs, parity.pair, parity.passes) == (3, "“c” beside “a”", False)
     assert (close.worst.rate, close.worst.bound, close.sides) == (pytest.approx(0.25), pytest.approx(0.1), "")
-    assert {rule.unit for rule in rules.values()} == {Unit.SHARE}
+    assert {name: rule.unit for name, rule in rules.items() if rule.unit is not Unit.SHARE} == {"close": Unit.POINTS}
 
 
 def test_the_interval_is_on_the_same_side_as_that_of_the_audit():
@@ -62,7 +62,7 @@ def test_rules_are_counted_not_their_pairs_and_said_once():
     report = page()
     text = PageReader(report.text).text
     assert "Goal NOT met: 3 of 6 rules are kept by the estimate." in text
-    assert "The worst of 6 comparisons" in text
+    assert "The worst of 3 pairs: “c” beside “a”." in text
     assert text.count("must be at least 70\xa0% of the share of “a”") == 1 + 1  # of `fair` and of `quotient`
 
 

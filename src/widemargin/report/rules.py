@@ -9,7 +9,7 @@ from typing import NamedTuple
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.linear import Ratio
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, pair_of
 from widemargin.report.content import Content
 from widemargin.report.words import Unit, shown, unit_of, unit_of_form
 
@@ -28,8 +28,10 @@ class ShownRule(NamedTuple):
         Of its rate and bound.
     sides : str
         Both sides of a ratio, in words; else empty.
-    n_constraints : int
-        How many pairs the worst is the worst of.
+    n_pairs : int
+        How many pairs the worst is the worst of; the same two groups in the other order are no other pair.
+    pair : str
+        Its two groups, that whose rate stands first or above; empty of a constraint.
     passes : bool
         Whether all of them count as met.
     """
@@ -39,7 +41,8 @@ class ShownRule(NamedTuple):
     worst: ConstraintReport
     unit: Unit
     sides: str
-    n_constraints: int
+    n_pairs: int
+    pair: str
     passes: bool
 
 
@@ -57,7 +60,12 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
             key=lambda pair: pair[0].badness,
         )
         passes = all(item.passes(report.decide) for item in items)
-        rules.append(ShownRule(name, entry, worst, unit, sides, len(items), passes))
+        pairs = {(head, frozenset(groups)) for head, *groups in map(pair_of, items)}
+        head, one, other = (text.replace('"', "") for text in pair_of(worst))
+        # "odds, recall" is the head of a bundle of several rates.
+        rate = f"{head.rpartition(', ')[2]} of " if isinstance(entry, Bundle) and len(entry.rates) > 1 else ""
+        pair = f"{rate}“{one}” beside “{other}”"
+        rules.append(ShownRule(name, entry, worst, unit, sides, len(pairs), pair, passes))
     return rules
 
 

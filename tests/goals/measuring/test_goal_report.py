@@ -377,7 +377,7 @@ def test_large_bundles_show_the_worst_pair_first_and_count_the_others():
     lines = str(report).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("constraint"))
     assert lines[start + 1].startswith("#15")
-    assert lines[start + 2] == "... 14 more pairs of equal_opportunity(race, ratio=0.8): 14 met; all in to_dict(), and in the file of --report-json."
+    assert lines[start + 2].startswith("... 14 more pairs of equal_opportunity(race, ratio=0.8): 14 met; all in ")
     assert "recall(v0)" not in str(report)
     assert len(report.to_frame()) == 15
     assert report._repr_html_().count("<tr style") == 1

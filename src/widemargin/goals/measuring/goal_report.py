@@ -432,7 +432,8 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
     pairs: dict[tuple[str | int, object], int] = {}
     ratios = [_called_by_pair(item) for item in items]
     for j, item in sorted(enumerate(ratios), key=lambda place: place[1].badness):
-        pairs.setdefault((j, None) if item.bundle is None else (item.bundle, _groups(items[j])), j)
+        head, *groups = pair_of(items[j])
+        pairs.setdefault((j, None) if item.bundle is None else (item.bundle, (head, frozenset(groups))), j)
     members: dict[str | int, list[int]] = {}
     for (name, _), j in pairs.items():
         members.setdefault(name, []).append(j)
@@ -447,7 +448,8 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
             counts = Counter("missed by the ramp" if _missed_by_ramp(item) else item.verdict for item in rest)
             found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
             pair = "pair" if len(rest) == 1 else "pairs"
-            lines.append(f"... {len(rest)} more {pair} of {name}: {found}; all in to_dict(), and in the file of --report-json.")
+            where = "all in to_dict(), and in the file of --report-json"
+            lines.append(f"... {len(rest)} more {pair} of {name}: {found}; {where}.")
     return shown, lines
 
 
@@ -459,16 +461,15 @@ def _called_by_pair(item: ConstraintReport) -> ConstraintReport:
     """A constraint as a ratio; if it is of a bundle its label is the quotient, `sex: "f" / "m"`."""
     if item.bundle is None or item.factor is None:
         return item.as_ratio()
-    left, _, right = item.label.partition(f" {item.sense} ")
-    return dataclasses.replace(item.as_ratio(), label=f"{left} / {right.partition(' * ')[2]}")
+    head, one, other = pair_of(item)
+    return dataclasses.replace(item.as_ratio(), label=f"{head}: {one} / {other}")
 
 
-def _groups(item: ConstraintReport) -> tuple[str, frozenset[str]]:
-    """The rate of a pair of a bundle and its two groups, in any order, from a label `bundle rate: a >= 0.8 * b`."""
-    left, _, right = item.label.partition(f" {item.sense} ")
-    rate, _, one = left.rpartition(": ")
-    _, _, other = right.partition(" * " if " * " in right else " + ")
-    return rate, frozenset((one, other))
+def pair_of(item: ConstraintReport) -> tuple[str, str, str]:
+    """What a constraint of a bundle compares, from its label `head: a >= 0.8 * b`: head, and both groups."""
+    head, _, rest = item.label.rpartition(": ")
+    one, _, right = rest.partition(f" {item.sense} ")
+    return head, one, right.partition(" * " if " * " in right else " + ")[2]
 
 
 def _tail(report: GoalReport) -> list[str]:
