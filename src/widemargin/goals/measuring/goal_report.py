@@ -404,7 +404,11 @@ def _definition(item: ConstraintReport) -> str:
     """A constraint as it was written, both sides of a ratio, and the rows that it is measured on."""
     missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
     which = "smallest population: " if item.n_populations > 1 else ""
-    counts = "" if item.denominator is None else f"{item.numerator:.6g} / {item.denominator:.6g}; "
+    counts = ""
+    if item.denominator is not None:  # of rates, else of counts, which are shown whole
+        form = ".6g" if item.factor is None else ".4g"
+        numbers = (f"{value:{form}}" for value in (item.numerator, item.denominator))
+        counts = f"{' / '.join(numbers)}; "
     new = ""
     if item.new_rows is not None and item.new_rows.missed > 0.0:
         by = f", in 10% by more than {item.new_rows.one_in_ten:.2g}" if item.new_rows.one_in_ten else ""
