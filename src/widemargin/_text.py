@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal
 
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, MissingLibraryError
 
 
 def printable(text: str) -> str:
@@ -120,11 +120,11 @@ def pandas_for_frames() -> Any:
 
     Raises
     ------
-    ImportError
+    MissingLibraryError
         If pandas is not installed.
     """
     try:
         import pandas as pd
     except ImportError:
-        raise ImportError("to_frame needs pandas: pip install 'widemargin[frame]', or use to_dict().") from None
+        raise MissingLibraryError.of("to_frame needs pandas (to_dict() does not)", "frame") from None
     return pd

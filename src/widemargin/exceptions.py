@@ -109,6 +109,14 @@ class MissingDataError(DataError):
 class MissingLibraryError(WidemarginError, ImportError):
     """An optional library that is not installed; the message names the extra that brings it."""
 
+    @classmethod
+    def of(cls, fact: str, extra: str) -> "MissingLibraryError":
+        """That something needs the libraries of an extra.
+
+        pip finds the extra in what is installed here already, from a wheel or a checkout, on an index or not.
+        """
+        return cls(f"{fact}: `pip install 'widemargin[{extra}]'` adds it to the widemargin that is installed here.")
+
 
 class CapabilityError(WidemarginError, ValueError):
     """A combination of options that no algorithm here can serve; the message lists those that can."""

@@ -35,6 +35,10 @@ def test_points_signs_and_plain_numbers():
         ('win_loss_ratio("old") >= 2', Unit.NUMBER),
         ("true_positives() / errors() >= 2", Unit.NUMBER),
         ("demographic_parity(sex, ratio=0.8)", Unit.SHARE),
+        ("demographic_parity(sex, difference=0.1)", Unit.POINTS),
+        ("recall() - accuracy() <= 0.1", Unit.POINTS),
+        ("0.5 * recall() + 0.5 * accuracy() >= 0.1", Unit.SHARE),
+        ("recall() >= accuracy() - 0.1", Unit.SHARE),
     ],
 )
 def test_units_of_constraints(text, unit):

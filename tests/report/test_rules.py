@@ -10,7 +10,7 @@ from testing.report_pages import PageReader
 from widemargin import audit
 from widemargin.goals import Goal
 from widemargin.report import html_report
-from widemargin.report.rules import factor_of, shown_rules
+from widemargin.report.rules import shown_rules
 from widemargin.report.words import Unit
 
 GROUPS = {"a": 0.5, "b": 0.4, "c": 0.25}
@@ -44,9 +44,9 @@ def test_every_rule_has_one_line_in_its_own_units():
         assert rules[name].sides == "40\xa0% / 50\xa0%"
     parity, close = rules["parity"], rules["close"]
     assert (parity.worst.rate, parity.sides) == (pytest.approx(0.5), "25\xa0% / 50\xa0%")
-    assert (parity.n_constraints, parity.passes) == (6, False)
+    assert (parity.n_pairs, parity.pair, parity.passes) == (3, "“c” beside “a”", False)
     assert (close.worst.rate, close.worst.bound, close.sides) == (pytest.approx(0.25), pytest.approx(0.1), "")
-    assert {rule.unit for rule in rules.values()} == {Unit.SHARE}
+    assert {name: rule.unit for name, rule in rules.items() if rule.unit is not Unit.SHARE} == {"close": Unit.POINTS}
 
 
 def test_the_interval_is_on_the_same_side_as_that_of_the_audit():
@@ -62,7 +62,7 @@ def test_rules_are_counted_not_their_pairs_and_said_once():
     report = page()
     text = PageReader(report.text).text
     assert "Goal NOT met: 3 of 6 rules are kept by the estimate." in text
-    assert "The worst of 6 comparisons" in text
+    assert "The worst of 3 pairs: “c” beside “a”." in text
     assert text.count("must be at least 70\xa0% of the share of “a”") == 1 + 1  # of `fair` and of `quotient`
 
 
@@ -80,7 +80,7 @@ def test_a_rate_of_zero_is_undefined_as_a_ratio():
 ])  # fmt: skip
 def test_which_rules_compare_two_rates_by_a_factor(rule, factor):
     (entry,) = Goal.parse(f"subject to {rule}").constraints
-    assert factor_of(entry) == factor
+    assert entry.factor == factor
 
 
 def test_a_group_is_called_as_the_user_calls_it():

@@ -159,9 +159,8 @@ class FrameModel(Candidate):
         try:
             import pandas  # noqa: F401  # pyarrow makes the frame
         except ImportError:
-            raise MissingLibraryError(
-                f"{self.title} takes a pandas data frame, and pandas is not installed: pip install 'widemargin[frame]'"
-            ) from None
+            fact = f"{self.title} takes a pandas data frame, and pandas is not installed"
+            raise MissingLibraryError.of(fact, "frame") from None
         columns, X = self.columns_in(block), self._features(block)
         try:
             answer = _answer(self.last, X, block.table, everything)

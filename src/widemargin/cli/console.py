@@ -179,8 +179,7 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
         cells = []
         for report in reports.values():
             # Of a bundle the pair that came out worst, which need not be the same for all.
-            came_out = [report.constraints[j] for j in members]
-            item = min(came_out, key=lambda item: (item.met, item.slack is not None, item.slack or 0.0))
+            item = min((report.constraints[j].as_ratio() for j in members), key=lambda item: item.badness)
             sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
             verdict = "met" if item.met else "NOT MET"
             unknown = item.rate is None or item.bound is None

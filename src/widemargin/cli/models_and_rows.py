@@ -127,7 +127,10 @@ def open_request(goals: GoalsFile, given: Collection[Path | str], options: argpa
             + (f", {split.column!r}. Add it or use --rows all" if split else "; add data.split to the goals file")
         )
     wanted = {column: f"baselines.{name}" for name, column in goals.baselines.items() if name in goal.baselines}
-    of_goal = {str(name) for name in columns_used(goal).get(None, {})} - {*goals.baseline_names}
+    uses = columns_used(goal).get(None, {})
+    of_goal = {str(name) for name, use in uses.items() if use.is_needed or name in blocks.names} - {
+        *goals.baseline_names
+    }
     wanted |= dict.fromkeys(sorted(of_goal), "goal.text" if goals.audit_goal is None else "goal.audit.text")
     require_columns(blocks.names, wanted, blocks.title)
     # Only the columns that are used are read. Baselines that are models or functions get whole rows.

@@ -138,9 +138,8 @@ def _session(path: Path) -> Any:
         import onnx
         import onnxruntime
     except ImportError as error:
-        raise MissingLibraryError(
-            f"{path}: onnx models need {error.name}, which is not installed: pip install 'widemargin[onnx]'"
-        ) from None
+        fact = f"{path}: onnx models need {error.name}, which is not installed"
+        raise MissingLibraryError.of(fact, "onnx") from None
     data = read_file(path)
     try:
         _check(onnx.load_model_from_string(data), str(path))

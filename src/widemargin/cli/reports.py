@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from widemargin import __version__
 from widemargin._files import replace_file
 from widemargin._text import printable
-from widemargin.diagnostics import GoalReport
+from widemargin.diagnostics import ConstraintReport, GoalReport
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import what_decides
 
@@ -144,7 +144,7 @@ def audit_suite(report: GoalReport, *, suite: str, part: str = "", ramp: bool = 
         Whether the rates of the randomised classifier decide; else those of `report.decide`.
     """
     cases = []
-    for item in report.constraints:
+    for item in map(ConstraintReport.as_ratio, report.constraints):
         kind, passes = ("not met", item.ramp_met) if ramp else (item.verdict, item.passes(report.decide))
         rate, slack = (item.ramp_rate, item.ramp_slack) if ramp else (item.rate, item.slack)
         if rate is None or slack is None:

@@ -378,7 +378,7 @@ def dask_client(client: Any = None) -> Any:
     try:
         from distributed import get_client
     except ImportError as error:
-        raise MissingLibraryError("Dask is not installed. Install widemargin[dask].") from error
+        raise MissingLibraryError.of("Dask is not installed", "dask") from error
     try:
         return get_client()
     except ValueError as error:

@@ -84,9 +84,7 @@ def as_frame(table: Any) -> Any:
     try:
         import pandas  # noqa: F401  pyarrow makes the frame
     except ImportError:
-        raise MissingLibraryError(
-            "rows of files are given to models as pandas frames. Install widemargin[frame]."
-        ) from None
+        raise MissingLibraryError.of("rows of files are given to models as pandas frames", "frame") from None
     return table.to_pandas()
 
 

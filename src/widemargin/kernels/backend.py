@@ -324,7 +324,7 @@ def backend_named(name: str) -> Backend:
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
-        raise CapabilityError("backend 'torch' needs PyTorch: install widemargin[torch].") from error
+        raise CapabilityError("backend 'torch' needs PyTorch: `pip install 'widemargin[torch]'` adds it.") from error
     return DeviceBackend(torch, device or "cpu")
 
 

@@ -94,7 +94,7 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     try:
         import onnx
     except ImportError:
-        raise MissingLibraryError("to_onnx needs onnx: pip install 'widemargin[onnx]'") from None
+        raise MissingLibraryError.of("to_onnx needs onnx", "onnx") from None
     *before, last = _steps(model)
     inner = _steps(last.estimator_) if hasattr(last, "estimator_") else [last]
     before, scorer = [*before, *inner[:-1]], inner[-1]

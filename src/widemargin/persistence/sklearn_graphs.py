@@ -83,7 +83,7 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
         from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
         from sklearn.impute import SimpleImputer
     except ImportError:
-        raise MissingLibraryError("pipelines need skl2onnx: pip install 'widemargin[onnx]'") from None
+        raise MissingLibraryError.of("pipelines need skl2onnx", "onnx") from None
     first, names = steps[0], ", ".join(type(step).__name__ for step in steps)
     columns = [str(name) for name in getattr(first, "feature_names_in_", ())]
     words = _words(first, columns)

@@ -39,7 +39,7 @@ def require_matplotlib(module: str = "matplotlib") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingLibraryError("figures need matplotlib: pip install 'widemargin[plot]'.") from error
+        raise MissingLibraryError.of("figures need matplotlib", "plot") from error
 
 
 def axes_for(axes: "Axes | Sequence[Axes] | None", count: int = 1, **options: Any) -> "list[Axes]":

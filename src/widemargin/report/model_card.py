@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from widemargin.diagnostics.standards.local_law_144 import LEGEND, BiasAudit
-from widemargin.goals.measuring.goal_report import GoalReport, tally, what_decides
-from widemargin.goals.measuring.group_table import HEADS, rates_of
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, tally, what_decides, worst_pairs
+from widemargin.goals.measuring.group_table import HEADS, group_cells, left_out_groups, rates_of
 
 
 def goal_card(report: GoalReport, *, model_name: str) -> str:
@@ -33,7 +33,8 @@ def goal_card(report: GoalReport, *, model_name: str) -> str:
     ['| floor | 0.5000 | \\\\>= 0.5000 | met | undecided |']
     """
     metrics = [(report.objective_text, report.objective_text, report.objective)]
-    metrics += [("goal_constraint", f"{item.label}: {item.text}", item.rate) for item in report.constraints]
+    ratios = map(ConstraintReport.as_ratio, report.constraints)
+    metrics += [("goal_constraint", f"{item.label}: {item.text}", item.rate) for item in ratios]
     rates = rates_of(report.groups) if report.groups else []
     metrics += [(rate, f"{HEADS[rate]}, {group.name}", getattr(group, rate).value)
                 for group in report.groups for rate in rates]  # fmt: skip
@@ -42,16 +43,16 @@ def goal_card(report: GoalReport, *, model_name: str) -> str:
     verdict = f"{'Passed' if report.passed else 'Not passed'}: {found}; {what_decides(report)}."
     lines += ["## Audit of a goal", "", _escaped(verdict), ""]
     rows = [["constraint", "rate", "bound", "by the rate", "with confidence"]]
-    for item in report.constraints:
+    shown, left_out = worst_pairs(report.constraints)
+    for item in shown.values():
         rate, bound = ("-" if value is None else f"{value:.4f}" for value in (item.rate, item.bound))
         rows.append([item.label, rate, f"{item.sense} {bound}", "met" if item.met else "not met", item.verdict])
-    lines += _table(rows)
+    lines += [*_table(rows), *(f"\n{_escaped(text)}" for text in left_out)]
     if report.groups:
-        rows = [["group", "rows", *(HEADS[rate] for rate in rates)]]
-        rows += [[group.name, str(group.n_rows), *(str(getattr(group, rate)) for rate in rates)]
-                 for group in report.groups]  # fmt: skip
+        head, *rows = group_cells(report.groups)
+        rows = [["group", *head[1:]], *rows]
         interval = f"In brackets: exact {100 * (report.confidence or 0.95):g}% intervals."
-        lines += ["", "### Rates by group", "", *_table(rows), "", interval]
+        lines += ["", "### Rates by group", "", *_table(rows), *left_out_groups(report.groups), "", interval]
     if report.missing_groups is not None:
         lines += [
             "",

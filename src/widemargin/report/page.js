@@ -13,11 +13,11 @@
 
   function shown(value, unit, points) {
     if (value === null) { return DASH; }
-    if (unit !== "share") { return number(value).replace("-", MINUS); }
+    if (unit === "number") { return number(value).replace("-", MINUS); }
     var percent = 100 * value;
     var digits = Math.abs(percent - Math.round(percent)) < 1e-9 ? 0 : Math.abs(percent) < 1 ? 2 : 1;
     var text = percent.toFixed(digits);
-    return (Number(text) === 0 ? text.replace("-", "") : text.replace("-", MINUS)) + (points ? " points" : "\u00a0%");
+    return (Number(text) === 0 ? text.replace("-", "") : text.replace("-", MINUS)) + (points || unit === "points" ? " points" : "\u00a0%");
   }
 
   function put(id, text) {

@@ -4,14 +4,12 @@ A rule that compares two rates by a factor is shown as their ratio, with both ra
 constraint for every ordered pair of groups; it is one rule, shown by its worst pair.
 """
 
-import dataclasses
 from typing import NamedTuple
 
-from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.linear import Ratio
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, pair_of
 from widemargin.report.content import Content
 from widemargin.report.words import Unit, shown, unit_of, unit_of_form
 
@@ -30,8 +28,10 @@ class ShownRule(NamedTuple):
         Of its rate and bound.
     sides : str
         Both sides of a ratio, in words; else empty.
-    n_constraints : int
-        How many pairs the worst is the worst of.
+    n_pairs : int
+        How many pairs the worst is the worst of; the same two groups in the other order are no other pair.
+    pair : str
+        Its two groups, that whose rate stands first or above; empty of a constraint.
     passes : bool
         Whether all of them count as met.
     """
@@ -41,22 +41,9 @@ class ShownRule(NamedTuple):
     worst: ConstraintReport
     unit: Unit
     sides: str
-    n_constraints: int
+    n_pairs: int
+    pair: str
     passes: bool
-
-
-def factor_of(entry: Constraint | Bundle | None) -> tuple[float, bool, bool] | None:
-    """The factor by which a rule compares two rates, whether the rate that it limits stands on the left, and whether
-    their ratio has to be at least the factor; None of other rules."""
-    if isinstance(entry, Bundle):
-        return None if entry.ratio is None else (entry.ratio, True, True)
-    if entry is None or len(entry.lhs.terms) != 1 or len(entry.rhs.terms) != 1 or entry.lhs.constant:
-        return None
-    try:
-        above, _, is_floor = entry.compared_with_level()
-        return None if entry.rhs.constant or not entry.level else (entry.level, above == entry.lhs, is_floor)
-    except GoalError:  # no single number stands out
-        return None
 
 
 def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
@@ -68,45 +55,31 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
     for name, items in groups.items():
         entry = content.entry_of(items[0])
         unit = Unit.NUMBER if entry is None else unit_of(entry)
-        # What is not met comes first, of this what is undefined, then what is not sure, then what has the least slack.
         worst, sides = min(
-            (_as_ratio(item, entry, unit) for item in items),
-            key=lambda pair: (pair[0].met, pair[0].slack is not None, pair[0].verdict == "met", pair[0].slack or 0.0),
+            (_with_sides(item, entry, unit) for item in items),
+            key=lambda pair: pair[0].badness,
         )
         passes = all(item.passes(report.decide) for item in items)
-        rules.append(ShownRule(name, entry, worst, unit, sides, len(items), passes))
+        pairs = {(head, frozenset(groups)) for head, *groups in map(pair_of, items)}
+        head, one, other = (text.replace('"', "") for text in pair_of(worst))
+        # "odds, recall" is the head of a bundle of several rates.
+        rate = f"{head.rpartition(', ')[2]} of " if isinstance(entry, Bundle) and len(entry.rates) > 1 else ""
+        pair = f"{rate}“{one}” beside “{other}”"
+        rules.append(ShownRule(name, entry, worst, unit, sides, len(pairs), pair, passes))
     return rules
 
 
-def _as_ratio(item: ConstraintReport, entry: Constraint | Bundle | None, unit: Unit) -> tuple[ConstraintReport, str]:
-    """A constraint in units of the ratio that it limits, and the two rates in words; other constraints as they are."""
-    if item.numerator is not None and item.denominator is not None:
-        return item, f"{_side(item.numerator, entry)} / {_side(item.denominator, entry)}"
-    compared = factor_of(entry)
-    if compared is None or item.rate is None or item.bound is None:
-        return item, ""
-    factor, is_on_the_left, is_floor = compared
-    limited, other = (item.rate, item.bound / factor) if is_on_the_left else (item.bound, item.rate / factor)
-    sides = f"{shown(limited, unit)} / {shown(other, unit)}"
-    if other <= 0.0:  # no ratio; the verdict about `limited >= factor * 0` stays
-        return dataclasses.replace(item, rate=None, bound=factor, slack=None), sides
-    scaled = None
-    if item.interval is not None:
-        # The interval is that of the slack, limited - factor * other. Divided by the other rate as it was measured it
-        # is on the scale of the ratio, and its ends keep their signs, so the verdict stays the same. The error of the
-        # other rate is not counted a second time: it is part of the slack already.
-        lower, upper = (None if end is None else end / other for end in (item.interval.lower, item.interval.upper))
-        scaled = dataclasses.replace(item.interval, lower=lower, upper=upper)
-    ratio = limited / other
-    slack = ratio - factor if is_floor else factor - ratio
-    return dataclasses.replace(
-        item, rate=ratio, bound=factor, sense=">=" if is_floor else "<=", slack=slack, interval=scaled
-    ), sides
+def _with_sides(item: ConstraintReport, entry: Constraint | Bundle | None, unit: Unit) -> tuple[ConstraintReport, str]:
+    """A constraint as a ratio where it limits one, and the two rates in words."""
+    ratio = item.as_ratio()
+    if ratio.numerator is None or ratio.denominator is None:
+        return ratio, ""
+    of_rates = unit if item.factor is not None else _unit_of_sides(entry)
+    return ratio, f"{shown(ratio.numerator, of_rates)} / {shown(ratio.denominator, of_rates)}"
 
 
-def _side(value: float, entry: Constraint | Bundle | None) -> str:
-    """A side of a ratio: a share of shares, else a count."""
+def _unit_of_sides(entry: Constraint | Bundle | None) -> Unit:
+    """Of both sides of a ratio: a share of shares, else a count."""
     forms = [atom for form in (entry.lhs, entry.rhs) for _, atom in form.terms] if isinstance(entry, Constraint) else []
     parts = [atom.numerator for atom in forms if isinstance(atom, Ratio) and atom.name is None]
-    unit = Unit.SHARE if parts and unit_of_form(parts[0]) is Unit.SHARE else Unit.NUMBER
-    return shown(value, unit)
+    return Unit.SHARE if parts and unit_of_form(parts[0]) is Unit.SHARE else Unit.NUMBER

@@ -3,12 +3,13 @@
 Each function returns one section of the page, or None where there is nothing to show.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport
-from widemargin.goals.measuring.group_table import HEADS, rates_of
+from widemargin.goals.measuring.group_table import HEADS, SHOWN_GROUPS, rates_of
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
@@ -72,7 +73,10 @@ def goal_in_words(content: Content, words: Words) -> Html:
         parts.append(_rules(trained, Words(trained, words.positive_class)))
     code = Html("\n".join(joined(line) for line in str(goal).split("\n")))
     summary = element("summary", "The rules in the language of goals")
-    parts.append(element("details", summary, element("pre", element("code", code))))
+    # On paper the sentences are enough where the text is longer than they are.
+    parts.append(element(
+        "details", summary, element("pre", element("code", code)), class_="long" if code.count("\n") > 12 else None,
+    ))  # fmt: skip
     return section("goal", "The goal behind the rules", *parts)
 
 
@@ -101,10 +105,11 @@ def verdicts(content: Content, words: Words) -> Html:
     parts += [_card(content, rule, words) for rule in shown_rules(content, report)]
     notes = []
     if report.confidence is not None and report.constraints:
-        each, all_of = shown(report.confidence, Unit.SHARE), shown(report.simultaneous_confidence, Unit.SHARE)
+        level = report.simultaneous_confidence
+        together = f"with {shown(level, Unit.SHARE)}" if level else "with none that is proved, as they are too many"
         notes.append(
-            f"Each interval holds with {each} confidence, all of them together with {all_of}. “Undecided” means that "
-            "the bound lies inside the interval: more rows are needed to be sure."
+            f"Each interval holds with {shown(report.confidence, Unit.SHARE)} confidence, all of them together "
+            f"{together}. “Undecided” means that the bound lies inside the interval: more rows are needed to be sure."
         )
     elif report.constraints:
         notes.append("There are no intervals: these verdicts are estimates on the rows that were measured.")
@@ -112,15 +117,15 @@ def verdicts(content: Content, words: Words) -> Html:
     if missing:
         notes.append(f"{plain_number(missing)} rows lack a value that decides whether they belong to a population.")
     notes += [f"Left out: {item.label}: {item.reason}" for item in report.dropped]
-    parts += [element("p", text, class_="note") for text in (*notes, *report.notes)]
+    parts += [element("p", text, class_="note") for text in (*notes, *map(capital, report.notes))]
     return section("verdicts", "Is it met?", *parts)
 
 
 def _card(content: Content, rule: ShownRule, words: Words) -> Html:
     entry, item, unit = rule.entry, rule.worst, rule.unit
     sentence = item.text if entry is None else words.sentence(entry)
-    if rule.n_constraints > 1:
-        sentence += f" The worst of {rule.n_constraints} comparisons: {item.text}."
+    if rule.n_pairs > 1:
+        sentence += f" The worst of {rule.n_pairs} pairs: {rule.pair}."
     verdict: str = item.verdict
     if verdict == "undecided":
         verdict = f"undecided, {'met' if item.met else 'not met'} by the estimate"
@@ -166,11 +171,11 @@ def groups(content: Content) -> Html | None:
     rates = rates_of(shown_groups)
     rows: list[list[Child]] = [
         [
-            item.name,
+            _in_words(item.name),
             plain_number(item.n_rows),
             *(_with_ends(rate.value, rate.lower, rate.upper) for rate in (getattr(item, name) for name in rates)),
         ]
-        for item in shown_groups
+        for item in shown_groups[:SHOWN_GROUPS]
     ]
     of_several = "the class that stands before the group" if content.report.classes else ""
     called = of_several or f"“{content.report.positive_class}”"
@@ -180,18 +185,34 @@ def groups(content: Content) -> Html | None:
         "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
         f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
     )
-    content_table = table("Groups of the goal", ["group", "rows", *(HEADS[name] for name in rates)], rows)
-    most = 12  # beyond that the pictures are longer than a page, and the table says it all
+    most = 12  # beyond that tables and pictures are longer than a page
+    head: list[Child] = ["group", "rows", *(HEADS[name] for name in rates)]
+    tables = [table("Groups of the goal", head, rows[:most])]
+    if more := rows[most:]:
+        said = f"{len(more)} more groups"
+        others = len(shown_groups) - len(rows)
+        elsewhere = f"; {others} others are in the file of --report-json" if others else ""
+        folded = element("summary", said + elsewhere), table("More groups of the goal", head, more)
+        tables.append(element("details", *folded, class_="long"))
+        tables.append(element("p", f"The page on the screen shows {said}{elsewhere}.", class_="note printed"))
     figures = []
     for name in rates:
-        drawn = [(item.name, rate.value, rate.lower, rate.upper) for item in shown_groups[:most]
+        drawn = [(_in_words(item.name), rate.value, rate.lower, rate.upper) for item in shown_groups[:most]
                  if (rate := getattr(item, name)) is not None]  # fmt: skip
         text = f"{capital(HEADS[name])} and interval."
         picture = rates_by_group(drawn, Unit.SHARE, f"{text} The table of groups holds every number.")
-        figures.append(element("figure", element("figcaption", text), picture))
+        # On paper the table is enough where there are many groups.
+        figures.append(
+            element("figure", element("figcaption", text), picture, class_="long" if len(drawn) > 6 else None)
+        )
     return section(
-        "groups", "Groups", element("p", intro), content_table, element("div", *figures, class_="figures"),
+        "groups", "Groups", element("p", intro), *tables, element("div", *figures, class_="figures"),
     )  # fmt: skip
+
+
+def _in_words(name: str) -> str:
+    """A group of a bundle, `race == 'Asian'`, as people write it: `race: Asian`."""
+    return re.sub(r" == '([^']*)'", r": \1", name)
 
 
 def missing_groups(content: Content) -> Html | None:
@@ -218,7 +239,7 @@ def missing_groups(content: Content) -> Html | None:
     intro = (
         f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
         f"all ways to fill it in. {certain} of {len(rules)} constraints are met in every case. “Open” says "
-        "that these rows can turn the verdict."
+        "that these rows can turn the verdict. Distances are those of the two sides as they are written, not of ratios."
     )
     parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []
     parts += [table("Constraints", ["constraint", "distance to its bound can be", "verdict"], rules)] if rules else []
@@ -226,9 +247,14 @@ def missing_groups(content: Content) -> Html | None:
 
 
 def _with_ends(value: float | None, lower: float | None, upper: float | None) -> str:
-    """A share, and its interval in brackets where there is one."""
-    ends = "" if lower is None or upper is None else f" ({shown(lower, Unit.SHARE)} to {shown(upper, Unit.SHARE)})"
+    """A share, and its interval in brackets where there is one: `40.9 % (38.4 to 43.4)`."""
+    ends = "" if lower is None or upper is None else " ({} to {})".format(*map(_percent, (lower, upper)))
     return shown(value, Unit.SHARE) + ends
+
+
+def _percent(value: float) -> str:
+    """A share in percent, without the sign."""
+    return shown(value, Unit.SHARE).removesuffix("\u00a0%")
 
 
 def beside(content: Content) -> Html | None:
@@ -282,17 +308,18 @@ def margins(content: Content) -> Html:
     highest = max(float(shares.max()) for shares in margins.shares.values())
     figures: list[Child] = []
     rows: list[list[Child]] = []
-    for name, report in margins.reports.items():
+    for (name, report), shares in zip(margins.reports.items(), margins.shares.values(), strict=True):
         item = report.overall
         below, n_rows = shown(item.below, Unit.SHARE), plain_number(item.n_rows)
+        name = _in_words(name)
         text = f"{name}: {n_rows} rows, median margin {decimals(item.median)}, {below} on the wrong side"
-        picture = margin_histogram(margins.edges, margins.shares[name], highest, text + ".")
+        picture = margin_histogram(margins.edges, shares, highest, text + ".")
         figures.append(element("figure", element("figcaption", text), picture))
         low, *_, high = item.quantiles
         middle = decimals(item.median)
         if item.median_interval is not None and item.below_interval is not None:
             middle += " ({} to {})".format(*map(decimals, item.median_interval))
-            below += " ({} to {})".format(*(shown(end, Unit.SHARE) for end in item.below_interval))
+            below += " ({} to {})".format(*map(_percent, item.below_interval))
         rows.append([name, n_rows, middle, *map(decimals, (item.mean, low, high)), below])
     intro = (
         f"The margin of a row is the score of its true class ({report.unit}): the further right of 0, the surer the "
@@ -330,7 +357,7 @@ def _abstention(content: Content, margins: Margins) -> list[Child]:
     places = [place for place, share in enumerate(COVERAGES) if round(share, 2) in (0.5, 0.7, 0.9, 1.0)]
     head: list[Child] = ["population", *(f"of {shown(COVERAGES[place], Unit.SHARE)}" for place in places), "area"]
     rows: list[list[Child]] = [
-        [name, *(shown(item.errors[place], Unit.SHARE) for place in places), shown(item.area, Unit.SHARE)]
+        [_in_words(name), *(shown(item.errors[place], Unit.SHARE) for place in places), shown(item.area, Unit.SHARE)]
         for name, item in curves.items()
     ]
     return [

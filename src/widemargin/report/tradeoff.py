@@ -20,7 +20,7 @@ from widemargin.goals.measuring.tradeoff_path import STRETCHES, Price, TradeoffP
 from widemargin.report.content import Content
 from widemargin.report.drawings import frontier
 from widemargin.report.markup import Child, Html, element, embedded_json, section, table
-from widemargin.report.rules import factor_of, shown_rules
+from widemargin.report.rules import shown_rules
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown, unit_of, unit_of_form
 
 
@@ -71,10 +71,11 @@ class SweptRule:
         cost, error = price.price if self.is_floor else -price.price, price.standard_error
         # A price is objective per unit of the bound. Where both are shares, "points per point" is the same number.
         # Where only the bound is a share, one point of it is 0.01; where only the objective is, it is told in points.
-        if unit is not self.units[1]:
-            scale = 100.0 if unit is Unit.SHARE else 0.01
+        in_points = unit is not Unit.NUMBER
+        if in_points != (self.units[1] is Unit.SHARE):
+            scale = 100.0 if in_points else 0.01
             cost, error = cost / scale, error / scale
-        stricter = f"{'one point' if unit is Unit.SHARE else '1'} {'more' if self.is_floor else 'less'}"
+        stricter = f"{'one point' if in_points else '1'} {'more' if self.is_floor else 'less'}"
         paid = f"points of {paid_in}" if self.units[1] is Unit.SHARE else f"of {paid_in}"
         where = f"between {shown(price.start, unit)} and {shown(price.stop, unit)}, on held-out rows"
         spread = "" if not np.isfinite(error) else f" ± {decimals(error)}"
@@ -209,7 +210,8 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
     head: list[Child] = ["bound", word, "± one standard error", *(name for name, *_ in rates), "training rows"]
     rows: list[list[Child]] = [
         [
-            shown(float(path.values[i]), units[0]), shown(objective[i], units[1]), shown(error[i], units[1]),
+            shown(float(path.values[i]), units[0]), shown(objective[i], units[1]),
+            shown(error[i], units[1], points=True),
             *(shown(rate[i], unit) for _, unit, rate, *_ in rates), "met" if path.met[i] else "NOT met",
         ]
         for i in range(len(path))
@@ -222,7 +224,7 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
         *_prices(rule, word),
         element("details", element("summary", "All points"), table(f"All points of “{path.name}”", head, rows)),
         embedded_json(data, f"{identifier}-data"),
-        class_="path",
+        class_="path flat" if rule.prices and all(price.price == 0.0 for price in rule.prices) else "path",
         data_path=identifier,
     )
 
@@ -271,7 +273,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
         if asked is not None and path.held_out is not None and content.trained_goal not in (None, content.goal):
             promised = next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
         entry = asked if promised is None else promised
-        compared = factor_of(entry)
+        compared = None if entry is None else entry.factor
         if compared is not None:
             factor, is_on_the_left, is_floor = compared
             # Along its own path the factor changes from point to point; a promise, and all other rules, stay.

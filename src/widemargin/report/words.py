@@ -18,17 +18,21 @@ NONE = "–"
 
 
 class Unit(enum.StrEnum):
-    """How a number is written: a share in percent, any other number as it is."""
+    """How a number is written: a share in percent, a difference of shares in points, any other number as it is."""
 
     SHARE = "share"
+    POINTS = "points"
     NUMBER = "number"
 
 
 def unit_of(entry: Constraint | Bundle) -> Unit:
-    """Whether both sides of a constraint are shares."""
+    """Whether both sides of a constraint are shares, or differences of shares."""
     if isinstance(entry, Bundle):
-        return Unit.SHARE
-    return Unit.SHARE if Unit.SHARE is unit_of_form(entry.lhs) is unit_of_form(entry.rhs) else Unit.NUMBER
+        return Unit.SHARE if entry.difference is None else Unit.POINTS
+    if not Unit.SHARE is unit_of_form(entry.lhs) is unit_of_form(entry.rhs):
+        return Unit.NUMBER
+    factors = [factor for factor, _ in (entry.lhs if entry.lhs.terms else entry.rhs).terms]
+    return Unit.POINTS if not (entry.lhs.terms and entry.rhs.terms) and abs(sum(factors)) < 1e-9 else Unit.SHARE
 
 
 def unit_of_form(form: Linear) -> Unit:
@@ -60,7 +64,7 @@ def shown(value: float | None, unit: Unit, *, points: bool = False, sign: bool =
     digits = 0 if abs(number - round(number)) < 1e-9 else 2 if abs(number) < 1 else 1
     text = f"{number:.{digits}f}"
     text = text.replace("-", "−") if float(text) else text.replace("-", "")
-    return plus + text + (" points" if points else "\u00a0%")  # the space does not break
+    return plus + text + (" points" if points or unit is Unit.POINTS else "\u00a0%")  # the space does not break
 
 
 def decimals(value: float, digits: int = 2, *, sign: bool = False) -> str:

@@ -321,3 +321,16 @@ def test_every_statement_of_a_goal_is_looked_at(project, capsys):
     assert [line.split(" goal.text: ")[0] for line in problems] == ["14", "16", "18", "19"]
     for text, line in zip(("Quote a text", "'error_rate'", "'%'", "strict"), problems, strict=True):
         assert text in line
+
+
+def test_few_rows_for_the_columns_and_groups_that_nobody_is_in_are_warned_of(project, capsys):
+    groups = 'elsewhere = population(sex == "X")\nabsent = population(sx == "F")\n'
+    changed(project, "minimize error_rate()", f"{groups}minimize error_rate()")
+    watched = told(check(project, capsys, "--data")["warnings"])
+    assert any("population 'elsewhere'" in text and "will show this group without rows" in text for text in watched)
+    assert any("'sx' is in no table given" in text and "will show this group without rows" in text for text in watched)
+    table = people(60)
+    table |= {f"x{j}": np.random.default_rng(j).normal(size=60).tolist() for j in range(8)}
+    write_csv(project / "people.csv", table)
+    told_now = told(check(project, capsys, "--data", code=0)["warnings"])
+    assert any("training rows of the rarer class for" in text for text in told_now)

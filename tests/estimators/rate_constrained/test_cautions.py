@@ -179,3 +179,15 @@ def test_weights_so_small_that_c_counts_for_nothing_are_told(make, small):
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="sample_weight sums")
         make().fit(X, y, sample_weight=np.full(300, 1.0))
+
+
+def test_it_is_said_where_the_best_constant_meets_every_bound():
+    y, table = np.r_[np.zeros(10, int), np.ones(90, int)], pa.table({"g": np.arange(100) % 2})
+    said = y.copy()
+    said[10:13] = 0
+    rule = "subject to demographic_parity(g, ratio=0.8)"
+    (note,) = audit(said, rule, y=y, populations=table).notes
+    assert "calling every row 1 meets every one of them, with the objective 0.1000 (the model: 0.0300)" in note
+    assert audit(said, f"{rule}\nsubject to false_positive_rate() <= 0.5", y=y, populations=table).notes == ()
+    # Of rare positives the best constant calls nobody, and then a ratio of two rates is undefined.
+    assert audit(1 - said, rule, y=1 - y, populations=table).notes == ()

@@ -9,7 +9,7 @@ import pytest
 
 from widemargin import RateConstrainedClassifier, audit
 from widemargin.diagnostics import AuditBlock, AuditCounts
-from widemargin.exceptions import GoalError
+from widemargin.exceptions import DataError, GoalError
 from widemargin.goals import Goal, Population
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.group_table import HEADS, group_cells, rates_of
@@ -73,15 +73,32 @@ def test_populations_that_no_rate_speaks_of_are_shown_by_every_way_to_measure_an
     with pytest.raises(GoalError, match=r"cannot be watched"):
         Goal(watched=[Population("elsewhere", "other")])
     assert Goal.parse('elsewhere = external("other")').watched == ()
-    with pytest.raises(GoalError, match="nobody"):
-        audit(predicted, 'p = population(nobody == "f")', y=y, populations=table)
 
 
-def test_watched_groups_are_those_that_stand_alone_and_occur():
+def test_watched_groups_are_those_that_stand_alone_and_have_no_rows_where_a_column_or_value_is_absent():
     predicted, y, table, _ = rows(2)
     assert Goal.parse("a = population(x == 1)\nb = population(w == 2)\nsubject to recall(a & b) >= 0.1").watched == ()
-    report = audit(predicted, 'z = population(sex == "elsewhere")\nsubject to recall() >= 0', y=y, populations=table)
-    assert "z" not in [item.name for item in report.groups]
+    text = 'z = population(sex == "elsewhere")\nx = population(nobody == "f")\nsubject to recall() >= 0'
+    counts = AuditCounts(text, classes=[0, 1], pos_label=1)
+    counts.add(AuditBlock(predicted, y, populations=table))
+    for report in (audit(predicted, text, y=y, populations=table), counts.report()):
+        assert [(item.name, item.n_rows, item.recall.value) for item in report.groups[1:]] == [
+            ("z", 0, None), ("x", 0, None),
+        ]  # fmt: skip
+    with pytest.raises(DataError, match="no table; give populations="):
+        audit(predicted, text, y=y)
+
+
+def test_of_many_groups_the_text_shows_some_and_says_where_the_others_are():
+    predicted, y, _, _ = rows(3)
+    table = pa.table({"one": np.arange(300) % 7, "other": np.arange(300) % 11})
+    text = "\n".join(
+        f"{name}{j} = population({name} == {j})" for name, n in (("one", 7), ("other", 11)) for j in range(n)
+    )
+    report = audit(predicted, text, y=y, populations=table)
+    assert len(report.groups) == 1 + 18 + 77
+    assert "... 56 more groups are in to_dict(), and in the file of --report-json." in str(report)
+    assert len(group_cells(report.groups)) == 41
 
 
 def test_without_labels_or_groups_there_is_less():

@@ -54,6 +54,8 @@ def check_features(
     features = [name for name in feature_columns(train.column_names, goals) if name in present]
     if not features:
         findings.problem(("data",), "no feature column is left. Name some in data.features, or ignore fewer")
+    elif labels is not None and (text := few_rows(labels, len(features))):
+        findings.warning(("data",), text)
     # The key that made a column a feature.
     place = ("data", "features") if goals.data.features is not None else ("data",)
     protected = {name: codes_of(train[name]) for name in goals.data.protected if name in train.column_names}
@@ -116,6 +118,17 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
         text = f"alone tells the target in {share:.1%} of the rows. If it is known only after the fact"
         told.append(f"{text}, add it to data.ignore")
     return told
+
+
+def few_rows(labels: npt.NDArray[Any], n_features: int) -> str:
+    """That rows are few for so many columns; else nothing."""
+    least, wanted = int(np.unique(labels, return_counts=True)[1].min()), 10 * n_features  # events a variable, as usual
+    if least >= wanted:
+        return ""
+    return (
+        f"{least} training rows of the rarer class for {n_features} feature columns, and {wanted} are the usual least: "
+        "rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
+    )
 
 
 def several_spellings(column: pa.ChunkedArray) -> str:

@@ -15,9 +15,9 @@ from widemargin.cli.tables.training_data import PART_NAMES, TableRows, as_extern
 from widemargin.estimators.thresholds.guarantee import Judged
 from widemargin.exceptions import CapabilityError, GoalWarning, WidemarginError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import baselines_used, bind
+from widemargin.goals.binding.bind import baselines_used, bind, why_unknown
 from widemargin.goals.binding.labels import ordered_classes
-from widemargin.goals.binding.sources import make_sources
+from widemargin.goals.binding.sources import make_source, make_sources
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.exact_tests import Possible, best_evidence
@@ -55,8 +55,8 @@ def check_goals(
         here = part if part in rows else "train"
         # The objective alone, then each constraint beside an objective that needs nothing.
         objective = Expression(goal.objective)
-        alone = Goal(objective, watched=goal.watched)
-        for number, single in enumerate([alone, *(Goal(objective, entry) for entry in goal.constraints)]):
+        _warn_of_unknown_groups(findings, goal, rows[here], path)
+        for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
                 tied = _tie(findings, single, rows[here], external, path, number, here)
                 if tied is not None and here == part != "train":
@@ -64,6 +64,17 @@ def check_goals(
     if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
     return findings
+
+
+def _warn_of_unknown_groups(findings: Findings, goal: Goal, rows: TableRows, path: tuple[str, ...]) -> None:
+    """Watched groups that these rows lack: reports would show them without rows."""
+    text = findings.goals.lines.value_of(path)
+    main = make_source(Rows(populations=rows.populations), (), classes=(0, 1))
+    for group in goal.watched:
+        reason = why_unknown(group, main)
+        if reason is not None and not any(reason in other.text for other in findings.warnings):
+            told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
+            findings.warning(path, told, _place(text, reason, 0), text)
 
 
 def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple[str, ...], number: int) -> None:

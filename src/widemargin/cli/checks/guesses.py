@@ -34,15 +34,16 @@ BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento"
 # What people are protected by, those that requirements are most often about first, and words that speak of it.
 PROTECTED = {
     "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women "
-    "weiblich männlich femme homme mujer hombre",
+    "weiblich männlich femme homme mujer hombre gênero płeć kjønn køn sukupuoli pohlaví cinsiyet пол 性別 性别 성별",
     "race": "race* racial* ethni* *ethnicity *black* african* afam aframer* caucasian* hisp* latino* latina* raza raça "
-    "rasse aborig* indigen*",
+    "rasse aborig* indigen* skin caste",
     "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd età âge altersgruppe altersklasse "
-    f"senior seniors {BIRTH}",
+    f"senior seniors wiek ålder věk yaş возраст 年齢 年龄 나이 {BIRTH}",
     "religion": "relig* faith konfession",
     "disability": "disab* handicap* *behinder* invalid* discapac*",
     "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
-    "staatsangehörigkeit ausländer* auslaender* étrang* etrang* extranj*",
+    "staatsangehörigkeit ausländer* auslaender* étrang* etrang* extranj* "
+    "cittadinanza medborg* obywatel* narodowość гражданство национальность uyruk 国籍 국적",
     "family": "marit* marri* pregnan* familienstand schwanger* enceinte",
     "orientation": "orientation lgbt*",
     "service": "veteran*",
@@ -51,8 +52,8 @@ PROTECTED = {
 _ALIKE = {
     "sex": "men man gendr gndr",
     "race": "white* asian* etnic* eth herkunft minority",
-    "age": "alter",
-    "family": "civil civile divorced single spouse",
+    "age": "alter eta alder",
+    "family": "civil civile cywilny burgerlijke divorced single spouse",
     "nationality": "country* language*",
 }
 _VALUES = {

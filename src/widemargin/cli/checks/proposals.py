@@ -4,7 +4,9 @@ No bound is derived from what a plain model happens to do. Its rates are stated,
 """
 
 import contextlib
+import dataclasses
 import math
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from widemargin._text import column_names, listing
-from widemargin.cli.checks.column_checks import several_spellings, stands_for_none, tells_target
+from widemargin.cli.checks.column_checks import few_rows, several_spellings, stands_for_none, tells_target
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
@@ -215,6 +217,9 @@ def _least_margin_that_keeps(
                 f"without the rule, {plain.constant_error:.3f} without learning"
             )
         if folds_kept == OPTIONS.folds:
+            if trials.plain_keeps(proposal):
+                why = f"{proposal.why}; a model without rules keeps it on unseen rows, too"
+                proposal = dataclasses.replace(proposal, why=why)
             return proposal, ""
         missed = OPTIONS.folds - folds_kept
         why = f"even trained to {proposal.margin}, it is missed on unseen rows in {missed} of {OPTIONS.folds} folds"
@@ -230,13 +235,10 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
         for text in (several_spellings(table[name]), stands_for_none(table[name], is_target=name == guesses.target))
         if text
     ]
-    least = min(item["counts"] for item in pc.value_counts(table[guesses.target]).to_pylist())
-    wanted = 10 * len(guesses.features)  # of events for each variable, the usual rule
-    if least < wanted:
-        said.append(
-            f"{least} training rows of the rarer class for {len(guesses.features)} feature columns, and {wanted} are "
-            "the usual least: rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
-        )
+    labels = table[guesses.target].to_numpy()
+    least = int(np.unique(labels, return_counts=True)[1].min())
+    if text := few_rows(labels, len(guesses.features)):
+        said.append(text)
     if plain is None:
         said.append(
             f"no model could be fitted to folds of these rows within {OPTIONS.seconds:g} seconds, so C is not chosen "
@@ -257,7 +259,6 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             said.append(f"{fact}: nothing is learned. Add features or rows")
     # In fewer rows a model makes no mistake by chance: a tenth of the constant's in the third unseen is no whole row.
     elif plain.error <= OPTIONS.too_good * plain.constant_error and OPTIONS.too_good * least >= 3:
-        labels = table[guesses.target].to_numpy()
         shares = {name: tells_target(table[name], labels, least=0.9) for name in guesses.features}
         told = sorted(((share, name) for name, share in shares.items() if share is not None), reverse=True)[:5]
         which = "; alone " + ", ".join(f"{name} tells {share:.0%}" for share, name in told) if told else ""
@@ -330,6 +331,7 @@ class _Trials:
     def __init__(self, rows: pa.Table, guesses: Guesses, C: float, numbers: Numbers, X: Any) -> None:
         self._rows, self._guesses, self._C, self._numbers, self._X = rows, guesses, C, numbers, X
         self._labels, self._fold = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % OPTIONS.folds
+        self._plain = self._decided(None)
 
     def _decided(self, goal: Goal | None) -> npt.NDArray[Any]:
         """Labels of all rows, each by a model that is trained to a goal and has not seen the row."""
@@ -346,7 +348,7 @@ class _Trials:
 
     def plain(self) -> PlainModel:
         """What a model without constraints does."""
-        decided, true, guesses = self._decided(None), self._labels, self._guesses
+        decided, true, guesses = self._plain, self._labels, self._guesses
         positive = true == guesses.positive
         earlier = {name: self._rows[name].to_numpy() for name in guesses.earlier}
         error, constant = float((decided != true).mean()), float(min(positive.mean(), 1.0 - positive.mean()))
@@ -376,21 +378,24 @@ class _Trials:
 
     def tried(self, proposals: Sequence[Proposal]) -> tuple[float, int]:
         """Error of models trained to proposals, infinite if none is found, and on how many folds all promises hold."""
-        goal, promised = (proposed_goal(proposals, promised=promised) for promised in (False, True))
-        folds_kept = 0
         try:
-            decided = self._decided(goal)
-            for fold in range(OPTIONS.folds):
-                unseen = self._fold == fold
-                populations = self._rows.filter(pa.array(unseen))
-                report = audit(
-                    decided[unseen], promised, y=self._labels[unseen], populations=populations,
-                    pos_label=self._guesses.positive,
-                )  # fmt: skip
-                folds_kept += report.passed
+            decided = self._decided(proposed_goal(proposals, promised=False))
+            return float((decided != self._labels).mean()), self._folds_kept(decided, proposals)
         except (WidemarginError, ValueError):
             return math.inf, 0
-        return float((decided != self._labels).mean()), folds_kept
+
+    def plain_keeps(self, proposal: Proposal) -> bool:
+        """Whether a model without constraints keeps what is promised on every fold."""
+        return self._folds_kept(self._plain, [proposal]) == OPTIONS.folds
+
+    def _folds_kept(self, decided: npt.NDArray[Any], proposals: Sequence[Proposal]) -> int:
+        promised, kept = proposed_goal(proposals, promised=True), 0
+        for unseen in (self._fold == fold for fold in range(OPTIONS.folds)):
+            kept += audit(
+                decided[unseen], promised, y=self._labels[unseen], populations=self._rows.filter(pa.array(unseen)),
+                pos_label=self._guesses.positive, confidence=None,
+            ).passed  # fmt: skip
+        return kept
 
 
 def _quiet() -> "warnings.catch_warnings[None]":
@@ -462,5 +467,6 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
 
 def _name(text: str) -> str:
     """A name that needs no quotes."""
-    name = "_".join("".join(c if c.isalnum() and c.isascii() else " " for c in text.casefold()).split())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    name = "_".join("".join(c if f"a{c}".isidentifier() else " " for c in folded).split())
     return f"group_{name}"[:80] if not name[:1].isalpha() else name[:80]

@@ -158,10 +158,12 @@ class GrowingTrees(ABC):
         """Add trees that tell `classes[1]` (`second`) by the logistic loss of weighted rows."""
 
         # The objective of the booster: weights and labels come from the costs of now, so they cannot be stored in its
-        # data set.
+        # data set. Both libraries keep scores and slopes in single precision.
+        weight, second = weight.astype(np.float32), second.astype(np.float32)
+
         def slopes(scores: Floats, _: Any) -> tuple[Floats, Floats]:
-            likely = expit(scores)
-            return weight * (likely - second), weight * likely * (1.0 - likely)
+            likely = expit(scores.astype(np.float32, copy=False))
+            return weight * (likely - second), weight * likely * (np.float32(1.0) - likely)
 
         self.scores = self._add(rounds, slopes)
 

@@ -93,9 +93,10 @@ def bind(
             names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
             names += [SAID] if SAID in source.baselines else []
             use_label = any(rate.needs_label for rate in here)
-            # Finer cells would cost training time; only reports show the watched groups.
+            # Finer cells would cost training time; only reports show the watched groups. Rows that are measured later
+            # may lack a value, or the column: no rule hangs on it, and the report shows the group without rows.
             shown = () if source.name is not None or for_training else goal.watched
-            watched = [group for group in shown if _occurs(group, source)]
+            watched = [group for group in shown if why_unknown(group, source) is None]
             populations = [*(rate.population for rate in here), *watched]
             parts.append(build_cells(source, populations, names, use_label=use_label))
         space = CellSpace(sources, parts)
@@ -122,16 +123,13 @@ def bind(
     return tied
 
 
-def _occurs(group: Population, source: Source) -> bool:
-    """Whether rows know a watched group: later ones may lack its value, and no rule of the goal hangs on it."""
-    known = source.table is not None and {*group.columns} <= {*source.table.columns}
+def why_unknown(group: Population, source: Source) -> str | None:
+    """Why rows cannot tell who belongs to a group: they lack its column, or its value; None where they can."""
     try:
         members(group, source)
-    except GoalError:
-        if known:
-            return False
-        raise
-    return True
+    except GoalError as error:
+        return str(error)
+    return None
 
 
 def _as_two_classes(source: Source, rates: Sequence[Rate]) -> list[Source]:
@@ -315,7 +313,8 @@ def _warn_trivial(tied: TiedGoal) -> None:
         _, totals = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
         undefined = tied.measure(mass).undefined
         if undefined.any() and (totals <= tied.bound + 1e-9 * tied.scale).all():
-            names = listing([str(tied.constraints[j].cleared.ratio) for j in np.flatnonzero(undefined)], 3)
+            cleared = [tied.constraints[j].cleared for j in np.flatnonzero(undefined)]
+            names = listing([str(item.ratio or item.denominator) for item in cleared], 3)
             warn(
                 f"a classifier that predicts {word} passes every constraint, because {names} is 0/0 for it "
                 "and its cleared form holds. Add a constraint that it fails, such as a floor on recall().",

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec
 
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.language.constraints import Constraint, Ruled
+from widemargin.goals.language.constraints import Constraint, Factor, Ruled
 from widemargin.goals.language.linear import Linear, Rate
 from widemargin.goals.language.populations import EVERYONE, Population, as_population
 from widemargin.goals.language.predicates import Column, Compare
@@ -159,6 +159,11 @@ class Bundle(Ruled):
     def level(self) -> float:
         """The `ratio` or `difference`."""
         return self.ratio if self.ratio is not None else self.difference or 0.0
+
+    @property
+    def factor(self) -> Factor | None:
+        """By which two rates are compared; None where their difference is."""
+        return None if self.ratio is None else Factor(self.ratio, is_left=True, is_floor=True)
 
     def at_level(self, level: float) -> "Bundle":
         """The same bundle with another level, which must make sense (no ratio of 0)."""

@@ -36,6 +36,23 @@ _CHAIN_MESSAGE = (
 )
 
 
+class Factor(NamedTuple):
+    """The number that the ratio of two rates is compared with, as in `positive_rate(a) >= 0.8 * positive_rate(b)`.
+
+    Attributes
+    ----------
+    value : float
+    is_left : bool
+        Whether the rate above the line of the ratio is the left-hand side.
+    is_floor : bool
+        Whether the ratio has to be at least that.
+    """
+
+    value: float
+    is_left: bool
+    is_floor: bool
+
+
 class Expression(Immutable):
     """A linear combination of rates, or a ratio of two; immutable and hashable by identity.
 
@@ -429,3 +446,14 @@ class Constraint(Ruled):
         name, side = self._side_of_level()
         below = Linear(((1.0, side.terms[0][1]),)) if side.terms else None
         return (self.lhs if name == "rhs" else self.rhs), below, (self.sense == ">=") == (name == "rhs")
+
+    @property
+    def factor(self) -> "Factor | None":
+        """By which two rates are compared; None of other rules."""
+        if len(self.lhs.terms) != 1 or len(self.rhs.terms) != 1 or self.lhs.constant or self.rhs.constant:
+            return None
+        try:
+            above, _, is_floor = self.compared_with_level()
+            return Factor(self.level, above == self.lhs, is_floor) if self.level > 0.0 else None
+        except GoalError:  # no single number stands out
+            return None

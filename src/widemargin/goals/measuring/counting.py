@@ -58,31 +58,40 @@ COUNTED = CountingLimits()
 
 
 class ColumnUse(NamedTuple):
-    """The constants that a goal compares a column with, and whether every single value matters (bundles)."""
+    """The constants that a goal compares a column with, and whether every single value matters (bundles).
+
+    Rows may lack a column that nothing but watched groups look at (`is_needed` is false): no row is in them then.
+    """
 
     constants: frozenset[Scalar] = frozenset()
     every_value: bool = False
+    is_needed: bool = True
 
 
 def columns_used(goal: Goal) -> dict[str | None, dict[ColumnName, ColumnUse]]:
     """By source (None: the main rows) and column, how a goal looks at it."""
     uses: dict[str | None, dict[ColumnName, ColumnUse]] = {}
 
-    def note(source: str | None, column: ColumnName, constants: Iterable[Scalar], *, every_value: bool = False) -> None:
+    def note(
+        source: str | None, column: ColumnName, constants: Iterable[Scalar], *, every: bool = False, needed: bool = True
+    ) -> None:
         columns = uses.setdefault(source, {})
-        before = columns.get(column, ColumnUse())
-        columns[column] = ColumnUse(before.constants.union(constants), before.every_value or every_value)
+        before = columns.get(column, ColumnUse(is_needed=False))
+        columns[column] = ColumnUse(
+            before.constants.union(constants), before.every_value or every, before.is_needed or needed
+        )
 
     for entry in goal.constraints:
         if isinstance(entry, Bundle):
-            note(entry.within.source, entry.column, entry.values or (), every_value=entry.values is None)
-    spoken_of = (population for entry in (goal.objective, *goal.constraints) for population in entry.populations)
+            note(entry.within.source, entry.column, entry.values or (), every=entry.values is None)
+    spoken_of = [population for entry in (goal.objective, *goal.constraints) for population in entry.populations]
     for population in (*spoken_of, *goal.watched):
         for leaf in population.leaves:
             if isinstance(leaf, OfColumn):
                 # Whether a column of numbers holds nothing but 0 and 1 decides whether it may be asked for truth.
                 truth = any(isinstance(value, bool) for value in leaf.constants)
-                note(population.source, leaf.column, (0, 1) if truth else leaf.constants)
+                constants = (0, 1) if truth else leaf.constants
+                note(population.source, leaf.column, constants, needed=population in spoken_of)
     return uses
 
 
@@ -266,7 +275,12 @@ class CountedRows:
             if source.table is None:
                 where = "populations=table" + ("" if source.name is None else f" for external {source.name!r}")
                 raise DataError(f"the goal looks at column {name!r}, and {source.title} has no table; give {where}.")
-            fields.append(digest.encode(source.table.column(name)))
+            if digest.use.is_needed or name in source.table.columns:
+                column = source.table.column(name)
+            else:
+                values = np.zeros(source.n_rows, np.int8)
+                column = TableColumn(name, "empty", "absent", values, np.ones(source.n_rows, bool))
+            fields.append(digest.encode(column))
         return fields
 
     def numbers(self, source: Source, of_kind: Cells) -> Cells:

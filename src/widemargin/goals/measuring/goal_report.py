@@ -2,15 +2,15 @@
 
 import dataclasses
 import html
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, cast
-
-import numpy as np
 
 from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
-from widemargin.goals.measuring.group_table import GroupRow, group_cells
+from widemargin.goals.measuring.group_table import GroupRow, group_cells, left_out_groups
 from widemargin.goals.measuring.intervals import (
     Interval,
     NewRows,
@@ -23,8 +23,8 @@ Verdict = Literal["met", "not met", "undecided", "undefined"]
 Decide = Literal["estimate", "confident"]
 PlainLabel = str | int | float | bool
 
-FORMAT = 2
-"""2: numerators and denominators, cautions, what to expect on new rows."""
+FORMAT = 3
+"""2: numerators and denominators, cautions, what to expect on new rows; 3: factors between two rates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +61,11 @@ class ConstraintReport:
         Of a ratio (weighted counts, or rates), over the same rows; None for other constraints.
     new_rows : NewRows or None
         How often the bound will be missed on new rows, as far as the bootstrap knows; in reports of training.
+    factor : float or None
+        Where two rates are compared by a factor, as in `a >= 0.8 * b`: that factor. Texts and pages then show the ratio
+        of the rates (`as_ratio`); here `rate` is `a`, and `bound` is `0.8 * b`.
+    factor_sense : {">=", "<="} or None
+        Between their ratio and the factor.
     """
 
     label: str
@@ -82,6 +87,47 @@ class ConstraintReport:
     numerator: float | None = None
     denominator: float | None = None
     new_rows: NewRows | None = None
+    factor: float | None = None
+    factor_sense: str | None = None
+
+    def as_ratio(self) -> "ConstraintReport":
+        """The same in units of the ratio where two rates are compared by a factor; other constraints as they are."""
+        if self.factor is None or self.rate is None or self.bound is None:
+            return self
+        of_left = self.factor_sense == self.sense  # else the sides were exchanged, as in `0.8 * b <= a`
+        limited, other = (self.rate, self.bound / self.factor) if of_left else (self.bound, self.rate / self.factor)
+        to_ratio = partial(dataclasses.replace, self, bound=self.factor, sense=self.factor_sense)
+        if other <= 0.0:  # no ratio; the verdict about `limited >= factor * 0` stays
+            return to_ratio(rate=None, slack=None, ramp_rate=None, numerator=limited, denominator=other)
+        # The interval is that of the slack, limited - factor * other. Divided by the other rate as it was measured it
+        # is on the scale of the ratio, and its ends keep their signs, so the verdict stays the same. The error of the
+        # other rate is not counted a second time: it is part of the slack already.
+        interval, new_rows = self.interval, self.new_rows
+        if interval is not None:
+            lower, upper = (None if end is None else end / other for end in (interval.lower, interval.upper))
+            interval = dataclasses.replace(interval, lower=lower, upper=upper)
+        if new_rows is not None:
+            one_in_ten = None if new_rows.one_in_ten is None else new_rows.one_in_ten / other
+            new_rows = dataclasses.replace(new_rows, far=new_rows.far / other, one_in_ten=one_in_ten)
+        sign, ramp_rate, ramp_slack = 1.0 if self.factor_sense == ">=" else -1.0, None, self.ramp_slack
+        if self.ramp_rate is not None and ramp_slack is not None:
+            ramp_bound = self.ramp_rate - ramp_slack if self.sense == ">=" else self.ramp_rate + ramp_slack
+            over, below = (self.ramp_rate, ramp_bound) if of_left else (ramp_bound, self.ramp_rate)
+            if below > 0.0:
+                ramp_rate = self.factor * over / below
+                ramp_slack = sign * (ramp_rate - self.factor)
+        ratio = limited / other
+        return to_ratio(
+            rate=ratio, slack=sign * (ratio - self.factor), interval=interval, new_rows=new_rows, numerator=limited,
+            denominator=other, ramp_rate=ramp_rate, ramp_slack=ramp_slack,
+            multiplier=None if self.multiplier is None else self.multiplier * other,
+        )  # fmt: skip
+
+    @property
+    def badness(self) -> tuple[bool, bool, bool, float]:
+        """Sorts constraints, the worst one first: what is not met, of this what is undefined, then what is not sure,
+        then what has the least slack."""
+        return self.met, self.slack is not None, self.verdict == "met", self.slack or 0.0
 
     @property
     def ramp_met(self) -> bool:
@@ -195,13 +241,13 @@ class GoalReport:
     def __str__(self) -> str:
         """Groups, then constraints; long labels stand in the legend below the table, and so does what all say."""
         lines = [line for part in _header(self) for line in wrapped(part)]
-        lines += ["", *aligned(group_cells(self.groups))] if self.groups else []
+        lines += ["", *aligned(group_cells(self.groups)), *left_out_groups(self.groups)] if self.groups else []
         if self.constraints:
-            shown, left_out = _tightest(self.constraints)
-            _, *columns = [[head, *(cells[j] for j in shown)] for head, cells in _columns(self).items()]
+            shown, left_out = worst_pairs(self.constraints)
+            _, *columns = [[head, *cells] for head, cells in _columns(self, [*shown.values()]).items()]
             # Where a label is too long for the line, the constraint's number stands for it, with its rule if that fits.
             room = 100 - sum(2 + max(map(len, column)) for column in columns)
-            labels = [printable(self.constraints[j].label) for j in shown]
+            labels = [printable(item.label) for item in shown.values()]
             short = [f"#{j + 1} {label.partition(': ')[0]}" for j, label in zip(shown, labels, strict=True)]
             names = [next((text for text in (label, rule) if len(text) <= room), rule.split()[0])
                      for label, rule in zip(labels, short, strict=True)]  # fmt: skip
@@ -210,8 +256,7 @@ class GoalReport:
             lines += ["", *(f"{line}  {verdict}".rstrip() for line, verdict in zip(table, verdicts, strict=True))]
             lines += [line for text in left_out for line in wrapped(text)]
             lines.append("")
-            for name, label, j in zip(names, labels, shown, strict=True):
-                item = self.constraints[j]
+            for name, label, (j, item) in zip(names, labels, shown.items(), strict=True):
                 title = name if name == label else f"#{j + 1} {item.label}"
                 lines += wrapped(f"{title}: {_definition(item)}", "  ")
         if self.missing_groups is not None:
@@ -226,11 +271,15 @@ class GoalReport:
         parts = [f"<div><p><strong>{html.escape(headline)}</strong></p>"]
         parts += [f"<p>{html.escape(line)}</p>" for line in header]
         parts += [html_table(cells[0], cells[1:])] if cells else []
+        parts += [f"<p>{html.escape(line)}</p>" for line in left_out_groups(self.groups)]
         if self.constraints:
-            columns = {**_columns(self), "definition": [_definition(item) for item in self.constraints]}
+            shown, left_out = worst_pairs(self.constraints)
+            items = [*shown.values()]
+            columns = {**_columns(self, items), "definition": [_definition(item) for item in items]}
             colours = {"met": "#e6f4ea", "not met": "#fce8e6", "undecided": "#fef7e0", "undefined": "#fce8e6"}
             rows = list(zip(*columns.values(), strict=True))
-            parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in self.constraints]))
+            parts.append(html_table(list(columns), rows, [colours[item.verdict] for item in items]))
+            parts += [f"<p>{html.escape(line)}</p>" for line in left_out]
         if self.missing_groups is not None:
             parts.append(f"<pre>{html.escape(str(self.missing_groups))}</pre>")
         parts += [f"<p>{html.escape(line)}</p>" for line in _tail(self) if line]
@@ -330,9 +379,8 @@ def _header(report: GoalReport) -> list[str]:
     ]
 
 
-def _columns(report: GoalReport) -> dict[str, list[str]]:
-    """Heads and cells of the columns that this report has."""
-    items = report.constraints
+def _columns(report: GoalReport, items: Sequence[ConstraintReport]) -> dict[str, list[str]]:
+    """Heads and cells of the columns that this report has, for these constraints of it."""
     columns = {"constraint": [item.label for item in items], "rate": [digits(item.rate) for item in items]}
     if any(item.ramp_rate is not None for item in items):
         columns["ramp rate"] = [digits(item.ramp_rate) for item in items]
@@ -356,7 +404,11 @@ def _definition(item: ConstraintReport) -> str:
     """A constraint as it was written, both sides of a ratio, and the rows that it is measured on."""
     missing = f", {item.n_missing} unknown by missing values" if item.n_missing else ""
     which = "smallest population: " if item.n_populations > 1 else ""
-    counts = "" if item.denominator is None else f"{item.numerator:.6g} / {item.denominator:.6g}; "
+    counts = ""
+    if item.denominator is not None:  # of rates, else of counts, which are shown whole
+        form = ".6g" if item.factor is None else ".4g"
+        numbers = (f"{value:{form}}" for value in (item.numerator, item.denominator))
+        counts = f"{' / '.join(numbers)}; "
     new = ""
     if item.new_rows is not None and item.new_rows.missed > 0.0:
         by = f", in 10% by more than {item.new_rows.one_in_ten:.2g}" if item.new_rows.one_in_ten else ""
@@ -364,46 +416,64 @@ def _definition(item: ConstraintReport) -> str:
     return f"{item.text}  [{counts}{which}{item.n_rows} rows{missing}{new}]"
 
 
-def _tightest(items: Sequence[ConstraintReport]) -> tuple[list[int], list[str]]:
-    """Constraints that the text shows, in order, and a line for each large bundle about those that it leaves out.
+def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[dict[int, ConstraintReport], list[str]]:
+    """What tables show of constraints, as ratios: of a bundle the worst pair, two more that are not surely met, and a
+    line that counts the others.
 
-    Of a bundle, a pair that surely holds is left out where the same two groups the other way round have less slack. Of
-    the others six are shown at least, those with the least slack; what is not met, undecided or undefined for the
-    predictions or the ramp is never left out.
+    Parameters
+    ----------
+    items : sequence of ConstraintReport
+    most : int, default=3
+        Pairs of a bundle.
+
+    Returns
+    -------
+    shown : dict of int to ConstraintReport
+        By their places; the pairs of a bundle are called by both groups, and the worst comes first.
+    left_out : list of str
+        A line for each bundle with more pairs. The same two groups in the other order are no pair of their own.
     """
-    members: dict[str, list[int]] = {}
-    for j, item in enumerate(items):
-        if item.bundle is not None:
-            members.setdefault(item.bundle, []).append(j)
-    left_out: set[int] = set()
+    pairs: dict[tuple[str | int, object], int] = {}
+    ratios = [_called_by_pair(item) for item in items]
+    for j, item in sorted(enumerate(ratios), key=lambda place: place[1].badness):
+        head, *groups = pair_of(items[j])
+        pairs.setdefault((j, None) if item.bundle is None else (item.bundle, (head, frozenset(groups))), j)
+    members: dict[str | int, list[int]] = {}
+    for (name, _), j in pairs.items():
+        members.setdefault(name, []).append(j)
+    shown: dict[int, ConstraintReport] = {}
     lines = []
-    for bundle, pairs in members.items():
-        easy = []
-        for j in pairs:
-            slack, ramp_slack = items[j].slack, items[j].ramp_slack
-            if slack is not None and items[j].passes("confident") and (ramp_slack is None or ramp_slack >= 0):
-                easy.append((slack, j))
-        slacks = {j: -np.inf if (slack := items[j].slack) is None else slack for j in pairs}
-        first = {_groups(items[j]): j for j in sorted(pairs, key=lambda j: slacks[j], reverse=True)}
-        turned = [pair for pair in easy if first[_groups(items[pair[1]])] != pair[1]]
-        others = sorted(pair for pair in easy if pair not in turned)
-        rest = sorted([*turned, *others[max(0, 6 - (len(pairs) - len(easy))) :]])
+    for name in dict.fromkeys(j if item.bundle is None else item.bundle for j, item in enumerate(items)):
+        worst, *others = members[name]
+        doubtful = [j for j in others if not ratios[j].passes("confident") or _missed_by_ramp(ratios[j])]
+        shown |= {j: ratios[j] for j in (worst, *doubtful[: most - 1])}
+        rest = [ratios[j] for j in others if j not in shown]
         if rest:
-            left_out.update(j for _, j in rest)
-            pair = "pair holds" if len(rest) == 1 else "pairs hold"
-            least = digits(rest[0][0], "+")
-            lines.append(
-                f"... {len(rest)} more {pair} with more slack ({least} or more); all in to_frame(). [{bundle}]"
-            )
-    return [j for j in range(len(items)) if j not in left_out], lines
+            counts = Counter("missed by the ramp" if _missed_by_ramp(item) else item.verdict for item in rest)
+            found = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+            pair = "pair" if len(rest) == 1 else "pairs"
+            where = "all in to_dict(), and in the file of --report-json"
+            lines.append(f"... {len(rest)} more {pair} of {name}: {found}; {where}.")
+    return shown, lines
 
 
-def _groups(item: ConstraintReport) -> tuple[str, frozenset[str]]:
-    """The rate of a pair of a bundle and its two groups, in any order, from a label `bundle rate: a >= 0.8 * b`."""
-    left, _, right = item.label.partition(f" {item.sense} ")
-    rate, _, one = left.rpartition(": ")
-    _, _, other = right.partition(" * " if " * " in right else " + ")
-    return rate, frozenset((one, other))
+def _missed_by_ramp(item: ConstraintReport) -> bool:
+    return item.ramp_slack is not None and not item.ramp_met
+
+
+def _called_by_pair(item: ConstraintReport) -> ConstraintReport:
+    """A constraint as a ratio; if it is of a bundle its label is the quotient, `sex: "f" / "m"`."""
+    if item.bundle is None or item.factor is None:
+        return item.as_ratio()
+    head, one, other = pair_of(item)
+    return dataclasses.replace(item.as_ratio(), label=f"{head}: {one} / {other}")
+
+
+def pair_of(item: ConstraintReport) -> tuple[str, str, str]:
+    """What a constraint of a bundle compares, from its label `head: a >= 0.8 * b`: head, and both groups."""
+    head, _, rest = item.label.rpartition(": ")
+    one, _, right = rest.partition(f" {item.sense} ")
+    return head, one, right.partition(" * " if " * " in right else " + ")[2]
 
 
 def _tail(report: GoalReport) -> list[str]:
@@ -418,6 +488,8 @@ def _tail(report: GoalReport) -> list[str]:
     summary += f", {sum(item.verdict == 'met' for item in items)} with confidence" if report.confidence else ""
     lines += ["", f"{'PASSED' if report.passed else 'NOT PASSED'}: {summary}; {what_decides(report)}."]
     lines.append("rate: what the 0/1 predictions give (left-hand side); bound: the right-hand side on the same rows.")
+    if any(item.factor is not None for item in items):
+        lines.append("Where two rates are compared by a factor, rate is their ratio; both stand in brackets.")
     if any(item.ramp_rate is not None for item in items):
         lines.append("ramp rate: the same for the randomised classifier, + with probability 1/2 + f(x) cut to [0, 1].")
     lines.append("slack: distance of the rate to its bound, on the right side if >= 0.")

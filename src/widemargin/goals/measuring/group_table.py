@@ -83,10 +83,15 @@ HEADS = {
 """What the columns of the table are called."""
 
 
-def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 40) -> tuple[GroupRow, ...]:
+SHOWN_GROUPS = 40
+"""Texts and pages show so many; the report as a dict or in JSON holds all of them."""
+
+
+def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 1000) -> tuple[GroupRow, ...]:
     """All rows, every group of the main rows in a constraint or watched, and what two of different columns share.
 
-    Of several classes there is such a table for each one that the goal names.
+    Of several classes there is such a table for each one that the goal names. A watched group whose column or value the
+    rows lack has no rows.
 
     Parameters
     ----------
@@ -95,8 +100,8 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
         Weight that is predicted positive, by cell.
     confidence : float
         Of each interval.
-    most : int, default=40
-        Groups; the intersections beyond, of which there can be thousands, are left out.
+    most : int, default=1000
+        Groups; the intersections beyond, of which there can be very many, are left out.
 
     Returns
     -------
@@ -119,12 +124,15 @@ def _of_part(
     part, start = tied.space.parts[key], tied.space.start[key]
     rates = (rate for item in tied.constraints for rate in item.constraint.rates)
     asked = [rate.population for rate in rates if tied.space.key_of(rate) == key]
-    asked += [population for population in tied.goal.watched if population.rows in part.unknown]
+    asked += tied.goal.watched
     # Of two populations of the same rows the last one in this order is shown: the one that the user has named.
     by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
     named = {population.rows: population for population in by_name if population.source is None}
     groups = [population for rows, population in named.items() if rows != EVERYONE.rows]
-    members: dict[str, Bools] = {_name(group): part.member(group.rows) for group in groups}
+    nobody = np.zeros(part.n_cells, bool)
+    members: dict[str, Bools] = {
+        _name(group): part.member(group.rows) if group.rows in part.unknown else nobody for group in groups
+    }
     for one, other in itertools.combinations(groups, 2):
         both = members[_name(one)] & members[_name(other)]
         if _columns(one) and _columns(other) and _columns(one).isdisjoint(_columns(other)) and both.any():
@@ -171,12 +179,18 @@ def rates_of(groups: Sequence[GroupRow]) -> list[str]:
 
 
 def group_cells(groups: Sequence[GroupRow]) -> list[list[str]]:
-    """The table as texts, its head first; nothing of no groups."""
+    """The first rows of the table as texts, its head first; nothing of no groups."""
     if not groups:
         return []
-    rates = rates_of(groups)
-    rows = [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in groups]
+    rates, first = rates_of(groups), groups[:SHOWN_GROUPS]
+    rows = [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in first]
     return [["", "rows", *(HEADS[name] for name in rates)], *rows]
+
+
+def left_out_groups(groups: Sequence[GroupRow]) -> list[str]:
+    """A line that says how many rows of the table are not shown, and where they are; none where all are."""
+    more = len(groups) - SHOWN_GROUPS
+    return [f"... {more} more groups are in to_dict(), and in the file of --report-json."] if more > 0 else []
 
 
 def _name(population: Population) -> str:

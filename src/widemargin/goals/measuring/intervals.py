@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
+import scipy.special
 import scipy.stats
 
 from widemargin._typing import Floats, Seed
@@ -75,8 +76,9 @@ def clopper_pearson(successes: float, trials: float, confidence: float = 0.95) -
     [0.4439, 0.9748]
     """
     tail = (1.0 - confidence) / 2.0
-    lower = 0.0 if successes <= 0 else scipy.stats.beta.ppf(tail, successes, trials - successes + 1)
-    upper = 1.0 if successes >= trials else scipy.stats.beta.ppf(1.0 - tail, successes + 1, trials - successes)
+    # Quantiles of the beta distribution, without the machinery around `beta.ppf`, which takes forty times as long.
+    lower = 0.0 if successes <= 0 else scipy.special.betaincinv(successes, trials - successes + 1, tail)
+    upper = 1.0 if successes >= trials else scipy.special.betaincinv(successes + 1, trials - successes, 1.0 - tail)
     return float(lower), float(upper)
 
 

@@ -100,6 +100,7 @@ def make_report(
     constraints = [
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]
+    of_constants, empty = _of_constants(tied, positive, measured, plain_value(positive_class))
     return GoalReport(
         positive_class=None if tied.several else _plain(positive_class),
         classes=tuple(map(_plain, tied.classes)) if tied.several else (),
@@ -114,10 +115,10 @@ def make_report(
         status=status,
         certificate=certificate,
         dropped=tied.dropped,
-        notes=tuple(notes),
+        notes=(*notes, *empty),
         cautions=(
-            *_of_constants(tied, positive, measured, plain_value(positive_class)),
-            *_of_new_rows(constraints),
+            *of_constants,
+            *_of_new_rows([item.as_ratio() for item in constraints]),
             *_of_few_rows(constraints),
         ),
         confidence=confidence,
@@ -133,6 +134,7 @@ def _constraint_report(
     """What was measured of constraint j, by sign and by the ramp; None where it was not measured."""
     item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
     interval = None if intervals is None else intervals[j]
+    factor = item.constraint.factor
     return ConstraintReport(
         label=item.constraint.label or f"#{j + 1}",
         text=item.constraint.text,
@@ -153,6 +155,8 @@ def _constraint_report(
         numerator=_finite(measured.numerator[j]),
         denominator=_finite(measured.denominator[j]),
         new_rows=None if expected is None else expected[j],
+        factor=None if factor is None else factor.value,
+        factor_sense=None if factor is None else ">=" if factor.is_floor else "<=",
     )
 
 
@@ -162,8 +166,11 @@ def _plain(label: Label) -> PlainLabel:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
-def _of_constants(tied: TiedGoal, predicted: Predictions, measured: Measured, label: Label) -> list[str]:
-    """No empty victories: whether the model decides the same for every row, or one that does so would be as good."""
+def _of_constants(
+    tied: TiedGoal, predicted: Predictions, measured: Measured, label: Label
+) -> tuple[list[str], list[str]]:
+    """No empty victories: cautions where the model decides the same for every row, or one that does so is as good; a
+    note where the best of those is worse, and yet meets every bound, so that no bound asks for anything."""
     nothing = "It has learned nothing."
     words = [f"no row {label!r}", f"every row {label!r}"]
     if tied.several:
@@ -171,7 +178,7 @@ def _of_constants(tied: TiedGoal, predicted: Predictions, measured: Measured, la
         numbers = np.unique(predicted[0])
         if len(numbers) == 1:
             of, n_rows = tied.classes[int(numbers[0]) - 1], tied.given[0].n_rows
-            return [f"the model is constant: it calls all of the {n_rows} rows {of!r}. {nothing}"]
+            return [f"the model is constant: it calls all of the {n_rows} rows {of!r}. {nothing}"], []
     else:
         # The labels of the rows asked about are those of the main source; an external one may be all of one kind.
         start, part, n_rows = tied.space.start[None], tied.space.parts[None], tied.sources[0].n_rows
@@ -179,21 +186,25 @@ def _of_constants(tied: TiedGoal, predicted: Predictions, measured: Measured, la
         positive, whole = float(measured.positive_mass[main].sum()), float(tied.cell_weight[main].sum())
         if SAID in part.baselines:
             some = positive > TOLERANCE * whole
-            return [] if some else [f"the model abstains on all of the {n_rows} rows."]
+            return [] if some else [f"the model abstains on all of the {n_rows} rows."], []
         for word, share in (("none", 0.0), ("all", 1.0)):
             if abs(positive - share * whole) <= TOLERANCE * whole:
-                return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. {nothing}"]
+                return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. {nothing}"], []
     if not tied.has_objective or not np.isfinite(measured.objective):
-        return []
-    for called, (_, constant) in zip(words, tied.constants(), strict=True):
-        other = tied.measure(constant)
+        return [], []
+    others = [(called, tied.measure(mass)) for called, (_, mass) in zip(words, tied.constants(), strict=True)]
+    for called, other in others:
         # A constant is as good where its objective is no higher and it misses no bound that the model meets.
         if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
             missed = int(np.count_nonzero(~other.met))
             bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
             text = f"calling {called} has the objective {other.objective:.4f} (the model:"
-            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."]
-    return []
+            return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."], []
+    called, best = min(others, key=lambda pair: pair[1].objective)
+    if not tied.n_constraints or not best.met.all():
+        return [], []
+    text = f"the bounds ask for nothing that the best constant does not give: calling {called} meets every one of them"
+    return [], [f"{text}, with the objective {best.objective:.4f} (the model: {measured.objective:.4f})."]
 
 
 def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:

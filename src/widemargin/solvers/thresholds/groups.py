@@ -63,9 +63,10 @@ class Candidates:
         self._by_constraint = self._change.tocsc()
         self.objective, values = coef.totals(np.zeros_like(cell_weight), cell_weight, m)
         self.excess = values - gamma
-        # Group by group, and within a group by falling score.
-        self._order = np.lexsort((-z, group))
+        # Group by group, and within a group by falling score; the order of equal scores does not matter.
+        self._order = np.argsort(-z) if n_groups == 1 else np.lexsort((-z, group))
         self._start = np.searchsorted(group[self._order], np.arange(n_groups + 1)).astype(np.int64)
+        self._ordered_weight, self._ordered_cell = weight[self._order], cell[self._order].astype(np.intp)
         self._tie = OPTIONS.tie * float(np.abs(z).max(initial=1.0))
         # A threshold may lie between any two scores of a group that rounding cannot swap, and at the two ends.
         ordered = z[self._order]
@@ -78,6 +79,8 @@ class Candidates:
         self.count: Ints = np.concatenate(counts)
         self.group: Ints = np.repeat(np.arange(n_groups, dtype=np.int64), sizes)
         self.first: Ints = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._begin = self._start[self.group]
+        self._end = self._begin + self.count
 
     def rows_of(self, g: int) -> Ints:
         """Row numbers of a group, by falling score."""
@@ -102,8 +105,7 @@ class Candidates:
         group = np.repeat(np.arange(self.n_groups), np.diff(self._start))
         # Group and cell as one number, so that one count serves all of them.
         k = len(self._gain)
-        weights = self._weight[self._order]
-        summed = np.bincount(group * k + self._cell[self._order], weights, self.n_groups * k)
+        summed = np.bincount(group * k + self._ordered_cell, self._ordered_weight, self.n_groups * k)
         return np.asarray(summed.reshape(self.n_groups, k))
 
     def column(self, j: int) -> tuple[Ints, Floats]:
@@ -126,24 +128,22 @@ class Candidates:
         """`objective` times what each candidate adds to the objective, plus the multipliers times its constraints."""
         per_cell = objective * self._gain + self._change @ multipliers
         # A candidate calls the first rows of its group positive, so what they add is a difference of two running sums.
-        rows = self._order
-        total = np.concatenate([[0.0], np.cumsum(self._weight[rows] * per_cell[self._cell[rows]])])
-        start = self._start[self.group]
-        prices: Floats = total[start + self.count] - total[start]
+        total = np.zeros(len(self._order) + 1)
+        np.cumsum(self._ordered_weight * per_cell.take(self._ordered_cell), out=total[1:])
+        prices: Floats = total.take(self._end) - total.take(self._begin)
         return prices
 
     def columns(self, numbers: Ints) -> tuple[Floats, Floats]:
         """What some candidates add to the objective, shape (s,), and to the constraints, shape (s, m)."""
-        position = self._start[self.group[numbers]] + self.count[numbers]
+        position = self._end[numbers]
         # Running sums by cell at every row would be n times k numbers. The rows between two neighbouring ends of
         # candidates go together, so running sums at these ends are enough.
         cuts = np.unique(np.concatenate([position, self._start]))
         n, k = len(self._order), len(self._gain)
         piece = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) if n else np.zeros(0, np.int64)
-        cells = self._cell[self._order].astype(np.int64)
-        mass = np.bincount(piece * k + cells, self._weight[self._order], max(len(cuts) - 1, 0) * k)
+        mass = np.bincount(piece * k + self._ordered_cell, self._ordered_weight, max(len(cuts) - 1, 0) * k)
         mass = np.concatenate([np.zeros((1, k)), np.cumsum(mass.reshape(-1, k), axis=0)])
-        upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._start[self.group[numbers]])]
+        upto = mass[np.searchsorted(cuts, position)] - mass[np.searchsorted(cuts, self._begin[numbers])]
         return upto @ self._gain, upto @ self._change
 
     def totals(self, numbers: Ints) -> tuple[Floats, Floats]:
