@@ -249,6 +249,7 @@ def test_equal_margins_have_no_skewness():
         ({"clf": LogisticRegression}, "is a class"),
         ({"clf": type("Silent", (), {"predict": None})()}, "has no decision_function"),
         ({"clf": [1.0, np.nan, 1.0]}, "not finite"),
+        ({"clf": [1.0, 1e150, 1.0]}, r"as large as 1e\+150 overflow"),
         ({"clf": [[1.0, 2.0, 3.0]] * 3}, "scores have the shape"),
         ({"groups": ["a"]}, "groups has 1 values"),
         ({"quantiles": (2.0,)}, "between 0 and 1"),

@@ -17,6 +17,8 @@ from widemargin._typing import Floats, Ints
 from widemargin.diagnostics.margins import Group, Margins
 from widemargin.exceptions import DataError
 
+LARGEST = 1e90
+"""Of margins: the sum of the third powers of any number of them, times their weights, is finite up to here."""
 _DIGITS = 12
 """Binary digits after the first in which margins of a bucket agree: one more halves errors and doubles the sketch."""
 
@@ -84,6 +86,11 @@ class MarginSketch:
         cls, margins: Floats, weight: Floats, level: float, certainty: Floats | None = None, *, in_buckets: bool = True
     ) -> Self:
         """Of margins, shape (n,), with weights and certainties."""
+        largest = float(np.abs(margins).max(initial=0.0))
+        if largest > LARGEST:
+            raise DataError(
+                f"margins as large as {largest:.3g} overflow their third powers; scale the features or the scores."
+            )
         # Powers of the deviations: differences of sums of plain powers would cancel where the spread is small.
         total = float(weight.sum())
         mean = float(weight @ margins / total) if total else 0.0

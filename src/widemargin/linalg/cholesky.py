@@ -43,10 +43,10 @@ def factor(matrix: Floats, *, single: bool = False) -> Reals:
             return np.asarray(lower)
     with blas_threads(matrix.shape[0] ** 3 / 3.0):
         lower, info = dpotrf(matrix, lower=1, clean=0)
-    ridge = 1e-14
-    while info != 0 and ridge < 1e-2:
+    ridge, pivots = 1e-14, np.abs(np.diagonal(matrix))
+    # Features whose squares overflow leave a matrix that is not finite, and raising its pivots would not help.
+    while info != 0 and ridge < 1e-2 and np.isfinite(pivots).all():
         raised = matrix.copy(order="F")
-        pivots = np.abs(np.diagonal(matrix))
         # The last term is for a row of zeros: nothing depends on that unknown.
         np.fill_diagonal(raised, np.diagonal(matrix) + ridge * pivots + 1e-300)
         lower, info = dpotrf(raised, lower=1, clean=0)

@@ -300,6 +300,16 @@ def test_features_beyond_double_precision_are_refused(data):
         RateConstrainedClassifier().fit(X * 1e200, y)
 
 
+def test_one_entry_whose_square_is_hardly_finite_lets_no_numpy_warning_out(data):
+    X, y, _ = data
+    X = X[:300].copy()
+    X[5, 1] = 1e150
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", MarginConvergenceWarning)
+        RateConstrainedClassifier(Goal(error_rate(), [recall() >= 0.6])).fit(X, y[:300])
+
+
 # --- infeasible goals, interruption, time ---------------------------------------------------------------------------
 
 IMPOSSIBLE = Goal(

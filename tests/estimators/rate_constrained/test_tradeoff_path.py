@@ -351,3 +351,16 @@ def test_a_path_that_ended_early_goes_on(data, path):
         tradeoff_path(clf, X, y, resume=early, **asked | {"values": LEVELS[1:]})
     with pytest.raises(DataError, match="the rows are others"):
         tradeoff_path(clf, X, 1 - y, resume=early, **asked)
+
+
+def test_a_split_of_weight_zero_is_named():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), np.arange(100) % 2
+    clf = RateConstrainedClassifier(Goal(error_rate(), [positive_rate() <= 0.6]), random_state=0)
+    refused = set()
+    for row in range(20):
+        weight = (np.arange(100) == row).astype(float)
+        with pytest.raises(DataError, match=r"rows (trained on|held out) have weight zero") as error:
+            tradeoff_path(clf, X, y, values=[0.5], sample_weight=weight)
+        refused.add(str(error.value).split(" have")[0])
+    assert refused == {"all 80 rows trained on", "all 20 rows held out"}

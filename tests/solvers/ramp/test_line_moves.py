@@ -29,7 +29,7 @@ def best_step(problem: RateConstrainedProblem, z: np.ndarray, row: np.ndarray, x
     objective, excess = problem.values(problem.hard_mass(z))
     best = np.array([excess[excess > FEASIBLE].sum(), objective])
     at = State(np.zeros(1), z.copy(), excess, np.array([objective]), np.zeros(1), best, np.zeros(2, np.int64))
-    line = Lines(np.ones((1, 1)), np.array([0, row.shape[0]]), row, x)
+    line = Lines(np.ones((1, 1)), np.array([0, row.shape[0]]), np.zeros(1, np.int64), row, x)
     try_lines(line, line_moves._counted(problem), 0.0, row.shape[0], 1, 0.0, at)
     return at
 
@@ -219,7 +219,8 @@ def test_a_line_says_what_its_direction_adds_to_each_score(d: int, sparse: bool)
     held = 0
     for k, direction in enumerate(lines.direction):
         place, x = slice(*lines.indptr[k : k + 2]), np.zeros(60)
-        x[lines.row[place]] = lines.entry[place]
+        entry = lines.entry[place]
+        x[lines.row[lines.first[k] : lines.first[k] + entry.shape[0]]] = entry
         np.testing.assert_allclose(x, problem.scores(direction[:d], float(direction[d])), atol=1e-12)
         held += bool((np.abs(x) < 1e-12).sum() in range(1, d))
     assert held > 5 or sparse  # rotations and directions that rows are held in
@@ -251,11 +252,32 @@ def test_a_spent_budget_moves_nothing() -> None:
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 1500), most=st.integers(1, 200), ties=st.booleans())
 def test_the_nearest_turns_come_first(seed: int, n: int, most: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)
-    distance = rng.integers(0, 20, n).astype(float) if ties else np.exp(3.0 * rng.standard_normal(n))
-    order = np.empty(n, np.int64)
-    first = order[: line_loops.nearest(distance, n, min(most, n), order)]
-    assert np.unique(first).shape[0] == min(most, n)
-    np.testing.assert_array_equal(distance[first], np.sort(distance)[: first.shape[0]])
+    z = rng.integers(-9, 10, n).astype(float) if ties else rng.standard_normal(n)
+    x = rng.integers(-3, 4, n).astype(float) if ties else np.exp(3.0 * rng.standard_normal(n))
+    row = rng.permutation(n)
+    distance, order = np.empty(n), np.empty(n, np.int64)
+    count = line_loops.nearest(z, row, x, min(most, n), distance, order)
+    turns = np.array([line_loops.distance_of(z[row[e]], x[e]) for e in range(n)])
+    assert np.unique(order[:count]).shape[0] == count == min(most, np.isfinite(turns).sum())
+    np.testing.assert_array_equal(distance[:count], turns[order[:count]])
+    np.testing.assert_array_equal(distance[:count], np.sort(turns)[:count])
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), d=st.integers(1, 8), m=st.integers(0, 8), double=st.booleans())
+def test_directions_hold_the_rows_that_they_are_made_orthogonal_to(seed: int, d: int, m: int, double: bool) -> None:
+    rng = np.random.default_rng(seed)
+    held, direction = rng.standard_normal((3, m, d)), rng.standard_normal((3, d))
+    if double and m > 1:
+        held[:, 1] = -2.0 * held[:, 0]
+    n_held, before = rng.integers(0, m + 1, 3), direction.copy()
+    rows = held.copy()
+    line_loops.hold(direction, held, n_held)
+    for k in range(3):
+        some = rows[k, : n_held[k]]
+        left = before[k] - np.linalg.pinv(some, rcond=1e-8) @ (some @ before[k])
+        np.testing.assert_allclose(direction[k], left, atol=1e-7)
+        np.testing.assert_allclose(some @ direction[k], 0.0, atol=1e-9)
 
 
 def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +291,8 @@ def test_compiled_equals_python(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
             for name, loop in plain.items():
                 patched.setattr(line_loops, name, loop)
-            patched.setattr(line_moves, "try_lines", plain["try_lines"])
+            for name in ("hold", "try_lines"):
+                patched.setattr(line_moves, name, plain[name])
             found = moved(problem, w, b, walk=True)
         np.testing.assert_allclose(found.w, compiled.w, rtol=1e-9)
         assert found.objective == pytest.approx(compiled.objective, abs=1e-12)

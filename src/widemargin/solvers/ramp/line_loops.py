@@ -12,7 +12,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Cells, Floats, Integers, Ints
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
 
-__all__ = ["TIE", "TINY", "Counted", "Lines", "State", "try_lines"]
+__all__ = ["TIE", "TINY", "Counted", "Lines", "State", "hold", "try_lines"]
 
 TIE = 1e-9
 """Turns closer than this, relative to their distance, count as one: rounding does not tell them apart."""
@@ -20,6 +20,8 @@ EQUAL = 1e-12
 """Violations and objectives are sums in another order each time, so equal ones are told by so tiny a difference."""
 STILL = 1e-11
 """Entries of a direction below this are what rounding leaves of the rows that it holds fixed."""
+SAME = 1e-10
+"""Share of its norm that is left of a row which depends on others but for rounding."""
 SAMPLE = 128
 """Distances that tell about how far the nearest of many lie."""
 TINY = float(np.finfo(float).tiny)
@@ -59,13 +61,16 @@ class Lines(NamedTuple):
     direction : ndarray of shape (k, d + 1)
         By feature, the bias last.
     indptr : ndarray of int, shape (k + 1,)
-        Start of each line in the two below.
-    row, entry : ndarray of shape (e,)
+        Start of each line in `entry`.
+    first : ndarray of int, shape (k,)
+        Start of each line in `row`: lines over the same rows share them.
+    row, entry : ndarray of int and float
         Rows whose scores a line changes, and by how much; zeros are allowed.
     """
 
     direction: Floats
     indptr: Ints
+    first: Ints
     row: Ints
     entry: Floats
 
@@ -96,59 +101,58 @@ class State(NamedTuple):
 
 
 @kernel
-def turns(z: Floats, row: Ints, x: Floats, turn: Floats, distance: Floats) -> None:
-    """t at which each row changes sides, and how far that is; 0 and inf where it never does."""
-    for e in range(row.shape[0]):
-        score = z[row[e]]
-        if abs(x[e]) <= STILL:
-            turn[e], distance[e] = 0.0, np.inf
-        else:
-            # A score of exactly 0 counts as negative, so its row turns at once where the direction raises it.
-            turn[e] = np.copysign(TINY, x[e]) if score == 0.0 else -score / x[e]
-            distance[e] = abs(turn[e])
+def distance_of(score: float, x: float) -> float:
+    """How far along a line a row changes sides; inf where it never does."""
+    if abs(x) <= STILL:
+        return np.inf
+    # A score of exactly 0 counts as negative, so its row turns at once where the direction raises it.
+    return TINY if score == 0.0 else abs(score / x)
 
 
 @kernel
-def insert(distance: Floats, e: int, most: int, order: Ints, count: int) -> int:
-    """Insert place e into the `count` nearest ones so far, of which at most so many are kept; how many there are."""
+def insert(far: float, e: int, most: int, distance: Floats, order: Ints, count: int) -> int:
+    """Insert place e among the `count` nearest so far, of which at most so many are kept; how many there are."""
     # Most of the distances end here, at one comparison with the farthest of those that are kept.
-    if count == most and distance[e] >= distance[order[most - 1]]:
+    if count == most and far >= distance[most - 1]:
         return count
     j = count if count < most else most - 1
-    while j > 0 and distance[order[j - 1]] > distance[e]:
-        order[j] = order[j - 1]
+    while j > 0 and distance[j - 1] > far:
+        distance[j], order[j] = distance[j - 1], order[j - 1]
         j -= 1
-    order[j] = e
+    distance[j], order[j] = far, e
     return count + 1 if count < most else most
 
 
 @kernel
-def nearest(distance: Floats, n: int, most: int, order: Ints) -> int:
-    """Write the places of the least of n distances to `order`, in order, at most so many; how many these are.
+def nearest(z: Floats, row: Ints, x: Floats, most: int, distance: Floats, order: Ints) -> int:
+    """Write the places of the rows that turn first to `order`, the nearest first, at most so many; how many these are.
 
-    They are inserted one by one: few of n enter, and NumPy's sorting, compiled, takes seconds at the first fit.
+    Their distances are written beside them. They are inserted one by one: few of n enter, and NumPy's sorting,
+    compiled, takes seconds at the first fit.
     """
-    count, cut = 0, np.inf
+    n, count, cut = x.shape[0], 0, np.inf
     if n > 4 * most + SAMPLE:
-        # A sample tells about how far they lie, and spares most of the insertions.
+        # A sample tells about how far they lie, which spares most of the divisions and insertions.
         few = 2 + (3 * most * SAMPLE) // (2 * n)
         for s in range(SAMPLE):
-            count = insert(distance, s * (n // SAMPLE), few, order, count)
-        count, cut = 0, distance[order[few - 1]]
-    for e in range(n):
-        if distance[e] <= cut:
-            count = insert(distance, e, most, order, count)
-    if count < most and cut < np.inf:  # the sample was misleading
-        count = 0
+            e = s * (n // SAMPLE)
+            count = insert(distance_of(z[row[e]], x[e]), e, few, distance, order, count)
+        count, cut = 0, distance[few - 1]
+    for again in range(2):
         for e in range(n):
-            count = insert(distance, e, most, order, count)
+            # A distance beyond the cut needs no division to be left out.
+            if abs(x[e]) > STILL and abs(z[row[e]]) <= cut * abs(x[e]):
+                count = insert(distance_of(z[row[e]], x[e]), e, most, distance, order, count)
+        if again == 1 or count == most or cut == np.inf:
+            break
+        count, cut = 0, np.inf  # the sample was misleading
     return count
 
 
 @kernel
 def best_on_line(
-    turn: Floats, distance: Floats, order: Ints, n: int, end: float, row: Ints, z: Floats, counted: Counted, here:
-    Floats, objective: float, ahead: Ints, excess: Floats, found: Floats,
+    x: Floats, distance: Floats, order: Ints, n: int, end: float, row: Ints, z: Floats, counted: Counted, here: Floats,
+    objective: float, ahead: Ints, excess: Floats, found: Floats,
 ) -> float:  # fmt: skip
     """The length t in [-end, end] of the best classifier on a line; 0 where none is better than `found`.
 
@@ -163,17 +167,18 @@ def best_on_line(
     for sign in (1.0, -1.0):
         count = 0
         for p in range(n):
-            if sign * turn[order[p]] > 0.0:
-                ahead[count] = order[p]
+            # A row turns ahead where the direction takes its score to the other side.
+            if (z[row[order[p]]] <= 0.0) == (sign * x[order[p]] > 0.0):
+                ahead[count] = p
                 count += 1
         reached = objective
         for j in range(here.shape[0]):
             excess[j] = here[j]
         for p in range(count):
             # The next row to change sides: only its cell's coefficients change anything.
-            e = ahead[p]
-            reached += turn_over(row[e], z[row[e]] <= 0.0, counted, excess)
-            near = distance[e]
+            i = row[order[ahead[p]]]
+            reached += turn_over(i, z[i] <= 0.0, counted, excess)
+            near = distance[ahead[p]]
             if near >= end:
                 break
             far = distance[ahead[p + 1]] if p + 1 < count else end
@@ -235,26 +240,27 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         if lines.indptr[k + 1] - lines.indptr[k] > longest:
             longest = lines.indptr[k + 1] - lines.indptr[k]
     # The work space of the longest line serves them all, since nothing may be allocated inside of the loop.
-    turn, distance, found, excess = np.empty(longest), np.empty(longest), np.empty(3), np.empty(at.excess.shape[0])
+    if reach > longest:
+        reach = longest
+    distance, found, excess = np.empty(longest), np.empty(3), np.empty(at.excess.shape[0])
     order, ahead = np.empty(longest, np.int64), np.empty(longest, np.int64)
     for k in range(lines.indptr.shape[0] - 1):
         if at.tried[0] >= patience:
             return k
-        row = lines.row[lines.indptr[k] : lines.indptr[k + 1]]
         entry = lines.entry[lines.indptr[k] : lines.indptr[k + 1]]
+        row = lines.row[lines.first[k] : lines.first[k] + entry.shape[0]]
         at.tried[0] += 1
         at.tried[1] += row.shape[0]
-        turns(at.z, row, entry, turn, distance)
         # Beyond the nearest turns lie other models altogether, and looking at all of them would cost a sort of the
         # rows.
-        count, end = nearest(distance, row.shape[0], reach if reach < row.shape[0] else row.shape[0], order), np.inf
-        if count < row.shape[0]:
+        count, end = nearest(at.z, row, entry, reach, distance, order), np.inf
+        if count == reach and count < row.shape[0]:
             # The last turn that is known closes the search: what lies beyond it has turns that nobody has looked at.
             count -= 1
-            end = distance[order[count]]
+            end = distance[count]
         found[0], found[1], found[2] = total(at.excess), at.objective[0], 0.0
         length = best_on_line(
-            turn, distance, order, count, end, row, at.z, counted, at.excess, at.objective[0], ahead, excess,
+            entry, distance, order, count, end, row, at.z, counted, at.excess, at.objective[0], ahead, excess,
             found,
         )  # fmt: skip
         if length == 0.0:
@@ -283,3 +289,32 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
             add(at.w, np.sqrt(start / grown) - 1.0, at.w)
             add(at.z, np.sqrt(start / grown) - 1.0, at.z)
     return int(lines.indptr.shape[0] - 1)
+
+
+@kernel
+def hold(direction: Floats, held: Floats, n_held: Ints) -> None:
+    """Make each direction, shape (k, d), orthogonal to the first `n_held` of its rows `held`, shape (k, m, d).
+
+    The rows are made orthonormal one after the other (Gram-Schmidt), in place. Each step is done twice, which leaves
+    only rounding of what it takes away; NumPy's factorisations take longer for matrices this small.
+    """
+    for k in range(direction.shape[0]):
+        for j in range(n_held[k] + 1):
+            v = held[k, j] if j < n_held[k] else direction[k]
+            size = np.sqrt(dot(v, v))
+            for _ in range(2):
+                for i in range(j):
+                    add(v, -dot(held[k, i], v), held[k, i])
+            left = np.sqrt(dot(v, v))
+            if j < n_held[k]:
+                # Of a row that depends on those before it only rounding is left, which says nothing.
+                add(v, (1.0 / left if left > SAME * size else 0.0) - 1.0, v)
+
+
+@kernel
+def dot(a: Floats, b: Floats) -> float:
+    """The inner product; compiled, NumPy's own would take half a second at the first fit."""
+    product = 0.0
+    for j in range(a.shape[0]):
+        product += a[j] * b[j]
+    return product
