@@ -190,6 +190,17 @@ class KernelRows:
         part.hits = part.misses = 0
         return part
 
+    def apart(self, shares: int) -> "KernelRows":
+        """The same matrix with so large a share of the memory for itself, and a count of its own: for one thread."""
+        part = copy.copy(self)
+        part._count, part._memory = Count(), _Memory(self._memory.size // shares)
+        part.capacity = part._memory.rows(part)
+        return part
+
+    def count(self, evaluations: int) -> None:
+        """Add kernel values that were computed `apart`."""
+        self._count.evaluations += evaluations
+
     def in_double(self, rows: Ints, cache_size: float) -> "KernelRows":
         """The kernel matrix of some of the rows in double precision, from X itself; it counts and caches with this one.
 
@@ -261,7 +272,8 @@ class KernelRows:
             self._count.evaluations += given.size
             return given.astype(self.dtype)
         left, right = self._rows[rows], self._rows if columns is None else self._rows[columns]
-        self._count.evaluations += len(left) * len(right)
+        size = len(left) * len(right)  # before the sum: another thread may count meanwhile
+        self._count.evaluations += size
         return self._backend.block(self.kernel, left, right)
 
     def cached(self, rows: Integers) -> tuple[Reals, Ints]:

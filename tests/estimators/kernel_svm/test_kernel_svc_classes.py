@@ -1,5 +1,6 @@
 """KernelSVC with more than two classes: the layout of SVC, one against the rest, shared kernel rows, probabilities."""
 
+import threading
 from functools import partial
 
 import numpy as np
@@ -12,9 +13,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
 from widemargin import KernelSVC
+from widemargin.estimators.kernel_svm import binary_problems
 from widemargin.estimators.kernel_svm.binary_problems import splits
 from widemargin.estimators.kernel_svm.multiclass import coupled, score_blocks, sharpened, sharpness
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.solvers.kernel_svm.automatic import AutomaticOptions
 
 
 def digits(n=500):
@@ -45,6 +48,52 @@ def test_pairs_agree_with_svc(data, options):
     assert ours.n_iter_.shape == theirs.n_iter_.shape
     if options.get("kernel") == "linear":
         np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "poly"}, {"tol": None}, {"solver": "smo"}], ids=str)
+def test_pairs_side_by_side_are_those_of_one_thread(options, monkeypatch):
+    X, y = make_blobs(400, n_features=4, centers=5, cluster_std=6.0, random_state=0)
+    alone = KernelSVC(n_jobs=1, random_state=0, **options).fit(X, y)
+    asked = []
+    monkeypatch.setattr(AutomaticOptions, "side_by_side", 1)
+    monkeypatch.setattr(binary_problems, "_side_by_side", spied(binary_problems._side_by_side, asked))
+    shared = KernelSVC(n_jobs=3, random_state=0, **options).fit(X, y)
+    assert len(asked) == 1
+    np.testing.assert_array_equal(shared.dual_coef_, alone.dual_coef_)
+    np.testing.assert_array_equal(shared.intercept_, alone.intercept_)
+    assert shared.evaluations_ == alone.evaluations_
+    assert shared.violation_ == alone.violation_
+    # Somebody who watches is told of one problem after the other.
+    KernelSVC(n_jobs=3, solver_options={"callbacks": [lambda progress: None]}).fit(X, y)
+    KernelSVC(n_jobs=3, solver_options={"time_budget": 60.0}).fit(X, y)
+    KernelSVC(n_jobs=3, cache_size=0.2, **options).fit(X, y)  # too little for two of them
+    assert len(asked) == 1
+
+
+def spied(function, asked):
+    def called(*arguments):
+        asked.append(arguments)
+        return function(*arguments)
+
+    return called
+
+
+def test_an_interrupt_ends_pairs_side_by_side_with_a_model(monkeypatch):
+    X, y = make_blobs(600, n_features=4, centers=6, cluster_std=6.0, random_state=0)
+    solve, caller = binary_problems._solve, threading.get_ident()
+
+    def interrupted(*arguments):
+        if threading.get_ident() == caller and not arguments[4].interrupted:
+            raise KeyboardInterrupt
+        return solve(*arguments)
+
+    monkeypatch.setattr(AutomaticOptions, "side_by_side", 1)
+    monkeypatch.setattr(binary_problems, "_solve", interrupted)
+    model = KernelSVC(n_jobs=2, solver_options={"on_interrupt": "return"})
+    with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
+        model.fit(X, y)
+    assert model.status_ == "interrupted"
+    assert model.intercept_.shape == (15,)
 
 
 def test_ties_are_broken_as_svc_does():

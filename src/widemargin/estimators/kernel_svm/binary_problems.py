@@ -4,6 +4,7 @@ classes -> binary problems -> kernel rows, shared -> a solver for each -> soluti
 """
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin._threads import in_threads, limit_threads, threads_in_force
 from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.kernels.backend import squared_norms
 from widemargin.kernels.device import DeviceRows
@@ -155,7 +157,7 @@ def largest_problem(counts: Ints, pairs: bool) -> int:
 
 
 def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[Solved]:
-    """Solve the binary problems one after the other.
+    """Solve the binary problems: side by side where they are many and small, else one after the other.
 
     Kernel values are computed at once where they fit the cache and all are used, or several times: for problems that
     are one working set, where the symmetric half is all they ask for, and for classes against the rest. Else they come
@@ -175,40 +177,84 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
     by_need = training.rows.are_narrow(size) and training.fit_intercept and training.solver in ("auto", "dual")
     stored &= not by_need or (len(parts) > 1 and not pairs)
     stored &= size * size * training.rows.dtype.itemsize <= training.cache_size * MEGABYTE and not device
-    matrix: KernelMatrix = training.rows
+    whole: WholeMatrix | None = None
     if (given := training.rows.given) is not None:
-        stored, matrix = True, WholeMatrix(given, given.size)
+        stored, whole = True, WholeMatrix(given, given.size)
     elif stored and not pairs:
-        matrix = WholeMatrix(training.rows.full(), training.rows.evaluations)
+        whole = WholeMatrix(training.rows.full(), training.rows.evaluations)
     # Rows of a class lie together, as in LIBSVM, so that the values of a pair of classes do, too.
     order = np.argsort(training.codes, kind="stable") if pairs else np.arange(n)
     members = np.split(order, np.cumsum(counts)[:-1]) if pairs else [order]
     of_pair = _PairMatrices(training.rows.subset(order), counts) if pairs and stored and given is None else None
-    solved = []
-    for number, part in enumerate(parts):
+
+    def solved(part: Split, mine: Training, remaining: int) -> Solved:
         index = order
         if part.negative is not None:
             index = np.concatenate((members[part.positive], members[part.negative])) if pairs else order
-        y = np.where(training.codes[index] == part.positive, 1.0, -1.0)
+        y = np.where(mine.codes[index] == part.positive, 1.0, -1.0)
         if of_pair is not None and part.negative is not None:
             rows: KernelMatrix = of_pair.matrix(part.positive, part.negative)
         else:
+            matrix = whole or mine.rows
             rows = matrix if index.shape[0] == n else matrix.subset(index)
-        problem = KernelProblem(rows, y, training.upper[index], training.fit_intercept)
+        problem = KernelProblem(rows, y, mine.upper[index], mine.fit_intercept)
         chosen = choose(
-            training.solver, n_rows=index.shape[0], n_columns=training.n_columns, stored=stored,
-            reach=partial(share_in_reach, rows) if training.spatial and coarse else None, hold_out=training.tol is None,
-            positive=training.positive, device=device,
+            mine.solver, n_rows=index.shape[0], n_columns=mine.n_columns, stored=stored,
+            reach=partial(share_in_reach, rows) if mine.spatial and coarse else None, hold_out=mine.tol is None,
+            positive=mine.positive, device=device,
         )  # fmt: skip
         # LIBSVM's first class is the positive one, also of two classes
         mirrored = chosen.name == "smo" and len(parts) == 1
         if mirrored:
             problem = replace(problem, y=-y)
-        result = _solve(training, chosen, problem, index, budget, len(parts) - number)
+        result = _solve(mine, chosen, problem, index, budget, remaining)
         if mirrored:
             result = replace(result, coef=-result.coef, intercept=-result.intercept)
-        solved.append(Solved(part, index, result, chosen, rows.capacity))
-    return solved
+        return Solved(part, index, result, chosen, rows.capacity)
+
+    if pairs and (threads := _threads_across(training, len(parts), size, budget)) > 1:
+        if of_pair is not None:
+            in_threads(counts.shape[0], 1, lambda first, last: [of_pair.within(c) for c in range(first, last)])
+        return _side_by_side(training, parts, solved, threads, budget)
+    return [solved(part, training, len(parts) - number) for number, part in enumerate(parts)]
+
+
+def _threads_across(training: Training, n_parts: int, size: int, budget: Budget) -> int:
+    """Threads for problems side by side: 1 where somebody watches the time or the steps, or they are too short.
+
+    Each thread has a cache that holds a whole problem.
+    """
+    watched = budget.seconds is not None or budget.callbacks or training.max_iter >= 0
+    if watched or training.rows.kernel.name == "callable" or isinstance(training.rows, DeviceRows):
+        return 1
+    values = size * size
+    fit = int(training.cache_size * MEGABYTE) // (values * training.rows.dtype.itemsize)
+    return min(threads_in_force(), fit, n_parts * values // AutomaticOptions.side_by_side)
+
+
+def _side_by_side(
+    training: Training, parts: tuple[Split, ...], solved: Callable[[Split, Training, int], Solved], threads: int,
+    budget: Budget,
+) -> list[Solved]:  # fmt: skip
+    """Solve the problems in threads, each with a cache of its own; after an interrupt with what each has by then."""
+    done: dict[Split, Solved] = {}
+    own: dict[int, Training] = {}
+
+    def some(first: int, last: int) -> None:
+        me = threading.get_ident()
+        if me not in own:
+            own[me] = replace(training, rows=training.rows.apart(threads))
+        for part in parts[first:last]:
+            done[part] = solved(part, own[me], 1)
+
+    try:
+        with limit_threads(threads):
+            in_threads(len(parts), 1, some)
+    except KeyboardInterrupt:  # all threads have ended
+        budget.interrupted = True
+    for mine in own.values():
+        training.rows.count(mine.rows.evaluations)
+    return [done[part] if part in done else solved(part, training, 1) for part in parts]
 
 
 class _PairMatrices:
@@ -222,15 +268,18 @@ class _PairMatrices:
         self._rows, self._ends = rows, np.concatenate(([0], np.cumsum(counts))).tolist()
         self._within: dict[int, Reals] = {}
 
+    def within(self, c: int) -> Reals:
+        """Of the rows of a class."""
+        if c not in self._within:
+            self._within[c] = self._rows.subset(np.arange(self._ends[c], self._ends[c + 1])).full()
+        return self._within[c]
+
     def matrix(self, first: int, second: int) -> WholeMatrix:
         """Of the rows of a class and then of those of a later one."""
         a, b = (slice(self._ends[c], self._ends[c + 1]) for c in (first, second))
         n, middle = a.stop - a.start + b.stop - b.start, a.stop - a.start
         K = np.empty((n, n), dtype=self._rows.dtype)
-        for c, part, place in ((first, a, slice(0, middle)), (second, b, slice(middle, n))):
-            if c not in self._within:
-                self._within[c] = self._rows.subset(np.arange(part.start, part.stop)).full()
-            K[place, place] = self._within[c]
+        K[:middle, :middle], K[middle:, middle:] = self.within(first), self.within(second)
         between = self._rows.block(a, b)
         K[:middle, middle:], K[middle:, :middle] = between, between.T
         return WholeMatrix(K, self._rows.evaluations)
