@@ -1,7 +1,9 @@
 """Table 2 of Choi, Meshi and Srebro 2016: slack against margin rescaling on yeast and RCV1, all pairs of labels.
 
 C is chosen by example Jaccard on held-out training rows, on a grid for each rescaling; the model is then trained on all
-training rows. On yeast the argmax is exact (a table of all label sets), on RCV1 it is local search with restarts.
+training rows. On yeast the argmax is exact (a table of all label sets), on RCV1 it is local search with restarts. The
+paper trains on the relaxation of the labels' linear programme: so does a further model on the published split, at the
+same C; maximum flow finds its fractional labels.
 """
 
 import time
@@ -65,23 +67,26 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     name, _, seed = key.partition(", seed ")
     X, Y, X_test, Y_test = split(data.tasks[name], int(seed))
     train, held = parts(Y.shape[0], settings["held_out"], int(seed))
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, Any]] = {"scores": {}, "relaxed": {}}
     for rescaling, grid in settings["C"][name].items():
         fit = partial(_fit, rescaling, settings["passes"][name], int(seed))
         tried = [
             measures(Y[held], fit(X[train], Y[train], C=C).predict(X[held]))["accuracy"] for C in grid
         ]  # fmt: skip
         chosen = grid[tried.index(max(tried))]
-        clf = fit(X, Y, C=chosen)
-        found[rescaling] = {"C": chosen, "gap": round(clf.gap_, 6), **measures(Y_test, clf.predict(X_test))}
-    return {"n": Y.shape[0], "scores": found, "seconds": round(time.process_time() - began, 1)}
+        trained = {"scores": "auto"} | ({"relaxed": "roof"} if int(seed) == 0 else {})
+        for part, oracle in trained.items():
+            clf = fit(X, Y, C=chosen, oracle=oracle)
+            found[part][rescaling] = {"C": chosen, "gap": round(clf.gap_, 6), **measures(Y_test, clf.predict(X_test))}
+    return {"n": Y.shape[0], **found, "seconds": round(time.process_time() - began, 1)}
 
 
-def _fit(rescaling: str, passes: int, seed: int, X: Matrix, Y: Ints, C: float) -> MultiLabelSVC:
+def _fit(rescaling: str, passes: int, seed: int, X: Matrix, Y: Ints, C: float, oracle: str = "auto") -> MultiLabelSVC:
     """A model for the papers' C."""
     clf = MultiLabelSVC(
-        "full", C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, tol=0.01, random_state=seed
-    )
+        "full", oracle=oracle, C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, tol=0.01,
+        random_state=seed,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MarginConvergenceWarning)  # the gap is among the results
         clf.fit(X, Y)
