@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from widemargin.solvers.paper_nest.cutting_plane import CutModel
+from widemargin.solvers.highs import CutModel
 from widemargin.solvers.paper_nest.multiplier_search import CutRegion
 
 __all__ = ["degenerate_regions", "random_region", "region_of"]

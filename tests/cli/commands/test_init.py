@@ -448,6 +448,11 @@ def test_protected_columns_are_known_by_their_names(name):
     assert [*roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected] == [name]
 
 
+def test_a_country_of_birth_tells_no_age():
+    guesses = roles(country_of_birth=[*"aabb"], n=[1, 2, 3, 4], y=[0, 1, 1, 0])
+    assert guesses.protected == {"country_of_birth": "nationality"}
+
+
 @pytest.mark.parametrize("name", ["Seniority", "manage", "percentage", "agency", "sextant", "traced", "sedan"])
 def test_words_within_words_protect_nothing(name):
     assert not roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from widemargin.estimators.reduction.cost_sensitive import CostLearner, with_few_values
+from widemargin.estimators.reduction.cost_sensitive import CostLearner, prepared, with_few_values
 
 NUMBERS = st.one_of(st.integers(-5, 5).map(float), st.floats(-1e6, 1e6), st.just(np.nan), st.just(np.inf))
 
@@ -65,3 +66,14 @@ def test_trees_of_few_values_are_as_good_as_those_of_all_and_take_rows_as_they_a
         learner = CostLearner(estimator, np.array([False, True]), 1.0)
         fitted = learner.fit(X[train], np.where(y[train], -weight, weight), np.ones(3000))
         assert np.mean(fitted.predict(X[new]) != y[new]) < error + 0.01
+
+
+def test_tables_are_prepared_together_and_for_histogram_boosting_alone():
+    X = np.random.default_rng(1).normal(size=(900, 2))
+    parts = [X[:500], X[500:]]
+    trees = HistGradientBoostingClassifier(max_bins=20)
+    few = prepared(trees, parts)
+    np.testing.assert_array_equal(np.vstack(few), with_few_values(X, 20))
+    assert [len(part) for part in few] == [500, 400]
+    for other in (LogisticRegression(), make_pipeline(trees)):
+        assert all(one is part for one, part in zip(prepared(other, parts), parts, strict=True))

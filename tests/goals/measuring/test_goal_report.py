@@ -18,7 +18,7 @@ from widemargin.goals import External, Goal, Population, churn, col, error_rate,
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import Dropped
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, worst_pairs
 from widemargin.goals.measuring.intervals import Interval
 from widemargin.goals.measuring.measured_report import make_report, verdict_of
 from widemargin.rows import Rows
@@ -401,6 +401,13 @@ def test_of_pairs_that_are_not_met_three_are_shown_and_the_others_counted(change
     assert "12 more pairs" in text
     one = str(of_items(bundle_items(15, item0=change)))
     assert "recall(v0)" in one and word not in one.partition("...")[2].splitlines()[0]
+
+
+def test_of_two_groups_both_ways_the_one_that_the_ramp_misses_is_shown():
+    plain = ConstraintReport("b: x <= 0.2 + y", "", "<=", 0.0, 0.2, 0.2, True, "met", 9, 0, 0.0, 0.2, bundle="b")
+    turned = dataclasses.replace(plain, label="b: y <= 0.2 + x", slack=0.3, ramp_slack=-0.1, ramp_rate=0.3)
+    shown, left_out = worst_pairs([plain, turned])
+    assert [*shown] == [1] and left_out == []
 
 
 def test_no_simultaneous_level_without_an_interval():

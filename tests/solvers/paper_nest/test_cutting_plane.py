@@ -13,8 +13,9 @@ from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex import newton
+from widemargin.solvers.highs import CutModel
 from widemargin.solvers.paper_nest.bias_search import minimisation
-from widemargin.solvers.paper_nest.cutting_plane import CutModel, solve
+from widemargin.solvers.paper_nest.cutting_plane import solve
 from widemargin_papers.solvers.centre_of_mass import exact_mass
 from widemargin_papers.solvers.cut_choosers import CHOOSERS, CentreOfMass, bias_centre_of_mass, make_chooser
 

@@ -218,6 +218,8 @@ def _words_of(name: str) -> set[str]:
 def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
     """The first kind of which a column's name speaks; None where it speaks of none."""
     words = _words_of(name)
+    if {"country", "place"} & words:  # that of somebody's birth tells no age
+        words -= {"birth", "born"}
     for kind, of_kind in patterns.items():
         if any(fnmatch.fnmatchcase(word, pattern) for pattern in of_kind.split() for word in words):
             return kind

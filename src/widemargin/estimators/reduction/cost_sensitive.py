@@ -112,6 +112,18 @@ def with_few_values(X: Features, most: int) -> Any:
     return frame.with_columns(*changed).to_native() if changed else X
 
 
+def prepared(estimator: Any, parts: Sequence[Features]) -> list[Any]:
+    """Tables of the same columns as learners take them: of histogram boosting with few values in each column.
+
+    Once for all folds and prices, as labels have no part in it. What a pipeline makes of a table differs from fold to
+    fold, so there it is done for each fit.
+    """
+    if not isinstance(estimator, HistGradientBoostingClassifier):
+        return [*parts]
+    whole, ends = with_few_values(stacked(parts), estimator.max_bins), np.cumsum([length_of(part) for part in parts])
+    return [take(whole, np.arange(end - length_of(part), end)) for part, end in zip(parts, ends, strict=True)]
+
+
 def _few_values(column: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
     if column.dtype.kind not in "fiu":
         return column
@@ -189,7 +201,7 @@ class CostLearner:
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         """A fitted clone."""
         fresh = clone(self.estimator)
-        if not isinstance(last_step(fresh), HistGradientBoostingClassifier):
+        if not isinstance(fresh, Pipeline) or not isinstance(last_step(fresh), HistGradientBoostingClassifier):
             return fresh.fit(X, labels, **{weight_parameter(fresh): weight})
 
         def fit(booster: Any, inputs: Features) -> Any:

@@ -17,7 +17,13 @@ from widemargin._typing import Column, Features, Floats, Ints, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
-from widemargin.estimators.reduction.cost_sensitive import AveragedScorer, CostLearner, CrossFitter, weight_parameter
+from widemargin.estimators.reduction.cost_sensitive import (
+    AveragedScorer,
+    CostLearner,
+    CrossFitter,
+    prepared,
+    weight_parameter,
+)
 from widemargin.estimators.reduction.one_run import (
     BoostingLearner,
     continued_fitter,
@@ -243,7 +249,7 @@ class GoalReduction(ThresholdedModel):
             rows, aside, y = self._hold_out(rows, y)
         tied = self._tie(rows)
         mass = [part.weights for part in tied.given]
-        matrices = _matrices(rows, tied)
+        matrices = prepared(self.estimator, _matrices(rows, tied))
         fold, n_folds = self._folds(tied, y)
         most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
         if self.one_run is True or (

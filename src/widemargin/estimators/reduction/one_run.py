@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
 
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
@@ -88,7 +89,7 @@ class BoostingLearner(CostLearner):
         if isinstance(grown, HistGradientBoostingClassifier):
             # Early stopping compares losses of successive rounds, which mean nothing once the costs have changed.
             grown.set_params(max_iter=self.rounds + (0 if before is None else before.max_iter), early_stopping=False)
-            X = with_few_values(X, grown.max_bins)
+            X = with_few_values(X, grown.max_bins) if isinstance(self.estimator, Pipeline) else X
         else:
             grown.set_params(n_estimators=self.rounds + (0 if before is None else before.n_estimators))
         return grown.fit(X, labels, sample_weight=weight)

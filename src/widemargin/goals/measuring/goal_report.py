@@ -435,7 +435,9 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
     """
     pairs: dict[tuple[str | int, object], int] = {}
     ratios = [_called_by_pair(item) for item in items]
-    for j, item in sorted(enumerate(ratios), key=lambda place: place[1].badness):
+    order = {j: (*item.badness[:3], not _missed_by_ramp(item), item.badness[3]) for j, item in enumerate(ratios)}
+    for j in sorted(order, key=lambda j: order[j]):
+        item = ratios[j]
         head, *groups = pair_of(items[j])
         pairs.setdefault((j, None) if item.bundle is None else (item.bundle, (head, frozenset(groups))), j)
     members: dict[str | int, list[int]] = {}

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import linprog
 
 from widemargin._typing import Floats, Ints
+from widemargin.solvers.highs import CutModel
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.mixture import ROUNDING
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE
@@ -74,6 +74,8 @@ class ModelMixture:
     models: list[Candidates] = field(default_factory=list)
     _columns: list[tuple[int, Ints]] = field(default_factory=list)
     _values: list[tuple[float, Floats]] = field(default_factory=list)
+    _cuts: CutModel | None = None
+    """The dual of the programme, in which a column is a cut, and the probabilities are the duals of cuts."""
 
     def add(self, model: Candidates) -> None:
         """Take in a model, at first with a few thresholds from calling nobody positive to calling everybody so."""
@@ -90,35 +92,27 @@ class ModelMixture:
 
     def solve(self, rho: float) -> MixedModels:
         """The best lottery where a unit of excess costs `rho`."""
-        m = self.models[0].n_constraints
+        self._cuts = self._cuts or CutModel(np.full(self.models[0].n_constraints, rho))
+        for j in range(len(self._cuts.top)):
+            self._cuts.widen(j, rho)
         for _ in range(self.rounds):
-            objective = np.array([value for value, _ in self._values])
-            excess = np.array([values for _, values in self._values]).reshape(len(self._values), m)
-            n = len(objective)
-            # One variable for the probability of each column, and one for the excess of each constraint.
-            program = linprog(
-                np.concatenate([objective, np.full(m, rho)]),
-                A_ub=np.hstack([excess.T, -np.eye(m)]) if m else None,
-                b_ub=np.zeros(m) if m else None,
-                A_eq=np.concatenate([np.ones(n), np.zeros(m)])[None],
-                b_eq=[1.0],
-                method="highs",
-            )
-            # Duals of a minimisation with `<=` are negative. A column is missing from the programme where it is cheaper
-            # at these prices than the dual of the equality, the cost of the present lottery.
-            multipliers = np.clip(-program.ineqlin.marginals, 0.0, rho) if m else np.zeros(0)
-            if not self._missing(multipliers, float(program.eqlin.marginals[0])):
+            for column in self._values[self._cuts.number :]:
+                self._cuts.add(*column)
+            # A column is missing where it is cheaper at these prices than the present lottery.
+            value, multipliers, probability = self._cuts.maximise()
+            if not self._missing(multipliers, value):
                 break
+        objective, excess = (np.array(part) for part in zip(*self._values, strict=True))
         # At a vertex of the programme at most m + 1 columns have a positive probability; smaller ones are rounding.
-        drawn = np.flatnonzero(program.x[:n] > FEASIBLE)
-        share = program.x[drawn] / program.x[drawn].sum()
+        drawn = np.flatnonzero(probability > FEASIBLE)
+        share = probability[drawn] / probability[drawn].sum()
         # The lottery has to meet the constraints in expectation, so excesses are averaged before they are cut off.
         together = share @ excess[drawn]
         together = np.where(together > ROUNDING, together, 0.0)
         return MixedModels(
             np.array([self._columns[k][0] for k in drawn], np.int64),
             np.array([self._columns[k][1] for k in drawn], np.int64),
-            share, float(share @ objective[drawn]), float(together.sum()), float(program.fun), multipliers,
+            share, float(share @ objective[drawn]), float(together.sum()), value, multipliers,
         )  # fmt: skip
 
     def _missing(self, multipliers: Floats, price: float) -> bool:
