@@ -364,3 +364,5 @@ def test_a_split_of_weight_zero_is_named():
             tradeoff_path(clf, X, y, values=[0.5], sample_weight=weight)
         refused.add(str(error.value).split(" have")[0])
     assert refused == {"all 80 rows trained on", "all 20 rows held out"}
+    with pytest.raises(DataError, match="all 20 rows held out have weight zero"):
+        tradeoff_path(clf, X, y, values=[0.5], validation=(X[:20], y[:20], None, 0 * y[:20]))

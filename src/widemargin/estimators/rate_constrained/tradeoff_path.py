@@ -153,9 +153,6 @@ def tradeoff_path(
         cure = ", or rows of your own as validation=, or hold out none: validation_fraction=None"
         halves = split_rows(np.asarray(y), validation_fraction, rng, stratify=True, cure=cure)
         training, held = (training.take(part) for part in halves)
-        for part, name in ((training, "trained on"), (held, "held out")):
-            if part.sample_weight is not None and not np.any(np.asarray(part.sample_weight)):
-                raise DataError(f"all {part.n_rows} rows {name} have weight zero; leave such rows out{cure}.")
     if pieces not in range(1, len(levels) + 1):
         raise DataError(f"pieces is {pieces!r}; give a whole number from 1 to the {len(levels)} values.")
     if resume is not None and pieces > 1:

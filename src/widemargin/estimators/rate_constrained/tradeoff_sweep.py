@@ -254,6 +254,9 @@ class Sweep:
     ) -> tuple[_Measured, steps.CheckedRows]:
         """Rows that were given, ready to be measured on."""
         assert given.X is not None and given.y is not None
+        if given.sample_weight is not None and not np.any(np.asarray(given.sample_weight)):
+            part = "held out" if is_held else "trained on"
+            raise DataError(f"all {given.n_rows} rows {part} have weight zero: leave these out, or split otherwise.")
         rows = self.model._checked(
             given.X, given.y, given.sample_weight, given.populations, external, reset=not is_held
         )

@@ -67,9 +67,9 @@ class MoveOptions:
     """
 
     lines: int = 150
-    walk: int = 1600
-    longest_walk: int = 4000
-    walked_rows: int = 1_600_000
+    walk: int = 1400
+    longest_walk: int = 2800
+    walked_rows: int = 1_400_000
     any_direction: int = 20
     small: int = 1_000_000
     entries: float = 0.5
@@ -81,7 +81,7 @@ class MoveOptions:
     kicks: tuple[float, ...] = (0.05, 0.1, 0.3, 1.0)
     uneven_walk: int = 2
     patience: int = 100
-    chunk: int = 50
+    chunk: int = 100
     numbers: int = 500_000
 
 
