@@ -273,3 +273,16 @@ def test_what_cannot_be_compared_is_named(kind):
     call, text = BAD[kind]
     with pytest.raises(DataError, match=text):
         call()
+
+
+def test_ratio_rules_are_compared_as_ratios_and_of_a_bundle_by_the_worst_pairs():
+    y, table = np.arange(400) % 2, pd.DataFrame({"g": np.repeat([*"abcd"], 100)})
+    one, other = (np.concatenate([np.arange(100) < share for share in shares]).astype(int)
+                  for shares in ((50, 40, 50, 50), (50, 50, 50, 30)))  # fmt: skip
+    text = 'subject to fair: positive_rate(population(g == "b")) >= 0.7 * positive_rate(population(g == "a"))\n'
+    goal = f"{text}subject to parity: demographic_parity(g, ratio=0.5)"
+    report = compare_models(one, other, goal, y=y, populations=table)
+    lines = {line.split("  ")[0]: line.split() for line in str(report).splitlines() if " >= 0." in line}
+    assert lines["fair"][1:4] == [">=", "0.7000", "0.8000"] and "1.0000" in lines["fair"]
+    # The worst pair of each is `b / a` and `d / a`, up to ties with c.
+    assert 2 <= sum(name.startswith("parity") for name in lines) <= 6

@@ -6,7 +6,7 @@ from typing import Any
 
 from widemargin._text import html_report, of_format, pandas_for_frames, printable, with_lists, wrapped
 from widemargin.exceptions import DataError
-from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport, worst_pairs
 from widemargin.goals.measuring.intervals import simultaneous_confidence
 
 FORMAT = 1
@@ -175,8 +175,11 @@ def _tables(report: ComparisonReport) -> list[list[list[str]]]:
         one, other = report.reports
         if one.objective is not None and other.objective is not None:
             goal.append([one.objective_text, "", f"{one.objective:.4f}", "", f"{other.objective:.4f}", ""])
-        for a, b in zip(one.constraints, other.constraints, strict=True):
-            row = [a.text if a.label.startswith("#") else a.label]
+        # Of a bundle the worst pairs of either. A bound is the same for both where a ratio is compared with a factor.
+        shown = worst_pairs(one.constraints)[0] | worst_pairs(other.constraints)[0]
+        for j in sorted(shown):
+            a, b = one.constraints[j].as_ratio(), other.constraints[j].as_ratio()
+            row = [a.text if a.label.startswith("#") else shown[j].label]
             row.append("-" if b.bound is None else f"{b.sense} {b.bound:.4f}")
             for constraint, decide in ((a, one.decide), (b, other.decide)):
                 verdict: str = "NOT MET" if constraint.verdict == "not met" else constraint.verdict
