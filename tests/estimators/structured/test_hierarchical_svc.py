@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, structural_search
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning
 from widemargin.structured.models import HierarchyModel
+from widemargin.structured.models.label_graph import LabelGraph
 
 PATHS = ["animal", "animal/cat", "animal/dog", "plant"]
 PARENTS = [-1, 0, 0, -1]
@@ -208,3 +209,16 @@ def test_a_search_for_single_paths():
     found = structural_search(model, X, Y, Cs=[1e-3, 0.1], random_state=0)
     assert found.best_estimator.labels == "path"
     assert set(map(tuple, found.best_estimator.fit(X, Y).predict(X))) <= set(map(tuple, Y))
+
+
+def test_slack_rescaling_is_automatic_where_its_search_is_exact():
+    two_parents = LabelGraph(("a", "b", "c"), np.array([[0, 2], [1, 2]]))
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    on = (X @ [[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]] > 0.5).astype(int)
+    searches = {}
+    for name, hierarchy, oracle in (
+        ("cuts", two_parents, "auto"), ("programmes", two_parents, "milp"), ("tree", [-1, 0, 0], "auto"),
+    ):  # fmt: skip
+        clf = HierarchicalSVC(hierarchy, oracle=oracle, C=0.1, tol=0.2, random_state=0)
+        searches[name] = clf.fit(X, clf.closed(on)).search_
+    assert searches == {"cuts": "margin", "programmes": "level", "tree": "direct"}

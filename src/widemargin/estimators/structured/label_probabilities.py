@@ -37,8 +37,7 @@ class _Chosen:
         Rows below which nothing can be calibrated.
     exact : int
         Rows up to which all of them are landmarks. Beside 3000 landmarks, likely paths of ImCLEF07A (8000 rows) gain
-        .009 and .017 in Jaccard (two draws), nodes .008 in AU(PRC). A factorisation takes 9 s there, and
-        800 MB at most.
+        .009 and .017 in Jaccard (two draws), nodes .008 in AU(PRC). A factorisation takes 9 s there; at most 800 MB.
     landmarks, numbers : int
         Most landmarks of more rows: 3000, or as many as this many kernel values allow for (320 MB), but 500 at least.
     for_width : int
@@ -167,18 +166,17 @@ def fit_probabilities(
     drawn = rng.permutation(n)[:most]
     scale = resolve_kernel("rbf", X, gamma="scale").gamma
     few = [_Ridge.of(X, Y, known, weight, drawn[: how.for_width], scale * width) for width in how.widths]
-    ridge = min(few, key=lambda one: one.strength(how)[1])
+    chosen = [ridge.strength(how) for ridge in few]
+    best = int(np.argmin([error for _, error in chosen]))
+    ridge, lam = few[best], chosen[best][0]
     if n <= how.exact:
-        share, gamma = ridge.share, ridge.gamma
-        landmarks, coef, intercept, scores = (
-            X,
-            *_of_all_rows(X, ridge.target, weight, gamma, ridge.strength(how)[0], how),
-        )
-        intercept, scores = intercept + share, scores + share
+        landmarks = X
+        coef, intercept, scores = _of_all_rows(X, ridge.target, weight, ridge.gamma, lam, how)
+        intercept, scores = intercept + ridge.share, scores + ridge.share
     else:
         if most > how.for_width:
             ridge = _Ridge.of(X, Y, known, weight, drawn, ridge.gamma)
-        lam = ridge.strength(how)[0]
+            lam = ridge.strength(how)[0]
         (coef, intercept), scores = ridge.fitted(lam), ridge.left_out(lam)
         landmarks = X[np.sort(drawn[: ridge.basis.shape[0]])]
     slope, shift = np.empty(Y.shape[1]), np.empty(Y.shape[1])
