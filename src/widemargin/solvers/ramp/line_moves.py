@@ -37,8 +37,8 @@ class MoveOptions:
         and between the two so many that lines times rows stay below the third. On 720 goals of drawn tables of 300 to
         4,000 rows walks 2.8 to 3.5 times as long ended at training errors lower by .0009 on average and at errors on
         new rows, at the bound, higher by .0007 (standard error .0001); 100 lines ended at training errors higher by
-        .0011 and errors there lower by .0009 (.0002). In 105 fits to real tables of fewer than 300 rows 1000 lines ended
-        at training errors lower by .0023 than 400 (in the worst by .045), and on new rows by .003 (standard error
+        .0011 and errors there lower by .0009 (.0002). In 105 fits to real tables of fewer than 300 rows 1000 lines
+        ended at training errors lower by .0023 than 400 (in the worst by .045), and on new rows by .003 (standard error
         .0016).
     any_direction : int
         Features up to which half of the lines go along any direction. Of more features a few act at a time (those of
