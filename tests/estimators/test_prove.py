@@ -45,7 +45,7 @@ def test_fresh_rows_prove_what_was_fitted(model):
 
 
 def test_one_rate_is_proved_exactly_where_the_binomial_says_so():
-    X, y, _ = draw(600)
+    X, y, _ = draw(2000)
     clf = RateConstrainedClassifier("minimize false_positive_rate()\nsubject to recall() >= 0.8").fit(X, y)
     seen = set()
     for seed in range(30):
