@@ -190,6 +190,10 @@ class KernelRows:
         part.hits = part.misses = 0
         return part
 
+    def shares(self, n_rows: int) -> int:
+        """Into how many parts the memory of the cache can be cut that hold all kernel rows of so many rows."""
+        return self._memory.size // max(n_rows * n_rows * self.dtype.itemsize, 1)
+
     def apart(self, shares: int) -> "KernelRows":
         """The same matrix with so large a share of the memory for itself, and a count of its own: for one thread."""
         part = copy.copy(self)

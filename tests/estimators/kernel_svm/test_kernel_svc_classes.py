@@ -68,6 +68,9 @@ def test_pairs_side_by_side_are_those_of_one_thread(options, monkeypatch):
     KernelSVC(n_jobs=3, solver_options={"time_budget": 60.0}).fit(X, y)
     KernelSVC(n_jobs=3, cache_size=0.2, **options).fit(X, y)  # too little for two of them
     assert len(asked) == 1
+    # Of three equal classes a pair takes four ninths of the memory, so three threads are two.
+    KernelSVC(n_jobs=3).fit(X[y < 3], y[y < 3])
+    assert asked[-1][3] == 2
 
 
 def spied(function, asked):

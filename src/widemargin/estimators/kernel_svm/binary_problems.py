@@ -195,7 +195,7 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
         if of_pair is not None and part.negative is not None:
             rows: KernelMatrix = of_pair.matrix(part.positive, part.negative)
         else:
-            matrix = whole or mine.rows
+            matrix: KernelMatrix = mine.rows if whole is None else whole
             rows = matrix if index.shape[0] == n else matrix.subset(index)
         problem = KernelProblem(rows, y, mine.upper[index], mine.fit_intercept)
         chosen = choose(
@@ -227,9 +227,8 @@ def _threads_across(training: Training, n_parts: int, size: int, budget: Budget)
     watched = budget.seconds is not None or budget.callbacks or training.max_iter >= 0
     if watched or training.rows.kernel.name == "callable" or isinstance(training.rows, DeviceRows):
         return 1
-    values = size * size
-    fit = int(training.cache_size * MEGABYTE) // (values * training.rows.dtype.itemsize)
-    return min(threads_in_force(), fit, n_parts * values // AutomaticOptions.side_by_side)
+    worth = n_parts * size * size // AutomaticOptions.side_by_side
+    return min(threads_in_force(), training.rows.shares(size), worth)
 
 
 def _side_by_side(
