@@ -43,9 +43,11 @@ def factor(matrix: Floats, *, single: bool = False) -> Reals:
             return np.asarray(lower)
     with blas_threads(matrix.shape[0] ** 3 / 3.0):
         lower, info = dpotrf(matrix, lower=1, clean=0)
-    ridge, pivots = 1e-14, np.abs(np.diagonal(matrix))
-    # Features whose squares overflow leave a matrix that is not finite, and raising its pivots would not help.
-    while info != 0 and ridge < 1e-2 and np.isfinite(pivots).all():
+    ridge = 1e-14
+    while info != 0 and ridge < 1e-2:
+        pivots = np.abs(np.diagonal(matrix))
+        if not np.isfinite(pivots).all():  # squares of features that overflow: raised pivots would not help
+            break
         raised = matrix.copy(order="F")
         # The last term is for a row of zeros: nothing depends on that unknown.
         np.fill_diagonal(raised, np.diagonal(matrix) + ridge * pivots + 1e-300)

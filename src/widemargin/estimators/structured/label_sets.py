@@ -317,9 +317,10 @@ class HierarchicalSVC(LabelSetSVM):
         )  # fmt: skip
 
     def _rescaling_of(self, Y: Examples) -> str:
-        graph = read_hierarchy(self.hierarchy, self._options.separator)
-        automatic = "slack" if graph.is_forest or self.oracle == "milp" else "margin"
-        return automatic if self.rescaling == "auto" else self.rescaling
+        if self.rescaling != "auto":
+            return self.rescaling
+        exact = self.oracle == "milp" or read_hierarchy(self.hierarchy, self._options.separator).is_forest
+        return "slack" if exact else "margin"
 
     def _known_names(self) -> Sequence[Any]:
         return read_hierarchy(self.hierarchy, self._options.separator).names

@@ -6,7 +6,7 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer, PartialOracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
-from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment
+from widemargin.structured.oracles.max_flow import add_arc, augment, empty_graph
 
 __all__ = ["ClosureOracle", "best_closure", "closure"]
 
@@ -98,11 +98,8 @@ def closure(gain: Floats, arcs: Ints) -> Ints:
             n += 1
             largest = max(largest, abs(gain[node]))
     if n > 0:
-        source, sink, most = n, n + 1, 2 * (n + m)
-        graph = ResidualGraph(
-            np.full(n + 2, -1, np.int64), np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
-        )
-        e, scratch = 0, np.empty((4, n + 2), np.int64)
+        source, sink, e = n, n + 1, 0
+        graph, scratch = empty_graph(n + 2, 2 * (n + m)), np.empty((4, n + 2), np.int64)
         for node in range(k):
             if state[node] == _OPEN:
                 if gain[node] > 0.0:

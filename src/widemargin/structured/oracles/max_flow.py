@@ -31,10 +31,11 @@ class ResidualGraph(NamedTuple):
     cap: Floats
 
 
+@kernel
 def empty_graph(n_nodes: int, n_arcs: int) -> ResidualGraph:
     """Nodes without arcs, and room for so many arcs, reverses included."""
     # Lists of arcs are empty at first; heads and capacities are written when arcs are added.
-    first = np.full(n_nodes, -1, dtype=np.int64)
+    first = np.full(n_nodes, -1, np.int64)
     return ResidualGraph(first, np.empty(n_arcs, np.int64), np.empty(n_arcs, np.int64), np.empty(n_arcs))
 
 
