@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._threads import in_threads
-from widemargin._typing import Floats, Ints, Reals
+from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.subsample_start import is_uneven
@@ -227,32 +226,27 @@ class Columns:
         self.small = n * (d + 1) <= OPTIONS.small
         self.any_direction = self.small and d <= OPTIONS.any_direction
         self.n_stored, self.n_features, self.bias = rows.n_stored, d, -1.0 if fit_intercept else 0.0
-        parts = [block.X if block.whole else block.X[block.row_of] for block in rows.blocks]
-        # Lines in any direction are products with all features at once, and need them dense, by column; so do lines
-        # along the columns of dense rows. Of sparse rows on larger tables only single columns are looked at.
-        self._dense: Floats | None = None
-        self._sparse: sp.csc_matrix | None = None
-        if self.any_direction or not any(sp.issparse(part) for part in parts):
+        # Lines in any direction are products with all features at once, and need them dense, by column. Of large tables
+        # only single columns are looked at: those of dense rows are gathered there, and not all copied.
+        self._rows, self._dense, self._sparse = rows, None, None
+        all_dense = not any(block.sparse for block in rows.blocks)
+        if self.any_direction or (self.small and all_dense):
             self._dense = np.empty((d + 1, n))
-            for block, part in zip(rows.blocks, parts, strict=True):
-                entries, columns = part if isinstance(part, np.ndarray) else part.toarray(), self._dense[:, block.place]
-
-                def copy(first: int, last: int, entries: Reals = entries, columns: Floats = columns) -> None:
-                    columns[:d, first:last], columns[d, first:last] = entries[first:last].T, self.bias
-
-                in_threads(entries.shape[0], max(1, (1 << 20) // (d + 1)), copy)  # a millisecond is worth a thread
-        else:
-            several = [sp.csr_matrix(part) for part in parts]
-            self._sparse = sp.csc_matrix(several[0] if len(several) == 1 else sp.vstack(several), dtype=np.float64)
+            self._dense[d] = self.bias
+            for block in rows.blocks:
+                part = block.X if block.whole else block.X[block.row_of]
+                self._dense[:d, block.place] = (part if isinstance(part, np.ndarray) else part.toarray()).T
+        elif not all_dense:
+            parts = [sp.csr_matrix(block.X if block.whole else block.X[block.row_of]) for block in rows.blocks]
+            self._sparse = sp.csc_matrix(parts[0] if len(parts) == 1 else sp.vstack(parts), dtype=np.float64)
 
     @cached_property
     def spread(self) -> Floats:
         """Standard deviations of the features, of sparse ones about 0; 1 for constant ones and for the bias."""
-        if self._dense is not None:
-            spread = self._dense[:-1].std(axis=1)
-        else:
-            assert self._sparse is not None
+        if self._sparse is not None:
             spread = np.sqrt(np.asarray(self._sparse.power(2).mean(axis=0)).ravel())
+        else:
+            spread = np.array([self._columns(np.array([j])).std() for j in range(self.n_features)])
         return np.append(np.where(spread > 0.0, spread, 1.0), 1.0)
 
     def lines(self, features: Ints, z: Floats, rng: np.random.Generator) -> Lines:
@@ -270,9 +264,14 @@ class Columns:
             direction[turned, d] = self._entries(rng.choice(pivots, turned.shape[0]), features[turned])
             if self.any_direction:
                 self._turn_anywhere(direction, pivots, rng)
-        if self._dense is not None:
-            x = direction @ self._dense if self.any_direction else self._along(features, direction[:, d])
+        if self._sparse is None:
             n = z.shape[0]
+            if self.any_direction and self._dense is not None:
+                x = direction @ self._dense
+            else:
+                x = self._columns(features)
+                # A feature and as much of the bias as the line has of it; the bias itself is a column already.
+                x += (self.bias * direction[:, d] * (features < d))[:, None]
             return Lines(direction, np.arange(size + 1) * n, np.zeros(size, np.int64), np.arange(n), x.ravel())
         return self._sparse_lines(features, direction, z.shape[0])
 
@@ -291,10 +290,17 @@ class Columns:
         hold(v, held, n_fixed)
         direction[some] = v
 
-    def _along(self, features: Ints, turn: Floats) -> Floats:
-        """Entries of all rows along features and `turn` times the bias, shape (k, n)."""
-        assert self._dense is not None
-        return self._dense[features] + (self.bias * turn * (features < self.n_features))[:, None]
+    def _columns(self, features: Ints) -> Floats:
+        """Entries of all rows of features or the bias, where rows are dense, shape (k, n)."""
+        if self._dense is not None:
+            return self._dense[features]
+        entries, of_bias = np.empty((features.shape[0], self._rows.n_rows)), features == self.n_features
+        some = np.where(of_bias, 0, features)
+        for block in self._rows.blocks:
+            assert isinstance(block.X, np.ndarray)
+            entries[:, block.place] = (block.X[:, some] if block.whole else block.X[block.row_of[:, None], some]).T
+        entries[of_bias] = self.bias
+        return entries
 
     def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:
         assert self._sparse is not None
