@@ -224,7 +224,9 @@ class RowBlocks:
         """
         return self.moments(scale)[0]
 
-    def moments(self, scale: Reals, *, centred: bool = False, single: bool = False) -> tuple[Floats, Floats]:
+    def moments(
+        self, scale: Reals, *, centred: bool = False, single: bool = False, onto: tuple[Floats, Floats] | None = None
+    ) -> tuple[Floats, Floats]:
         """`gram(scale)` and `X' scale`, of the rows themselves or of `X - centre`.
 
         A column with a mean much larger than its spread is nearly a multiple of the intercept's: its Gram matrix keeps
@@ -238,6 +240,8 @@ class RowBlocks:
         centred : bool, default=False
         single : bool, default=False
             Multiply dense chunks in float32: half the time, seven digits.
+        onto : tuple of ndarray, optional
+            Sums that these are added to, in place.
 
         Returns
         -------
@@ -246,7 +250,7 @@ class RowBlocks:
         sums : ndarray of shape (d,)
         """
         d = self.n_features
-        out, sums = np.zeros((d, d), order="F"), np.zeros(d)
+        out, sums = (np.zeros((d, d), order="F"), np.zeros(d)) if onto is None else onto
         for k, block in enumerate(self.blocks):
             mine = scale[block.place]
             if block.sparse:

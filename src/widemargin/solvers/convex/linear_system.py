@@ -223,9 +223,7 @@ class BandGram:
             self.gram, self.sums = self.rows.moments(curvature, centred=self.centred, single=single)
             self.single = single
         else:
-            gram, sums = self.rows.moments(change, centred=self.centred, single=single)
-            self.gram += gram
-            self.sums += sums
+            self.rows.moments(change, centred=self.centred, single=single, onto=(self.gram, self.sums))
         self._count = count
         self.total = float(self._counted.sum(dtype=np.float64))
         return Moments(self.gram, self.sums, self.total, int(self.single))
@@ -274,8 +272,7 @@ class FactoredSystem(_Centred):
             moments = band.moments(curvature.lam)
         self._full = self._matrix(moments)
         try:
-            large = moments.sums.shape[0] >= self.options.single_factor
-            self._lower = cholesky.factor(self._full, single=large and moments.single > 0)
+            self._lower = cholesky.factor(self._full, single=moments.sums.shape[0] >= self.options.single_factor)
         except np.linalg.LinAlgError:
             self._full = self._matrix(band.moments(curvature.lam, exact=True))
             self._lower = cholesky.factor(self._full)
@@ -284,7 +281,7 @@ class FactoredSystem(_Centred):
         """The Hessian's lower triangle in Fortran order."""
         d = moments.sums.shape[0]
         size = d if self.centre is None else d + 1
-        matrix = np.zeros((size, size), order="F")
+        matrix = np.empty((size, size), order="F")
         # The rows are centred, so the column of the bias holds sums that are nearly zero: features and bias hardly mix.
         matrix[:d, :d] = moments.gram
         if self.centre is not None:
