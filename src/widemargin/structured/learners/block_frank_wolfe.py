@@ -16,15 +16,7 @@ from widemargin.structured.learners.label_steps import go_by_label
 from widemargin.structured.learners.passes import CompiledPasses, ManyPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
-from widemargin.structured.learners.visits import (
-    AVERAGED_STEPS,
-    STEPS,
-    Average,
-    no_sums,
-    remember,
-    update_block,
-    visit,
-)
+from widemargin.structured.learners.visits import Average, remember, update_block
 from widemargin.structured.model import Weights
 
 __all__ = ["one_pass", "solve"]
@@ -33,14 +25,7 @@ __all__ = ["one_pass", "solve"]
 def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
     """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps of the blocks."""
     problem, total = passes.problem, 0.0
-    if isinstance(passes, CompiledPasses):
-        passes.queries += order.shape[0]
-        purpose, sums = (STEPS, no_sums(blocks)) if average is None else (AVERAGED_STEPS, average)
-        return visit(
-            order, purpose, passes.training, passes.work, weights, blocks, np.empty(0), t, problem.C, sums,
-            passes.buffers(),
-        )  # fmt: skip
-    if isinstance(passes, ManyPasses):
+    if isinstance(passes, (CompiledPasses, ManyPasses)):
         return passes.steps(order, t, blocks, weights, average)
     # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their own.
     model = problem.model

@@ -20,9 +20,20 @@ from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
-from widemargin.structured.compiled import GREEDY, CompiledModel, workspace
+from widemargin.structured.compiled import GREEDY, CompiledModel, Work, operations, workspace
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
-from widemargin.structured.learners.visits import LABELS, VALUES, Average, Buffers, Training, go_to, no_sums, visit
+from widemargin.structured.learners.visits import (
+    AVERAGED_STEPS,
+    LABELS,
+    STEPS,
+    VALUES,
+    Average,
+    Buffers,
+    Training,
+    go_to,
+    no_sums,
+    visit,
+)
 from widemargin.structured.model import Weights
 
 __all__ = [
@@ -32,6 +43,15 @@ __all__ = [
 
 EXAMPLES_PER_THREAD = 64
 """Fewest examples that are worth a thread: the answers for fewer cost less than its start."""
+
+
+COSTLY = 5000
+"""Operations of an argmax beyond which it takes longer than a step (some microseconds)."""
+
+BATCH = 128
+"""Examples whose labels are then looked for at the same weights."""
+
+_NONE = Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
 
 
 class Responses(NamedTuple):
@@ -217,7 +237,10 @@ class ManyPasses(PythonPasses):
 
 
 class CompiledPasses:
-    """Passes for models whose argmax is compiled: one question an example."""
+    """Passes for models whose argmax is compiled: one question an example.
+
+    Where the argmax takes longer than the rest of a step, the labels of a batch are looked for by all threads.
+    """
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
         model = problem.model
@@ -230,6 +253,28 @@ class CompiledPasses:
             model.structure, None if problem.slack else 1.0, problem.weight, problem.shift,
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
+        self._batch = 0 if operations(model.structure, problem.longest) < COSTLY else min(BATCH, problem.n // 16)
+        self._known: tuple[Blocks, Floats] | None = None  # with the hinges; as large as a dual point
+        self._idle = list[Work]()
+
+    def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
+        """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
+        self.queries += order.shape[0]
+        purpose, sums = (STEPS, no_sums(blocks)) if average is None else (AVERAGED_STEPS, average)
+        side_by_side = self._batch > 1 and threads_in_force() > 1
+        batch, total = self._batch if side_by_side else max(1, order.shape[0]), 0.0
+        if side_by_side and self._known is None:
+            self._known = zero_blocks(self.problem), np.empty(self.problem.n)
+        known, value = self._known if side_by_side and self._known is not None else (_NONE, np.empty(0))
+        for first in range(0, order.shape[0], batch):
+            some = order[first : first + batch]
+            if side_by_side:
+                self._look(some, LABELS, weights, known, value, 1)
+            total += visit(
+                some, purpose, self.training, self.work, weights, blocks, np.empty(0), t + first, self.problem.C, sums,
+                self.buffers(), known,
+            )  # fmt: skip
+        return total
 
     def buffers(self) -> Buffers:
         """Scratch for one example; one set a thread."""
@@ -240,21 +285,28 @@ class CompiledPasses:
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
         """The most violating labels of all examples at fixed weights."""
         problem = self.problem
-        value = np.empty(problem.n)
-        labels = zero_blocks(problem) if keep else Blocks(np.empty((0, 0)), np.empty((0, 0)), np.empty(0))
-
-        def part(first: int, last: int) -> None:
-            # Every thread has arrays of its own.
-            work = workspace(self.training.structure, problem.longest, self._seed)
-            visit(
-                np.arange(first, last), LABELS if keep else VALUES, self.training, work, weights, labels, value, 0, 0.0,
-                no_sums(labels), self.buffers(),
-            )  # fmt: skip
-
-        in_threads(problem.n, EXAMPLES_PER_THREAD, part)
+        value, labels = np.empty(problem.n), zero_blocks(problem) if keep else _NONE
+        self._look(np.arange(problem.n), LABELS if keep else VALUES, weights, labels, value, EXAMPLES_PER_THREAD)
         # A compiled argmax answers at once: one question an example.
         self.queries += problem.n
         return Responses(value, value, labels if keep else None)
+
+    def _look(self, examples: Ints, purpose: int, weights: Weights, labels: Blocks, value: Floats, least: int) -> None:
+        """Ask for some examples at fixed weights, side by side where there are `least` of them for a thread."""
+
+        def part(first: int, last: int) -> None:
+            # Every thread has arrays of its own, for as long as it looks.
+            try:
+                work = self._idle.pop()
+            except IndexError:
+                work = workspace(self.training.structure, self.problem.longest, self._seed)
+            visit(
+                examples[first:last], purpose, self.training, work, weights, labels, value, 0, 0.0, no_sums(labels),
+                self.buffers(), _NONE,
+            )  # fmt: skip
+            self._idle.append(work)
+
+        in_threads(examples.shape[0], least, part)
 
 
 Passes = PythonPasses | CompiledPasses

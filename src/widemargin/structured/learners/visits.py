@@ -220,7 +220,7 @@ def respond(
 @kernel
 def visit(
     order: Ints, purpose: int, training: Training, work: Work, weights: Weights, blocks: Blocks, values: Floats, t: int,
-    C: float, average: Average, buffers: Buffers,
+    C: float, average: Average, buffers: Buffers, known: Blocks,
 ) -> float:  # fmt: skip
     """Visit the examples of `order`.
 
@@ -236,16 +236,19 @@ def visit(
     t : int
         Steps made before.
     C : float
+    known : Blocks
+        Of all examples, (p, p_b, loss) of labels that were found before, at other weights, and that steps go towards.
+        Without rows they are looked for at the weights of now.
 
     Returns
     -------
     float
-        Sum of the gaps of the blocks, each before its step.
+        Sum of the gaps of the blocks, each before its step; labels that are no longer worth one count 0.
     """
     rows, start, gram, gram_start, truth, truth_start, structure, lam, weight, shift = training
     (a, b, loss), (W, theta), (u, p, p_b, label) = blocks, weights, buffers
     a_sums, loss_sums, theta_sums, visited = average
-    total = 0.0
+    total, least = 0.0, -np.inf if known.loss.shape[0] == 0 else 0.0
     for position in range(order.shape[0]):
         i = order[position]
         first, last = start[i], start[i + 1]
@@ -257,9 +260,13 @@ def visit(
             work.scratch[3, 0] = i * 613 % work.draws.shape[0]
         scores(rows, first, last, W, u)
         keep_in_place(shift, i, u)
-        own_loss, value = respond(
-            u[:m], theta, mine, weight[i], lam, structure, work, label[: mine.shape[0]], p[:m], p_b
-        )
+        if known.loss.shape[0] > 0:
+            own_loss, value = known.loss[i], 0.0
+            p[:m], p_b[:] = known.a[first:last], known.b[i]
+        else:
+            own_loss, value = respond(
+                u[:m], theta, mine, weight[i], lam, structure, work, label[: mine.shape[0]], p[:m], p_b
+            )
         if purpose < STEPS:
             values[i] = value
         if purpose == LABELS:
@@ -283,5 +290,5 @@ def visit(
         gap, _ = update_block(
             rows, first, last, products, u[:m], p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta
         )
-        total += max(gap, before)
+        total += max(gap, before, least)
     return total
