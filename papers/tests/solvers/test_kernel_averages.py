@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.batch_perceptron import nu_form as sbp
 from widemargin_papers.reproductions import kernel_study as study
 from widemargin_papers.solvers import kernel_averages as solvers
@@ -12,12 +14,12 @@ N, TEST = 30, 25
 
 @pytest.fixture(scope="module")
 def rows():
-    """Kernel values of two clouds that overlap, and their labels."""
+    """Kernel rows of two clouds that overlap, of which a cache keeps ten, all training rows, and the labels."""
     rng = np.random.default_rng(0)
     y = np.where(rng.random(N + TEST) < 0.5, 1.0, -1.0)
     X = rng.normal(size=(N + TEST, 2)) + 0.7 * y[:, None]
-    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
-    return K[:N].astype(np.float32), y
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)).astype(np.float32)
+    return KernelRows(Kernel("precomputed"), K, cache_size=10.5 * 4 * len(y) / 2**20), K[:N], y
 
 
 def errors(y, scores):
@@ -36,7 +38,7 @@ def averages(iterates, y, at):
 
 
 def test_the_batch_perceptron_is_algorithm_1(rows):
-    K, y = rows
+    kept, K, y = rows
     nu, looks, rng = 0.05, np.array([1, 3, 20, 60]), np.random.default_rng(5)
     coef, iterates = np.zeros(N), []
     for t in range(1, looks[-1] + 1):
@@ -49,12 +51,12 @@ def test_the_batch_perceptron_is_algorithm_1(rows):
         coef[i] += y[i] / np.sqrt(t)
         coef /= max(1.0, np.sqrt(coef @ K[:, :N] @ coef))
         iterates.append((t, coef @ K))
-    found = solvers.batch_perceptron(K, y, nu, looks, np.random.default_rng(5))
+    found = solvers.errors(solvers.batch_perceptron, kept, N, y, looks, nu, np.random.default_rng(5))
     np.testing.assert_allclose(found, averages(iterates, y, looks), atol=1e-12)
 
 
 def test_pegasos_and_the_perceptron_are_their_formulas(rows):
-    K, y = rows
+    kept, K, y = rows
     looks, rng = np.array([1, 4, 15]), np.random.default_rng(6)
     coef, iterates, count = np.zeros(N), [], 0
     for t in range(1, 300):
@@ -64,9 +66,9 @@ def test_pegasos_and_the_perceptron_are_their_formulas(rows):
         coef[i] += violated * y[i] * N / t
         count += violated
         iterates.append((count, coef @ K))
-    found = solvers.pegasos(K, y, 1.0 / N, 299, looks, np.random.default_rng(6))
+    found = solvers.errors(solvers.pegasos, kept, N, y, looks, 1.0 / N, 299, np.random.default_rng(6))
     np.testing.assert_allclose(found, averages(iterates, y, looks), atol=1e-12)
-    ends = solvers.pegasos(K, y, 1.0 / N, 3, np.array([1, 200]), np.random.default_rng(6))
+    ends = solvers.errors(solvers.pegasos, kept, N, y, np.array([1, 200]), 1.0 / N, 3, np.random.default_rng(6))
     assert ends.shape == (3, 2)  # what is not reached keeps the last error
 
     coef, iterates, count, rng = np.zeros(N), [], 0, np.random.default_rng(7)
@@ -80,17 +82,18 @@ def test_pegasos_and_the_perceptron_are_their_formulas(rows):
             coef[i] += mistaken * y[i]
             count += mistaken
             iterates.append((count, coef @ K))
-    found = solvers.perceptron(K, y, 4, np.array([1, 5]), np.random.default_rng(7))
+    found = solvers.errors(solvers.perceptron, kept, N, y, np.array([1, 5]), 4, np.random.default_rng(7))
     np.testing.assert_allclose(found, averages(iterates, y, [1, 5]), atol=1e-12)
 
 
 def test_compiled_steps_are_those_of_the_library(rows):
     """After many steps the margin's error is that of `solve_published`, which draws otherwise."""
-    K, y = rows
+    kept, _, y = rows
     task = study.Task(np.zeros((N, 1), np.float32), y[:N], np.zeros((TEST, 1), np.float32), y[N:])
-    problem = study.CountedMatrix(K).problem(task, 1.0)
+    problem = study.CountedRows(kept, N).problem(task, 1.0)
     published = sbp.solve_published(problem, nu=0.05, max_iter=3000, tol=0.0, seed=0).history[-1]["held_out_error"]
-    ours = solvers.batch_perceptron(K, y, 0.05, np.array([3000]), np.random.default_rng(1))[1, 0]
+    looks, rng = np.array([3000]), np.random.default_rng(1)
+    ours = solvers.errors(solvers.batch_perceptron, kept, N, y, looks, 0.05, rng)[1, 0]
     assert ours == pytest.approx(published, abs=1.5 / TEST)
 
 

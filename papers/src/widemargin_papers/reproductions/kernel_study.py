@@ -1,4 +1,4 @@
-"""What the experiments of the batch perceptron share: its data and settings, and kernel matrices that count.
+"""What the experiments of the batch perceptron share: its data and settings, and kernel rows that are counted.
 
 Data and settings are those of Table 2 of Cotter, Shalev-Shwartz and Srebro (ICML 2012): Adult, MNIST's 8 against the
 rest and (of LIBSVM's table only) Forest, with `K(x, x') = exp(-|x - x'|^2 / (2 sigma^2))`.
@@ -22,7 +22,7 @@ from widemargin.datasets import (
     synthetic_forest,
 )
 from widemargin.exceptions import MissingDataError
-from widemargin.extending import Floats, Index, Integers, Ints
+from widemargin.extending import Floats, Index, Integers, Ints, Reals
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.dual import working_set
@@ -32,15 +32,15 @@ from widemargin_papers.reproductions.experiment import QUICK_ROWS
 __all__ = [
     "FOREST",
     "TITLES",
-    "CountedMatrix",
+    "CountedRows",
     "Reference",
     "Study",
     "Task",
     "about",
     "drawn_rows",
+    "kernel_rows",
     "load",
     "load_with_forest",
-    "matrix",
     "reference",
     "steps",
     "titles",
@@ -50,7 +50,8 @@ DIGIT = 8
 TITLES = {"adult": "Adult", "mnist": f"MNIST, {DIGIT} against the rest"}
 FOREST = {"forest": "Forest, cover type 2 against the rest"}
 
-_HEIGHT = 512  # rows of the matrix made at a time
+CACHE = 4000.0
+"""Megabytes of kernel rows that are kept while all methods of a figure run."""
 
 
 class Task(NamedTuple):
@@ -111,75 +112,66 @@ def about(settings: Mapping[str, Any]) -> dict[str, bool]:
     return {"synthetic": True} if settings["data"] == "synthetic" else {}
 
 
-def drawn_rows(task: Task, count: int, seed: int) -> Task:
-    """The task with so many of its training rows, drawn at random; all of them in random order if there are fewer."""
+def drawn_rows(task: Task, count: int | None, seed: int) -> Task:
+    """The task with so many of its training rows, drawn at random; all of them (None) in random order."""
     rows = np.random.default_rng(seed).permutation(task.y.shape[0])[:count]
     return task._replace(X=task.X[rows], y=task.y[rows])
 
 
-def matrix(task: Task, sigma2: float) -> npt.NDArray[np.float32]:
-    """Kernel values of the training rows with themselves and then the test rows, shape (n, n + n_test)."""
-    n = task.y.shape[0]
-    made = np.empty((n, n + task.y_test.shape[0]), dtype=np.float32)
-    rows = KernelRows(Kernel("rbf", 0.5 / sigma2), np.concatenate((task.X, task.X_test)), dtype=np.float32)
-    for low in range(0, n, _HEIGHT):
-        made[low : low + _HEIGHT] = rows.block(slice(low, min(low + _HEIGHT, n)))
-    return made
+def kernel_rows(task: Task, sigma2: float) -> KernelRows:
+    """Kernel values of the training rows and then the test rows with all of them, computed where they are asked for."""
+    both = np.concatenate((task.X, task.X_test))
+    return KernelRows(Kernel("rbf", 0.5 / sigma2), both, cache_size=CACHE, dtype=np.float32)
 
 
-class CountedMatrix:
-    """Rows of a kernel matrix in memory, counted as if each had to be computed: n evaluations a row.
+class CountedRows:
+    """Kernel rows of a task, counted as if each had to be computed: n evaluations a row, n being the training rows.
 
     The columns of the test rows are not counted: no optimiser needs them, they only show its test error.
 
     Parameters
     ----------
-    values : ndarray of shape (n, n + n_test)
-        Of a Gaussian kernel.
-    cache : bool, default=False
+    rows : KernelRows
+        Of `kernel_rows`; what its cache holds is not computed again, and counted nevertheless.
+    n : int
+    free : bool, default=False
         Whether a row that was asked for before is free.
     """
 
-    def __init__(self, values: npt.NDArray[np.float32], *, cache: bool = False) -> None:
-        self._values, self._train = values, values.shape[0]
-        self.n_rows, self.capacity, self.dtype = values.shape[1], values.shape[0], values.dtype
+    def __init__(self, rows: KernelRows, n: int, *, free: bool = False) -> None:
+        self._rows, self._train = rows, n
+        self.n_rows, self.capacity, self.dtype = rows.n_rows, rows.capacity, rows.dtype
         self.evaluations = 0
-        self._free = np.zeros(values.shape[0], dtype=bool) if cache else None
+        self._known = np.zeros(rows.n_rows, dtype=bool) if free else None
 
-    def block(self, rows: Index, columns: Index | None = None) -> npt.NDArray[np.float32]:
+    def block(self, rows: Index, columns: Index | None = None) -> Reals:
         """Values of some training rows with some others (None: all)."""
-        found: npt.NDArray[np.float32] = self._values[rows] if columns is None else self._values[rows][:, columns]
+        found = self._rows.block(rows, columns)
         self.evaluations += min(found.size, found.shape[0] * self._train)
         return found
 
-    def cached(self, rows: Integers) -> tuple[npt.NDArray[np.float32], Ints]:
-        """The matrix, and the rows as their places in it."""
-        new = rows
-        if self._free is not None:
-            new = rows[~self._free[rows]]
-            self._free[rows] = True
-        self.evaluations += new.shape[0] * self._train
-        return self._values, rows.astype(np.int64)
+    def cached(self, rows: Integers) -> tuple[Reals, Ints]:
+        """A buffer of whole rows and the places of the rows in it, valid until the next call."""
+        new = rows.shape[0]
+        if self._known is not None:
+            new -= int(self._known[rows].sum())
+            self._known[rows] = True
+        self.evaluations += new * self._train
+        return self._rows.cached(rows)
 
-    def add(
-        self, rows: npt.NDArray[np.integer[Any]], change: Floats, scores: Floats, columns: Index | None = None
-    ) -> None:
+    def add(self, rows: Ints, change: Floats, scores: Floats, columns: Index | None = None) -> None:
         """Add `K[columns, rows] change` to `scores`."""
-        scores += change @ self.block(rows, columns)
+        self._rows.add(rows, change, scores, columns)
+        self.evaluations += rows.shape[0] * min(scores.shape[0], self._train)
 
     def diagonal(self) -> Floats:
         """Ones."""
         return np.ones(self.n_rows)
 
-    def subset(self, rows: Integers) -> "CountedMatrix":
-        """The matrix of some of the training rows; it is copied, and counts by itself.
-
-        Raises
-        ------
-        IndexError
-            If a test row is among them.
-        """
-        return CountedMatrix(self._values[np.ix_(rows, rows)], cache=self._free is not None)
+    def subset(self, rows: Integers) -> "CountedRows":
+        """The rows and columns of some of the training rows, which are counted by themselves."""
+        part = self._rows.subset(np.asarray(rows, dtype=np.int64))
+        return CountedRows(part, part.n_rows, free=self._known is not None)
 
     def problem(self, task: Task, C: float, *, fit_intercept: bool = False) -> KernelProblem:
         """The SVM on the training rows; the test rows are held out."""
@@ -187,12 +179,12 @@ class CountedMatrix:
         return KernelProblem(self, np.concatenate((task.y, task.y_test)), upper, fit_intercept)
 
 
-def reference(task: Task, values: npt.NDArray[np.float32], C: float, *, fit_intercept: bool = False) -> Reference:
+def reference(task: Task, rows: KernelRows, C: float, *, fit_intercept: bool = False) -> Reference:
     """The optimum by the working-set dual."""
-    problem = CountedMatrix(values).problem(task, C, fit_intercept=fit_intercept)
-    found = working_set.solve(problem, tol=1e-3)
     n = task.y.shape[0]
-    scores = found.coef[:n] @ values
+    found = working_set.solve(CountedRows(rows, n).problem(task, C, fit_intercept=fit_intercept), tol=1e-3)
+    scores, support = np.zeros(rows.n_rows), np.flatnonzero(found.coef)
+    rows.add(support, found.coef[support], scores)
     hinge = np.maximum(0.0, 1.0 - task.y * (scores[:n] + found.intercept)).mean()
     wrong = task.y_test * (scores[n:] + found.intercept) <= 0.0
     return Reference(found.primal, float(hinge / np.sqrt(found.coef[:n] @ scores[:n])), float(wrong.mean()))

@@ -7,13 +7,13 @@ keep the rows they have computed: the mini-batch form of the batch perceptron fo
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from widemargin.extending import limit_threads
+from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm import sdca as kernel_sdca
 from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
@@ -22,13 +22,13 @@ from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.smo import SMOOptions
 from widemargin_papers.reproductions.kernel_study import (
     TITLES,
-    CountedMatrix,
+    CountedRows,
     Study,
     Task,
     about,
     drawn_rows,
+    kernel_rows,
     load,
-    matrix,
     reference,
     steps,
     titles,
@@ -74,14 +74,13 @@ POINTS = 12  # of the grid, a decade
 def settings(quick: bool) -> dict[str, Any]:
     """sigma^2 and lambda of Table 2; a grid of kernel evaluations in units of n, up to ten epochs."""
     epochs = 2 if quick else EPOCHS
-    rows = 200 if quick else 4000
     return {
         "sigma2": {"adult": 10.0, "mnist": 25.0},
         "C": 1.0,
         "fit_intercept": False,
         "epochs": epochs,
         "perceptron_epochs": {"adult": 10 * epochs, "mnist": epochs},
-        "train_rows": rows,
+        "train_rows": 200 if quick else 4000,
         "points_a_decade": POINTS,
         "dual_tols": list(DUAL_TOLS),
         "batch": BATCH,
@@ -101,7 +100,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     task = drawn_rows(data.tasks[name], settings["train_rows"], int(seed))
     n = task.y.shape[0]
     with limit_threads(1):
-        values = matrix(task, settings["sigma2"][name])
+        values = kernel_rows(task, settings["sigma2"][name])
         best = reference(task, values, settings["C"])
         rows = grid(_longest(settings, name), n)
         curves = {
@@ -133,34 +132,35 @@ def _longest(settings: Mapping[str, Any], name: str) -> float:
 
 
 def averaged_curves(
-    method: str, task: Task, values: npt.NDArray[np.float32], nu: float, epochs: int, rows: Sequence[float], seed: int
+    method: str, task: Task, values: KernelRows, nu: float, epochs: int, rows: Sequence[float], seed: int
 ) -> tuple[list[float | None], list[float | None]]:
     """Test errors of a method's plain and weighted average at each number of kernel rows; after its end the last."""
     n, y, rng = task.y.shape[0], np.concatenate((task.y, task.y_test)), np.random.default_rng(seed)
     looks = kernel_averages.looks_of(np.minimum(rows, epochs * n))
-    if method == "sbp":
-        found = kernel_averages.batch_perceptron(values, y, nu, looks, rng)
-    elif method == "pegasos":
-        found = kernel_averages.pegasos(values, y, 1.0 / n, epochs * n, looks, rng)
-    else:
-        found = kernel_averages.perceptron(values, y, epochs, looks, rng)
+    methods: dict[str, tuple[Callable[..., Iterator[int]], tuple[float, ...]]] = {
+        "sbp": (kernel_averages.batch_perceptron, (nu,)),
+        "pegasos": (kernel_averages.pegasos, (1.0 / n, epochs * n)),
+        "perceptron": (kernel_averages.perceptron, (epochs,)),
+    }
+    steps, own = methods[method]
+    found = kernel_averages.errors(steps, values, n, y, looks, *own, rng)
     at = np.searchsorted(looks, np.floor(rows), side="right") - 1
     plain, weighted = found[1:, at].round(6).tolist()
     return plain, weighted
 
 
 def _histories(
-    task: Task, values: npt.NDArray[np.float32], settings: Mapping[str, Any], seed: int
+    task: Task, values: KernelRows, settings: Mapping[str, Any], seed: int
 ) -> dict[str, Sequence[Mapping[str, float]]]:
     """What the other methods looked at: evaluations and test error."""
     n, C, epochs = task.y.shape[0], settings["C"], settings["epochs"]
     once: dict[str, Any] = {"tol": 0.0, "seed": seed}
     found: dict[str, Sequence[Mapping[str, float]]] = {}
-    plain = CountedMatrix(values).problem(task, C)
+    plain = CountedRows(values, n).problem(task, C)
     found["sdca"] = kernel_sdca.solve(plain, ahead=1, max_iter=epochs, **once).history
-    one_row, plain = SMOOptions(single=True), CountedMatrix(values).problem(task, C)
+    one_row, plain = SMOOptions(single=True), CountedRows(values, n).problem(task, C)
     found["smo"] = smo.solve(plain, tol=1e-3, shrinking=False, options=one_row, max_iter=epochs * n).history
-    kept = CountedMatrix(values, cache=True).problem(task, C)
+    kept = CountedRows(values, n, free=True).problem(task, C)
     batches = CFormOptions(batch=settings["batch"])
     found["cached sbp"] = sbp_c_form.solve(
         kept, options=batches, max_iter=epochs * n // settings["batch"], **once
@@ -169,11 +169,9 @@ def _histories(
     return found
 
 
-def _dual_history(
-    task: Task, values: npt.NDArray[np.float32], C: float, tols: list[float]
-) -> tuple[Mapping[str, float], ...]:
+def _dual_history(task: Task, values: KernelRows, C: float, tols: list[float]) -> tuple[Mapping[str, float], ...]:
     """The working-set dual to ever smaller tolerances, each from the solution before."""
-    problem = CountedMatrix(values, cache=True).problem(task, C)
+    problem = CountedRows(values, task.y.shape[0], free=True).problem(task, C)
     scores, coef = np.zeros(problem.n_rows), np.zeros(problem.n_rows)
     found = []
     held = problem.upper == 0.0

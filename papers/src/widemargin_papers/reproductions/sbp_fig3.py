@@ -18,8 +18,8 @@ from widemargin_papers.reproductions.kernel_study import (
     Study,
     about,
     drawn_rows,
+    kernel_rows,
     load,
-    matrix,
     reference,
     titles,
 )
@@ -60,7 +60,7 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
     name, _, seed = key.partition(", seed ")
     task = drawn_rows(data.tasks[name], settings["train_rows"], int(seed))
     with limit_threads(1):
-        values = matrix(task, settings["sigma2"][name])
+        values = kernel_rows(task, settings["sigma2"][name])
         best = reference(task, values, settings["C"])
         n, epochs = task.y.shape[0], settings["epochs"]
         sbp, _ = averaged_curves("sbp", task, values, best.nu, epochs, grid(epochs, n), int(seed))

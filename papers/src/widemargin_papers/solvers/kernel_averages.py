@@ -1,18 +1,25 @@
-"""The stochastic kernel methods of the batch perceptron's paper on a kernel matrix in memory, with both averages.
+"""The stochastic kernel methods of the batch perceptron's paper, with both averages.
 
 What a method is worth depends on how its iterates are averaged: plainly, as Algorithm 1 has it, or with the weights t,
 which forget the long first steps sooner. Here one run shows the test error of both, and of the last iterate, after
 given numbers of kernel rows; a step takes some tens of microseconds on some thousands of rows.
 
+The compiled methods are generators: they read kernel rows where a cache keeps them, and ask for one that it does not
+keep by yielding its number. `errors` answers them.
+
 The iterate is `w = scale v`, and its weighted sums over the steps are `total S - U`, S being the scores of v: a change
 of S by delta adds `total delta` to U, so a step that adds no row costs a few numbers only.
 """
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import numpy as np
 
 from widemargin.extending import Floats, Ints, Singles, kernel
+from widemargin.kernels.rows import KernelRows
 
-__all__ = ["AVERAGES", "batch_perceptron", "looks_of", "pegasos", "perceptron"]
+__all__ = ["AVERAGES", "batch_perceptron", "errors", "looks_of", "pegasos", "perceptron"]
 
 AVERAGES = ("last", "plain", "weighted")
 """The last iterate, the plain average, and the one with the weights t: the rows of what the functions return."""
@@ -24,6 +31,40 @@ SMALL = 1e-6
 def looks_of(grid: Floats) -> Ints:
     """The numbers of kernel rows to look at: the whole ones of a grid, each once."""
     return np.unique(np.floor(np.asarray(grid)).astype(np.int64))
+
+
+def errors(
+    method: Callable[..., Iterator[int]], rows: KernelRows, n: int, y: Floats, looks: Ints, *arguments: Any
+) -> Floats:
+    """Test errors of a method's iterates after some numbers of kernel rows.
+
+    Parameters
+    ----------
+    method : callable
+        `batch_perceptron`, `pegasos` or `perceptron`.
+    rows : KernelRows
+        Of the n training rows and then the test rows; in single precision.
+    n : int
+    y : ndarray of -1.0 and 1.0, shape (rows.n_rows,)
+    looks : ndarray of increasing int64
+        Numbers of steps that compute a kernel row, after which errors are noted. What is not reached keeps the last.
+    *arguments
+        The method's own.
+
+    Returns
+    -------
+    ndarray of shape (3, number of looks)
+        As in `AVERAGES`.
+    """
+    place, owner = np.full(n, -1), np.full(rows.capacity, -1)
+    found = np.empty((looks.shape[0], 3))
+    cache, _ = rows.cached(np.array([0]))
+    for missing in method(cache, place, y, looks, found, *arguments):
+        (slot,) = rows.cached(np.array([missing]))[1]
+        if owner[slot] >= 0:  # its row was forgotten
+            place[owner[slot]] = -1
+        owner[slot], place[missing] = missing, slot
+    return found.T.copy()
 
 
 @kernel
@@ -84,28 +125,27 @@ def _level(y: Floats, n: int, scores: Floats, volume: float, level: float) -> fl
 
 
 @kernel
-def batch_perceptron(values: Singles, y: Floats, nu: float, looks: Ints, rng: np.random.Generator) -> Floats:
+def batch_perceptron(
+    cache: Singles, place: Ints, y: Floats, looks: Ints, found: Floats, nu: float, rng: np.random.Generator
+) -> Iterator[int]:
     """Algorithm 1 of Cotter et al. 2012 without a bias: one covered row a step, of a kernel whose diagonal is 1.
 
     Parameters
     ----------
-    values : ndarray of float32, shape (n, n + n_test)
-        Kernel values of the training rows with themselves and then the test rows.
+    cache : ndarray of float32, shape (slots, n + n_test)
+        Kernel values of some training rows with all of them and then the test rows.
+    place : ndarray of int64, shape (n,)
+        Where a training row stands there; -1 where it does not: then its number is yielded until it does.
     y : ndarray of -1.0 and 1.0, shape (n + n_test,)
+    looks : ndarray of int64
+    found : ndarray of shape (number of looks, 3)
+        Written to.
     nu : float
         Mean slack in units of the norm.
-    looks : ndarray of increasing int64
-        Numbers of steps, each of which computes one kernel row, after which errors are noted.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (3, number of looks)
-        Test errors, as in `AVERAGES`.
     """
-    n, m = values.shape
+    n, m = place.shape[0], y.shape[0]
     scores, sums, totals = np.zeros(m), np.zeros((2, m)), np.zeros(2)
-    found = np.empty((looks.shape[0], 3))
     scale, square, level, look = 1.0, 0.0, 0.0, 0
     for t in range(1, looks[-1] + 1):
         level = _level(y, n, scores, n * nu / scale, level)
@@ -115,7 +155,9 @@ def batch_perceptron(values: Singles, y: Floats, nu: float, looks: Ints, rng: np
             i = int(rng.random() * n)
         step = 1.0 / np.sqrt(t)
         square += 2.0 * step * scale * y[i] * scores[i] + step * step
-        _add(values[i], step * y[i] / scale, scores, sums, totals)
+        while place[i] < 0:
+            yield i
+        _add(cache[place[i]], step * y[i] / scale, scores, sums, totals)
         if square > 1.0:  # back to the unit ball
             scale /= np.sqrt(square)
             level *= np.sqrt(square)
@@ -128,19 +170,19 @@ def batch_perceptron(values: Singles, y: Floats, nu: float, looks: Ints, rng: np
         if t == looks[look]:
             _errors(n, y, scores, sums, totals, found[look])
             look += 1
-    return found.T.copy()
 
 
 @kernel
-def pegasos(values: Singles, y: Floats, lam: float, most: int, looks: Ints, rng: np.random.Generator) -> Floats:
+def pegasos(
+    cache: Singles, place: Ints, y: Floats, looks: Ints, found: Floats, lam: float, most: int,
+    rng: np.random.Generator,
+) -> Iterator[int]:  # fmt: skip
     """Pegasos without projection: at most so many draws; a draw that moves the iterate computes one kernel row.
 
-    Parameters and result as in `batch_perceptron`; `lam` is the regulariser beside a mean of losses. What was not
-    reached keeps the last error.
+    Parameters as in `batch_perceptron`; `lam` is the regulariser beside a mean of losses.
     """
-    n, m = values.shape
+    n, m = place.shape[0], y.shape[0]
     scores, sums, totals = np.zeros(m), np.zeros((2, m)), np.zeros(2)
-    found = np.empty((looks.shape[0], 3))
     scale, look, rows = 1.0, 0, 0
     for t in range(1, most + 1):
         i = int(rng.random() * n)
@@ -148,7 +190,9 @@ def pegasos(values: Singles, y: Floats, lam: float, most: int, looks: Ints, rng:
         if t > 1:  # at the first step w is 0
             scale *= 1.0 - 1.0 / t
         if violated:
-            _add(values[i], y[i] / (lam * t * scale), scores, sums, totals)
+            while place[i] < 0:
+                yield i
+            _add(cache[place[i]], y[i] / (lam * t * scale), scores, sums, totals)
             rows += 1
         scale = _fold(scale, scores, totals)
         totals[0] += scale
@@ -161,26 +205,28 @@ def pegasos(values: Singles, y: Floats, lam: float, most: int, looks: Ints, rng:
     while look < looks.shape[0]:
         _errors(n, y, scores, sums, totals, found[look])
         look += 1
-    return found.T.copy()
 
 
 @kernel
-def perceptron(values: Singles, y: Floats, passes: int, looks: Ints, rng: np.random.Generator) -> Floats:
-    """The online Perceptron in passes of random order; a mistake computes one kernel row. Result as above."""
-    n, m = values.shape
+def perceptron(
+    cache: Singles, place: Ints, y: Floats, looks: Ints, found: Floats, passes: int, rng: np.random.Generator
+) -> Iterator[int]:
+    """The online Perceptron in passes of random order; a mistake computes one kernel row. Parameters as above."""
+    n, m = place.shape[0], y.shape[0]
     scores, sums, totals = np.zeros(m), np.zeros((2, m)), np.zeros(2)
-    found = np.empty((looks.shape[0], 3))
     look, rows, t = 0, 0, 0
     for _ in range(passes):
         order = np.arange(n)
-        for place in range(n):  # the next row of a random order
-            other = place + int(rng.random() * (n - place))
+        for first in range(n):  # the next row of a random order
+            other = first + int(rng.random() * (n - first))
             i = order[other]
-            order[other] = order[place]
+            order[other] = order[first]
             t += 1
             mistaken = y[i] * scores[i] <= 0.0
             if mistaken:
-                _add(values[i], y[i], scores, sums, totals)
+                while place[i] < 0:
+                    yield i
+                _add(cache[place[i]], y[i], scores, sums, totals)
                 rows += 1
             totals[0] += 1.0
             totals[1] += t
@@ -190,4 +236,3 @@ def perceptron(values: Singles, y: Floats, passes: int, looks: Ints, rng: np.ran
     while look < looks.shape[0]:
         _errors(n, y, scores, sums, totals, found[look])
         look += 1
-    return found.T.copy()
