@@ -13,19 +13,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, hamming_loss, jaccard_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.svm import LinearSVC
 
 from benchmarks.data.structures import Array, hold_outs
-from benchmarks.task import Row, Timing, mean_and_error, quietly
+from benchmarks.task import Row, mean_and_error, quietly
 from widemargin.datasets import LabelSets
 
 __all__ = [
-    "SCORES", "Binary", "Chain", "Clock", "HiClass", "Method", "OneVsRest", "Structural", "TopDown", "best_path",
-    "compare_methods", "jaccards", "one_path", "paired", "parents", "scores", "top_down",
+    "SCORES", "Binary", "Chain", "HiClass", "Method", "OneVsRest", "best_path", "compare_methods", "jaccards",
+    "one_path", "paired", "parents", "scores", "top_down",
 ]  # fmt: skip
 
 SCORES = ("jaccard", "hamming", "micro_f1", "example_f1", "macro_f1")
@@ -49,82 +48,30 @@ def scores(Y: Array, predicted: Array) -> dict[str, float]:
     }
 
 
-@dataclass
-class Clock:
-    """A callback that notes processor seconds, passes and the gap; `fit` runs a fit under it."""
-
-    seen: list[tuple[float, int, float]] = field(default_factory=list)
-    processor: float = 0.0
-    wall: float = 0.0
-    _started: float = 0.0
-
-    def __call__(self, progress: Any) -> None:
-        self.seen.append((time.process_time() - self._started, progress.iteration, progress.gap))
-
-    def fit(self, train: Callable[[], Any]) -> Any:
-        """Run a fit that has this clock among its callbacks."""
-        self._started = time.process_time()
-        timing = Timing.of(train)
-        (self.processor,), (self.wall,) = timing.processor, timing.wall
-        return timing.result
-
-    def row(self, svm: Any) -> Row:
-        """What a fit under this clock took, in seconds and searches, and how far it came."""
-        return {
-            "processor_s": self.processor, "wall_s": self.wall, "passes": svm.n_iter_, "gap": svm.gap_,
-            "to_5": self.until(0.05), "to_1": self.until(0.01),
-            "us_per_search": 1e6 * self.processor / svm.n_oracle_calls_,
-        }  # fmt: skip
-
-    def until(self, gap: float) -> tuple[float, int] | None:
-        """Processor seconds and passes to a certified gap, certificates counted; None if it was not reached."""
-        return next(((seconds, passes) for seconds, passes, reached in self.seen if reached <= gap), None)
-
-
 def paired(runs: Sequence[Mapping[str, Any]], method: str, reference: str, score: str) -> tuple[float, float]:
     """Mean difference of a score to the reference's on the same splits, and its standard error."""
     values = {(run["method"], run["split"]): run[score] for run in runs}
-    splits = [split for name, split in values if name == method]
+    splits = [split for name, split in values if name == method and (reference, split) in values]
     return mean_and_error([values[method, split] - values[reference, split] for split in splits])
 
 
 class Binary(ClassifierMixin, BaseEstimator):
     """A linear classifier of 0 and 1 that bears training rows of one class."""
 
-    def __init__(self, C: float = 1.0, logistic: bool = False) -> None:
+    def __init__(self, C: float = 1.0) -> None:
         self.C = C
-        self.logistic = logistic
 
     def fit(self, X: Any, y: Array) -> "Binary":
         """Train."""
         self.classes_ = np.array([0, 1])
         self.only_ = None if y.min() < y.max() else int(y[0])
         if self.only_ is None:
-            made = LogisticRegression(C=self.C, max_iter=300) if self.logistic else LinearSVC(C=self.C, random_state=0)
-            self.model_ = made.fit(X, y)
+            self.model_ = LinearSVC(C=self.C, random_state=0).fit(X, y)
         return self
 
     def predict(self, X: Any) -> Array:
         """0 or 1 per row."""
         return np.full(X.shape[0], self.only_) if self.only_ is not None else np.asarray(self.model_.predict(X))
-
-
-class Structural:
-    """A structural SVM of this library."""
-
-    def __init__(self, svm: Any) -> None:
-        self.svm = svm
-        self.svm._prove = False  # as in `structural_search`: the bounds of local search take longer than the training
-
-    def fit(self, X: Any, Y: Array) -> "Structural":
-        """Train, from the dual point of the last time where the SVM is one that starts warm."""
-        with quietly():
-            self.svm.fit(X, Y)
-        return self
-
-    def predict(self, X: Any, offset: float = 0.0) -> Array:
-        """Label sets of largest score with `offset` for each label."""
-        return np.asarray(self.svm.set_params(offset=offset).predict(X))
 
 
 class OneVsRest:
@@ -144,30 +91,26 @@ class OneVsRest:
         """A score of every label."""
         return np.asarray(self.model.decision_function(X))
 
-    def predict(self, X: Any, threshold: float = 0.0, at_least_one: bool = False, one_path: bool = False) -> Array:
-        """Labels above the threshold; the best one where there is none, if there has to be one. Or the best path."""
+    def predict(self, X: Any, threshold: float = 0.0, one_path: bool = False) -> Array:
+        """Labels above the threshold. Or the best path."""
         if self._seen is not X:  # many thresholds are tried on the same rows
             self._seen, self._decisions = X, self.decisions(X)
         decisions = self._decisions
         if one_path:
             return best_path(decisions, self.Y, parents(self.paths))
-        found = (decisions > threshold).astype(int)
-        if at_least_one:
-            empty = np.flatnonzero(found.sum(axis=1) == 0)
-            found[empty, decisions[empty].argmax(axis=1)] = 1
-        return found
+        return (decisions > threshold).astype(int)
 
 
 class Chain:
-    """scikit-learn's ClassifierChain; labels in the order given, by default that of the columns."""
+    """scikit-learn's ClassifierChain, labels in the order of the columns."""
 
-    def __init__(self, C: float, order: Sequence[int] | None = None, logistic: bool = False) -> None:
-        self.C, self.order, self.logistic = C, order, logistic
+    def __init__(self, C: float) -> None:
+        self.C = C
 
     def fit(self, X: Any, Y: Array) -> "Chain":
         """Train."""
         with quietly():
-            self.model = ClassifierChain(Binary(self.C, self.logistic), order=self.order).fit(X, Y)
+            self.model = ClassifierChain(Binary(self.C)).fit(X, Y)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -175,36 +118,8 @@ class Chain:
         return np.asarray(self.model.predict(X)).astype(int)
 
 
-class TopDown:
-    """A classifier per node, trained where the parent holds, asked where the parent is predicted."""
-
-    def __init__(self, C: float, parent: Array, logistic: bool = False) -> None:
-        self.C, self.parent, self.logistic = C, parent, logistic
-
-    def fit(self, X: Any, Y: Array) -> "TopDown":
-        """Train."""
-        self.models = []
-        for node, above in enumerate(self.parent):
-            rows = np.arange(Y.shape[0]) if above < 0 else np.flatnonzero(Y[:, above])
-            with quietly():
-                model = Binary(self.C, self.logistic).fit(X[rows], Y[rows, node]) if rows.size else None
-            self.models.append(model)
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Closed label sets."""
-        found = np.zeros((X.shape[0], len(self.models)), dtype=int)
-        for node in top_down(self.parent):
-            above = self.parent[node]
-            rows = np.arange(X.shape[0]) if above < 0 else np.flatnonzero(found[:, above])
-            if rows.size and self.models[node] is not None:
-                found[rows, node] = self.models[node].predict(X[rows])
-        return found
-
-
 class HiClass:
-    """hiclass's local classifiers for label sets that are one path each: per "ParentNode" (LinearSVC) or per "Node"
-    (which asks for probabilities: LogisticRegression).
+    """hiclass's local classifiers, one for every parent, for label sets that are one path each.
 
     Raises
     ------
@@ -212,9 +127,9 @@ class HiClass:
         If hiclass is not installed.
     """
 
-    def __init__(self, C: float, paths: Sequence[str], per: str) -> None:
-        self.C, self.paths, self.per = C, paths, per
-        self.kind = getattr(importlib.import_module("hiclass"), f"LocalClassifierPer{per}")
+    def __init__(self, C: float, paths: Sequence[str]) -> None:
+        self.C, self.paths = C, paths
+        self.kind = importlib.import_module("hiclass").LocalClassifierPerParentNode
 
     def fit(self, X: Any, Y: Array) -> "HiClass":
         """Train."""
@@ -223,8 +138,7 @@ class HiClass:
         for i, node in zip(*np.nonzero(Y), strict=True):
             levels[i, depth[node]] = self.paths[node]
         with quietly():
-            local = LogisticRegression(C=self.C, max_iter=300) if self.per == "Node" else LinearSVC(C=self.C)
-            self.model = self.kind(local_classifier=local, replace_classifiers=True).fit(X, levels)
+            self.model = self.kind(local_classifier=LinearSVC(C=self.C), replace_classifiers=True).fit(X, levels)
         return self
 
     def predict(self, X: Any) -> Array:
