@@ -104,7 +104,7 @@ FIGURES = {
         module="slack_rescaling_table2",
         needs="yeast and rcv1subset1",
         runs=3,
-        minutes=3,
+        minutes=9,
     ),
     "slack-rescaling-table3": FigureEntry(
         title="Choi et al. 2016, Table 3: slack against margin rescaling on hierarchies (public data)",
