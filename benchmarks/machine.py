@@ -20,8 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
 PEERS = (
-    "scikit-learn", "scikit-learn-intelex", "fairlearn", "cooper-optim", "torch", "hiclass", "clarabel", "cleanlab",
-    "dro",
+    "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass", "clarabel", "cleanlab",
 )  # fmt: skip
 _LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
 

@@ -15,7 +15,6 @@ PEER_COLOURS = {
     "LIBSVM": "#4c72b0",
     "scikit-learn-intelex": "#8172b3",
     "fairlearn": "#dd8452",
-    "Cooper": "#c44e52",
     "clarabel": "#64b5cd",
     "OneVsRest": "#2d6a4f",
     "ClassifierChain": "#a1c659",

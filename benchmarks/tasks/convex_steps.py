@@ -1,7 +1,6 @@
-"""Convex steps of constrained training: beside a generic interior-point solver, and by the nest's choosers."""
+"""Convex steps of constrained training beside a generic interior-point solver."""
 
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,49 +10,24 @@ import pyarrow as pa
 from benchmarks.data.sources import OUTCOMES, encoded
 from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, ratios
 from widemargin.datasets import Adult
-from widemargin.goals import External, Goal, Population, col, error_rate, positive_rate, recall
+from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.problems.rate_constrained import ConvexSubproblem, build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexResult
-from widemargin.solvers.convex import newton
 from widemargin.solvers.convex.convex_step import ConvexStep
-from widemargin.solvers.paper_nest import cutting_plane
-from widemargin_papers.reproductions.recall_task import draw, goal_of
-from widemargin_papers.solvers.cut_choosers import bias_centre_of_mass, make_chooser
 
 GAPS = (1e-4, 1e-6)
 EXACT = 1e-8
 RHO = 10.0
 
-CHOOSERS: dict[str, dict[str, Any]] = {
-    "level": {},
-    "maximisation": {"chooser": "maximisation"},
-    "centre of mass": {"chooser": "centre_of_mass"},
-    "level, bias by centre of mass": {"bias_chooser": bias_centre_of_mass},
-    "both by centre of mass": {"chooser": "centre_of_mass", "bias_chooser": bias_centre_of_mass},
-}
-"""Chooser of the multipliers; the bias is chosen by minimisation unless it is said."""
 
-CHOOSER_GAPS = (1e-2, 1e-3, 1e-4)
-
-
-def convex_step(
-    goal: Goal, X: Any, y: Any, table: pa.Table, *, step: int = 1, fit_intercept: bool = True,
-    external: Mapping[str, External] | None = None,
-) -> ConvexSubproblem:  # fmt: skip
-    """The convex problem of a majorisation step from w = 0, lambda = 1/n; the steps before it are solved to 1e-2."""
-    rows = Rows(X, y, populations=table, external=external or {})
-    sources = make_sources(baselines_used(goal), rows, classes=(-1, 1))
-    matrices = [X, *(external[source.name].X for source in sources[1:] if external and source.name)]
-    lam = 1.0 / sum(one.shape[0] for one in matrices)
-    problem = build_problem(bind(goal, sources, warn_trivial=False), matrices, lam, fit_intercept=fit_intercept)
-    sub = problem.majorise(problem.scores(np.zeros(X.shape[1]), 0.0))
-    for _ in range(step - 1):
-        solved = newton.solve(sub, tol=1e-2, rho=RHO)
-        sub = problem.majorise(problem.scores(solved.w, solved.b))
-    return sub
+def convex_step(goal: Goal, X: Any, y: Any, table: pa.Table) -> ConvexSubproblem:
+    """The convex problem of the majorisation step at w = 0, lambda = 1/n."""
+    sources = make_sources(baselines_used(goal), Rows(X, y, populations=table), classes=(-1, 1))
+    problem = build_problem(bind(goal, sources, warn_trivial=False), [X], 1.0 / X.shape[0], fit_intercept=True)
+    return problem.majorise(problem.scores(np.zeros(X.shape[1]), 0.0))
 
 
 def ten_groups(X: Any) -> tuple[Goal, pa.Table]:
@@ -63,9 +37,6 @@ def ten_groups(X: Any) -> tuple[Goal, pa.Table]:
     table = pa.table({f"c{j}": np.asarray(X[:, [j]].todense()).ravel() > 0 for j in columns})
     groups = [Population(f"c{j}", where=col(f"c{j}")) for j in columns]
     return Goal(error_rate(), [recall(group) >= 0.6 for group in groups]), table
-
-
-# --- beside a generic solver ------------------------------------------------------------------------------------------
 
 
 def _step(X: Any, y: Any, first: Any, n: int, m: int, least: float, most: float) -> ConvexSubproblem:
@@ -159,91 +130,6 @@ _BESIDE = Table(
     "{inside}",
 )  # fmt: skip
 
-# --- the choosers of the paper's nest ---------------------------------------------------------------------------------
-
-
-def _problems(adult: Adult) -> dict[str, Callable[[], ConvexSubproblem]]:
-    """What makes the convex problems, by name; m is the number of constraints."""
-    women, men = (Population(name, where=col("sex") == name) for name in ("Female", "Male"))
-    on_adult = partial(convex_step, X=adult.X, y=adult.y, table=adult.populations)
-    made: dict[str, Callable[[], ConvexSubproblem]] = {}
-    for kappa in (0.4, 0.8, 1.0):
-        goal = Goal(error_rate(), [positive_rate(women) >= kappa * positive_rate(men)])
-        made[f"m=1, gender {kappa}, no bias, step 1"] = partial(on_adult, goal, fit_intercept=False)
-        made[f"m=1, gender {kappa}, bias, step 3"] = partial(on_adult, goal, step=3)
-    two = [recall(women) >= 0.6, positive_rate(women) >= 0.8 * positive_rate(men)]
-    for chosen in (two, [*two, recall(men) >= 0.6, positive_rate(men) <= 0.3]):
-        goal = Goal(error_rate(), chosen)
-        for step in (1, 3):
-            made[f"m={len(chosen)}, rates and recall, step {step}"] = partial(on_adult, goal, step=step)
-    task = draw(adult, 0)
-    made["m=2, recall and churn, step 3"] = partial(
-        convex_step, goal_of(0.491, 0.04), task.X, task.y, task.populations, step=3, external=task.external
-    )
-    goal, table = ten_groups(adult.X)
-    for step in (1, 3):
-        made[f"m=10, recall in ten groups, step {step}"] = partial(
-            convex_step, goal, adult.X, adult.y, table, step=step
-        )
-    return made
-
-
-def gap_reached(result: ConvexResult, gap: float) -> tuple[int, int, float] | None:
-    """SVMs solved, epochs and seconds until the gap; None where it was not reached."""
-    for number, entry in enumerate(result.history, 1):
-        if entry["primal"] - entry["dual"] <= gap * abs(entry["primal"]):
-            return number, int(entry["epochs"]), entry["seconds"]
-    return None
-
-
-def choosers(ctx: Context) -> list[Row]:
-    """Every chooser on every convex problem, solved to the smallest gap; medians of the seconds."""
-    rows = []
-    for name, make in list(_problems(ctx.load("a9a")).items())[: ctx.pick(None, 2)]:
-        sub = make()
-        runs: dict[str, list[ConvexResult]] = {case: [] for case in CHOOSERS}
-
-        def one(case: str, sub: ConvexSubproblem = sub, runs: dict[str, list[ConvexResult]] = runs) -> None:
-            chosen = CHOOSERS[case] | {"chooser": make_chooser(CHOOSERS[case].get("chooser", "level"))}  # keeps state
-            runs[case].append(cutting_plane.solve(sub, tol=CHOOSER_GAPS[-1], rho=RHO, **chosen))
-
-        timings = ctx.clock({case: partial(one, case) for case in CHOOSERS}, warm_up=True)
-        for case, results in runs.items():
-            row: Row = {"task": name, "m": sub.n_constraints, "case": case, "status": str(results[-1].status)}
-            for gap in CHOOSER_GAPS:
-                seen = [found for result in results[1:] if (found := gap_reached(result, gap)) is not None]
-                if seen:
-                    seconds = round(statistics.median(found[2] for found in seen), 4)
-                    row[f"{gap:g}"] = {"svms": seen[0][0], "epochs": seen[0][1], "seconds": seconds}
-            rows.append(row | timings[case].to_dict())
-    return rows
-
-
-def _means(content: Content) -> Iterable[Row]:
-    """Geometric means over the tasks with as many constraints: SVMs, epochs and processor seconds of the whole run."""
-    constraints, last = sorted({row["m"] for row in content["rows"]}), f"{CHOOSER_GAPS[-1]:g}"
-    for label, group in [*((f"m = {m}", [m]) for m in constraints), ("all", constraints)]:
-        base = 0.0
-        for case in CHOOSERS:
-            found = [row for row in content["rows"] if row["m"] in group and row["case"] == case]
-            if any(last not in row for row in found):
-                yield {"constraints": label, "choosers": case}
-                continue
-            counts = [[row[last]["svms"], row[last]["epochs"], row["median_processor_s"]] for row in found]
-            svms, epochs, seconds = np.exp(np.log(np.maximum(counts, 1e-4)).mean(axis=0)).tolist()
-            base = base or seconds
-            yield {
-                "constraints": label,
-                "choosers": case,
-                "svms": svms,
-                "epochs": epochs,
-                "s": seconds,
-                "times": seconds / base,
-            }
-
-
-_CELL = "{{{0}[svms]}} / {{{0}[epochs]}} / {{{0}[seconds]:.2f}}"
-
 TASKS = {
     "convex_step": Task(
         "One convex step of constrained training beside clarabel, an interior-point solver for any cone programme: "
@@ -254,23 +140,5 @@ TASKS = {
     "convex_step_people": Task(
         "The same on credit-card clients, which nothing was chosen on.",
         {"rows": on_people}, {"times": _BESIDE}, _clarabel_targets, _clarabel_sentences, peers=("clarabel",),
-    ),
-    "cut_choosers": Task(
-        "Where the paper's nest looks next: SVMs solved, epochs and seconds until a gap, by the choosers of Algorithm "
-        "2. Convex steps on a9a with one to ten constraints; every SVM adds a cut.",
-        {"rows": choosers},
-        {
-            "means": Table(
-                "To a gap of 1e-4, geometric means over the problems", _means,
-                "constraints | choosers | SVMs: {svms:.1f} | epochs: {epochs:.0f} | processor s: {s:.2f} "
-                "| processor s / level: {times:.2f}",
-            ),
-            "all": Table(
-                "SVMs solved / epochs / seconds until a relative gap", "rows",
-                "convex problem: {task} | choosers: {case} | "
-                + " | ".join(f"{gap:g}: {_CELL.format(f'{gap:g}')}" for gap in CHOOSER_GAPS),
-            ),
-        },
-        half="tuning",
     ),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Margin pursuit and risks: how fast beside scikit-learn."""
+"""Margin pursuit: how fast beside scikit-learn."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -8,22 +8,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 from sklearn._loss import HalfBinomialLoss
-from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.linear_model._linear_loss import LinearModelLoss
 
 import widemargin as wm
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, Timing, ratios
+from benchmarks.task import Content, Context, Ratio, Row, Table, Task, Timing, ratios
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import CatoniLoss
-from widemargin.losses.risks import RISKS
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.smooth import lbfgs
 
 Floats = npt.NDArray[np.float64]
 PURSUIT, LOGISTIC = "margin pursuit", "LogisticRegression"
-
-# --- speed ------------------------------------------------------------------------------------------------------------
 
 TOLS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 """Of either library; the loosest fit that comes within `NEAR` of the optimum counts."""
@@ -142,70 +138,6 @@ def _speed_targets(content: Content) -> Iterable[Ratio]:
     yield from ratios("stochastic gradient, a9a", each, PURSUIT, {"SGDClassifier, hinge": 1.0})
 
 
-# --- what each risk costs ---------------------------------------------------------------------------------------------
-
-NO_RIDGE = 1e7
-"""A C at which the ridge adds less than 1e-8 to these values: `dro` has none."""
-
-ALL_RISKS = (*RISKS, "pursuit", "auto")
-
-
-def risks(ctx: Context) -> dict[str, Row]:
-    """Processor seconds, iterations and the proved gap (None where there is none) of a fit of every risk."""
-    X, y = _a9a(ctx)
-    timed = ctx.clock({name: partial(wm.RiskClassifier(name, random_state=0).fit, X, y) for name in ALL_RISKS})
-    found = {}
-    for name, timing in timed.items():
-        clf = timing.result
-        gap = None if np.isnan(clf.gap_[0]) else float(clf.gap_[0])
-        found[name] = {"processor_s": timing.processor_median, "iterations": clf.n_iter_, "gap": gap}
-    return found
-
-
-def mean_risk(ctx: Context) -> dict[str, Row]:
-    """The mean beside LogisticRegression, which minimises the same objective."""
-    X, y = _a9a(ctx)
-    least = _logistic_value(LogisticRegression(solver="newton-cholesky", tol=1e-12).fit(X, y), X, y)
-    makes: dict[str, Callable[[float], Any]] = {
-        "RiskClassifier, mean": lambda tol: wm.RiskClassifier(tol=tol).fit(X, y),
-        LOGISTIC: lambda tol: LogisticRegression(tol=tol, max_iter=5000).fit(X, y),
-    }
-    return _to_the_optimum(ctx, makes, dict.fromkeys(makes, lambda model: _logistic_value(model, X, y) / least - 1.0))
-
-
-def beside_dro(ctx: Context) -> list[Row]:
-    """The least values of `dro`, which states these problems for a conic solver, and ours, on 60 rows drawn twice."""
-    dro, found = ctx.peer("dro.linear_model"), []
-    for seed in (0, 1) if dro is not None else ():
-        X, y = make_classification(60, 4, n_informative=3, n_redundant=0, flip_y=0.1, class_sep=1.5, random_state=seed)
-        for risk, level, name, settings in (
-            ("chi-square", 0.02, "Chi2DRO", {"eps": 0.04}),  # its ball has no half: eps is twice our radius
-            ("chi-square", 0.1, "Chi2DRO", {"eps": 0.2}),
-            ("cvar", 0.7, "CVaRDRO", {"alpha": 0.7}),
-            ("cvar", 0.9, "CVaRDRO", {"alpha": 0.9}),
-            ("wasserstein", 0.01, "WassersteinDRO", {"eps": 0.01, "p": 2}),
-            ("wasserstein", 0.1, "WassersteinDRO", {"eps": 0.1, "p": 2}),
-        ):
-            peer = getattr(dro, name)(4, model_type="logistic")
-            peer.update(settings)
-            Timing.of(partial(peer.fit, X, 2.0 * y - 1.0))  # its conic solver warns of what may be inaccurate
-            clf = wm.RiskClassifier(risk, level=level, C=NO_RIDGE, tol=1e-9).fit(X, y)
-            ours, theirs = float(clf.objective_[0]), float(peer.robust_obj)
-            apart = abs(ours / theirs - 1.0)
-            found.append({"risk": risk, "level": level, "seed": seed, "ours": ours, "dro": theirs, "apart": apart})
-    return found
-
-
-def _risk_targets(content: Content) -> Iterable[Ratio | Limit]:
-    seconds = {name: row["processor_s"] for name, row in content["mean"].items()}
-    yield from ratios("the same objective to 1e-6, a9a", seconds, "RiskClassifier, mean", {LOGISTIC: 2.0})
-    for name, row in content["risks"].items():
-        yield Limit(f"a9a, risk {name}, a fit", row["processor_s"], 1.0, "s")
-    if content["dro"]:
-        apart = max(row["apart"] for row in content["dro"])
-        yield Limit("least values of chi-square, CVaR, Wasserstein beside dro's", apart, 1e-6)
-
-
 TASKS = {
     "margin_speed": Task(
         "Margin pursuit beside scikit-learn on a9a, C = 1, scale 1: a value with its gradient over all rows, whole "
@@ -229,24 +161,5 @@ TASKS = {
             ),
         },
         _speed_targets, subject="margins", half="tuning",
-    ),
-    "risk_speed": Task(
-        "What each risk of `RiskClassifier` costs on a9a (C = 1, default tolerances, processor seconds), the mean "
-        "beside LogisticRegression to 1e-6 of the objective that both minimise, and least values beside those of the "
-        "package `dro`.",
-        {"risks": risks, "mean": mean_risk, "dro": beside_dro},
-        {
-            "risks": Table("Whole fits", _named("risks"),
-                "risk: {name} | s: {processor_s:.3f} | iterations | gap proved: {gap:.1e}"),
-            "mean": Table(
-                f"The same objective to within {NEAR:g}", _named("mean"),
-                "estimator: {name} | tol: {tol:g} | excess: {excess:.1e} | s: {processor_s:.3f}",
-            ),
-            "dro": Table(
-                "Least values, 60 rows, logistic loss", "dro",
-                "risk | level | seed | ours: {ours:.9f} | dro: {dro:.9f} | apart (relative): {apart:.1e}",
-            ),
-        },
-        _risk_targets, subject="margins", half="tuning", peers=("dro",),
     ),
 }  # fmt: skip

@@ -14,7 +14,7 @@ import widemargin as wm
 from benchmarks.data.halves import names
 from benchmarks.data.sources import Draw, Split, drawn, two_classes
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, quietly
-from benchmarks.tasks.margins import ALL_RISKS, LOGISTIC
+from widemargin.losses.risks import RISKS
 from widemargin_papers.baselines import (
     CatoniRiskClassifier,
     LDMClassifier,
@@ -24,6 +24,7 @@ from widemargin_papers.baselines import (
 
 # --- which method withstands what -------------------------------------------------------------------------------------
 
+LOGISTIC = "LogisticRegression"
 TRAIN_ROWS, TEST_ROWS = 4000, 20_000
 SEEDS = 5
 SHARES = (0.1, 0.2)
@@ -215,7 +216,8 @@ def _risk_methods(split: Split, seed: int, kind: str) -> dict[str, Any]:
     made: dict[str, Any] = {LOGISTIC: LogisticRegression(max_iter=2000)}
     if kind == "clean":  # LIBLINEAR takes minutes on rows of very different lengths
         made["LinearSVC"] = LinearSVC(random_state=0)
-    return made | {name: wm.RiskClassifier(name, random_state=0) for name in ALL_RISKS if name != "mean"}
+    every = (name for name in (*RISKS, "pursuit", "auto") if name != "mean")
+    return made | {name: wm.RiskClassifier(name, random_state=0) for name in every}
 
 
 def risk_errors(ctx: Context) -> Errors:

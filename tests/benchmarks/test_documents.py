@@ -35,13 +35,13 @@ def test_a_typed_table_of_numbers_is_found():
 
 
 def test_a_table_is_made_anew_between_its_marks():
-    old = "Before.\n\n<!-- table memory.peaks -->\nold numbers\n<!-- end of table -->\n\nAfter.\n"
+    old = "Before.\n\n<!-- table scaling_blind.fits -->\nold numbers\n<!-- end of table -->\n\nAfter.\n"
     new = tables.made(old)
     assert new.startswith("Before.") and new.endswith("After.\n") and "old numbers" not in new
-    assert "| features |" in re.sub(" +", " ", new) and "`python -m benchmarks memory` on" in new
+    assert "| rows |" in re.sub(" +", " ", new) and "`python -m benchmarks scaling_blind` on" in new
     assert tables.made(new) == new
-    with pytest.raises(LookupError, match=r"no table memory\.nonsense"):
-        tables.made(old.replace("peaks", "nonsense"))
+    with pytest.raises(LookupError, match=r"no table scaling_blind.nonsense"):
+        tables.made(old.replace("fits", "nonsense"))
 
 
 def test_another_number_another_machine_and_a_missing_command_are_found(tmp_path):

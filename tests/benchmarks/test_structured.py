@@ -5,14 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from benchmarks.data.structures import hold_outs, ocr, paths, shuffled, standardised, topics, words
-from benchmarks.tasks import label_sets, structures
+from benchmarks.tasks import words as handwriting
 from benchmarks.tasks._structured_methods import (
-    Clock,
     HiClass,
     Method,
-    OneVsRest,
-    Structural,
-    TopDown,
     best_path,
     compare_methods,
     jaccards,
@@ -23,7 +19,6 @@ from benchmarks.tasks._structured_methods import (
     top_down,
 )
 
-from widemargin import HierarchicalSVC
 from widemargin.datasets import LabelSets
 from widemargin.exceptions import MissingDataError
 
@@ -76,22 +71,12 @@ def test_parents_come_first():
     assert all(order(a) < order(b) for a, b in itertools.pairwise([1, 3, 0, 2]))
 
 
-def test_local_classifiers_predict_closed_sets():
-    task = paths()
-    parent = parents(task.paths)
-    predicted = TopDown(1.0, parent).fit(task.X, task.Y).predict(task.X_test)
-    below = np.flatnonzero(parent >= 0)
-    assert (predicted[:, below] <= predicted[:, parent[below]]).all()
-    assert predicted[:, below].any()
-
-
 def test_hiclass_predicts_paths():
     pytest.importorskip("hiclass")
     task = paths()
-    for per in ("Node", "ParentNode"):
-        predicted = HiClass(1.0, task.paths, per).fit(task.X, task.Y).predict(task.X_test)
-        assert one_path(predicted, parents(task.paths))
-        assert jaccards(task.Y_test, predicted).mean() > 0.4
+    predicted = HiClass(1.0, task.paths).fit(task.X, task.Y).predict(task.X_test)
+    assert one_path(predicted, parents(task.paths))
+    assert jaccards(task.Y_test, predicted).mean() > 0.4
 
 
 def test_every_variant_is_chosen_by_the_rows_held_out():
@@ -119,27 +104,11 @@ def test_every_variant_is_chosen_by_the_rows_held_out():
     assert [call for call in asked if call[2] == task.Y_test.shape[0]] == [(1.0, 0.0, 80), (2.0, 1.0, 80)]
 
 
-def test_structural_svms_predict_with_an_offset():
-    task = paths()
-    svm = Structural(HierarchicalSVC(task.paths, C=0.1, max_iter=5, random_state=0)).fit(task.X, task.Y)
-    assert svm.predict(task.X_test, offset=10.0).all()
-    assert not svm.predict(task.X_test, offset=-10.0).any()
-    np.testing.assert_array_equal(svm.predict(task.X_test), svm.svm.predict(task.X_test))
-
-
 def test_standardised_columns_know_the_training_rows_only():
     X = np.array([[1.0, np.nan], [3.0, 2.0]])
     made = standardised(LabelSets(X, np.ones((2, 1), dtype=int), X + 2.0, np.ones((2, 1), dtype=int), "some"))
     np.testing.assert_allclose(made.X, np.array([[-1.0, 0.0], [1.0, 0.0]]) / 2**0.5)
     np.testing.assert_allclose(made.X_test[:, 0], np.array([1.0, 3.0]) / 2**0.5)
-
-
-def test_thresholds_and_the_best_label():
-    task = topics()
-    model = OneVsRest(1.0).fit(task.X, task.Y)
-    assert not model.predict(task.X_test, threshold=100.0).any()
-    best = model.predict(task.X_test, threshold=100.0, at_least_one=True)
-    np.testing.assert_array_equal(best.argmax(axis=1), model.model.decision_function(task.X_test).argmax(axis=1))
 
 
 def test_differences_are_paired_by_split():
@@ -151,25 +120,16 @@ def test_differences_are_paired_by_split():
     mean, error = paired(runs, "ours", "theirs", "jaccard")
     assert mean == pytest.approx(0.15)
     assert error == pytest.approx(0.05)
-    assert label_sets.lead(mean, error) == "ahead"
-    assert label_sets.lead(mean, error, less_is_better=True) == "behind"
-    assert label_sets.lead(mean, 0.1) == "within noise"
-
-
-def test_the_clock_knows_when_a_gap_was_reached():
-    clock = Clock(seen=[(1.0, 10, 0.2), (2.0, 20, 0.04), (3.0, 40, 0.03)])
-    assert clock.until(0.05) == (2.0, 20)
-    assert clock.until(0.01) is None
 
 
 def test_errors_of_letters_and_words():
     Y = [np.array([0, 1]), np.array([2, 2, 2])]
     found = [np.array([0, 1]), np.array([2, 0, 0])]
-    assert structures.letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
+    assert handwriting.letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
 
 
 def test_large_and_small_training_are_each_others_reverse():
     all_words = words()
-    (small, rest), (most, few) = (structures.parts(all_words, 0, large) for large in (False, True))
+    (small, rest), (most, few) = (handwriting.parts(all_words, 0, large) for large in (False, True))
     assert [len(small[0]), len(rest[0])] == [len(few[0]), len(most[0])]
     assert all(np.array_equal(a, b) for a, b in zip(small[1], few[1], strict=True))

@@ -1,7 +1,6 @@
 """The tasks run (on small synthetic data), read the half that they say, and compute what they say."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,26 +9,16 @@ from benchmarks.data.halves import HALVES, BlindDataError, check
 from benchmarks.data.sources import SOURCES, Split
 from benchmarks.machine import describe, machine, slug
 from benchmarks.task import Context, Table, Task, Timing, all_tasks, mean_and_error
-from benchmarks.tasks import (
-    _people,
-    convex_steps,
-    fairness,
-    guarantees,
-    kernel_speed,
-    recall_churn,
-    scaling,
-    spoilt_rows,
-)
+from benchmarks.tasks import convex_steps, fairness, guarantees, kernel_speed, scaling, spoilt_rows
 from joblib import cpu_count
 from testing import exact
 
 from widemargin.datasets import MALE, synthetic_a9a
-from widemargin_papers.reproductions.recall_task import draw
 
 TASKS = all_tasks()
 SHORT = {
     "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy",
-    "label_suspects", "margin_robustness", "margin_speed", "memory", "scaling", "structured_hierarchies",
+    "label_suspects", "margin_robustness", "margin_speed", "scaling_blind", "structured_defaults",
 }  # fmt: skip
 """Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
 
@@ -102,11 +91,11 @@ def test_clock_runs_the_cases_in_turn():
 
 
 def test_a_function_answers_from_a_process_of_its_own():
-    ctx = Context(scaling.TASKS["memory"], given_repeats=1)
-    row = ctx.fresh(scaling.memory_of, "csr", "2", 2500, "auto")
-    assert row["n"] == 2500 and row["traced_per_row"] > 0
-    with pytest.raises(RuntimeError, match=r"memory_of.*nonsense"):
-        ctx.fresh(scaling.memory_of, "csr", "2", 2500, "nonsense")
+    ctx = Context(scaling.TASKS["scaling_blind"], given_repeats=1)
+    row = ctx.fresh(scaling.whole_fit, *scaling.FEW[1])
+    assert (row["n"], row["repeats"]) == (500, 1) and row["peak_gb"] > 0
+    with pytest.raises(RuntimeError, match=r"whole_fit.*nonsense"):
+        ctx.fresh(scaling.whole_fit, "nonsense", 500, 10, 2)
 
 
 def test_cells_of_tables():
@@ -149,64 +138,17 @@ def test_a_convex_step_beside_clarabel():
     assert exact.solve_exact(sub, 1e-8).objective == pytest.approx(convex_steps._ours(sub, 1e-6).primal, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "error"), [(1.28, 0.1640), (2.05, 0.1565), (1.03, 0.1702), (2.42, 0.1540), (0.78, 0.1764)]
-)
-def test_frontier_is_linear_between_its_points_and_beyond(ratio, error):
-    assert _people.along(fairness.FRONTIER, ratio) == pytest.approx(error, abs=1e-12)
-
-
-def test_same_seed_draws_the_same_task():
-    adult = synthetic_a9a(1500)
-    first, again, other = (draw(adult, seed) for seed in (0, 0, 1))
-    assert (first.X != again.X).nnz == 0
-    assert (first.deployed3 == again.deployed3).all()
-    assert first.X.shape != other.X.shape or (first.X != other.X).nnz > 0
-
-
-def test_recall_task_counts_errors_as_the_goal_does():
-    adult = synthetic_a9a(1500)
-    task = draw(adult, 0)
-    model = recall_churn.fit(task, (0.491, 0.04), C=1.0)
-    reached = recall_churn.reached(task, model, (0.491, 0.04))
-    report = model.goal_report_
-    assert reached["objective"] == report.objective
-    assert [reached["recall"], reached["churn"]] == pytest.approx([item.rate for item in report.constraints])
-    assert reached["met"] == report.all_met()
-
-
 def test_synthetic_rows_are_of_one_sex():
     adult = synthetic_a9a(200)
     assert (adult.women != adult.has(MALE)).all()
 
 
-def test_cases_of_the_memory_benchmark_touch_as_many_constraints_as_they_say():
-    n = 5000
-    X = scaling.features("csr", n)
-    y = scaling.labels(X)
-    share = float((y > 0).mean())
-    expected = {"2": 1 + share, "50 groups": share, "50 nested": 25.5 * share, "50 overlapping": 25 * share}
-    for name, touch in expected.items():
-        goal, table = scaling.goal_and_table(name, n)
-        assert scaling.touched(goal, X, y, table)[0] == pytest.approx(touch, rel=0.05)
-
-
-def test_gaps_are_read_from_the_history():
-    entries = [
-        {"primal": 1.0, "dual": 1.0 - gap, "epochs": 10.0 * k, "seconds": 0.1 * k} for k, gap in [(1, 0.5), (2, 0.01)]
-    ]
-    result = SimpleNamespace(history=tuple(entries))
-    assert convex_steps.gap_reached(result, 0.02) == (2, 20, 0.2)
-    assert convex_steps.gap_reached(result, 0.6) == (1, 10, 0.1)
-    assert convex_steps.gap_reached(result, 1e-3) is None
-
-
 def test_ratios_and_errors_are_those_of_the_predictions():
-    people = _people.of_a9a(SOURCES["a9a"](None))
-    truth = SimpleNamespace(share=lambda X: ((people.y if X is people.X else people.y_test) > 0) * 1.0)
-    found, share = _people.reached(people, truth), (people.y > 0).astype(float)
-    assert found["train_error"] == found["test_error"] == 0.0
-    assert found["train_ratio"] == pytest.approx(share[~people.first].mean() / share[people.first].mean())
+    table = SOURCES["german"](None)
+    data = fairness.people(table, "german", np.asarray(table["sex"]) == "Female")
+    found, rate = fairness.reached(data, lambda _: data.y), [data.y[rows].mean() for rows in (data.first, ~data.first)]
+    assert found["test_error"] == 0.0
+    assert rate[0] <= rate[1] and found["test_ratio"] == pytest.approx(rate[1] / rate[0])
 
 
 def test_true_slacks_are_those_of_the_rows():
