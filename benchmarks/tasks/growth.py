@@ -8,11 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 from joblib import cpu_count
+from sklearn.base import clone
+from sklearn.metrics import jaccard_score
+from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, quietly
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin._threads import in_threads
 from widemargin.diagnostics import AuditBlock, audit_stream
@@ -181,6 +185,57 @@ def exponents(content: Content) -> Iterable[Row]:
         }  # fmt: skip
 
 
+# --- many labels ------------------------------------------------------------------------------------------------------
+
+LABELS, WORDS, TOPICS, GAP = 1000, 5000, 200, 0.1
+
+
+def tagged_texts(n: int, seed: int = 0) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Texts of 90 words about three topics each, a tenth of them other words, and their labels, at most 30, as CSR."""
+    rng = np.random.default_rng(seed)
+    of_topic = {"words": rng.integers(WORDS, size=(TOPICS, 100)), "labels": rng.integers(LABELS, size=(TOPICS, 15))}
+    topics = rng.integers(TOPICS, size=(n, 3))
+
+    def drawn_of(what: str, each: int, columns: int) -> sp.csr_matrix:
+        place = np.repeat(topics, each, axis=1)
+        columns_of = of_topic[what][place, rng.integers(of_topic[what].shape[1], size=place.shape)]
+        other = rng.random(place.shape) < 0.1
+        columns_of[other] = rng.integers(columns, size=int(other.sum()))
+        ends = np.arange(0, place.size + 1, place.shape[1])
+        made = sp.csr_matrix((np.ones(place.size), columns_of.ravel(), ends), shape=(n, columns))
+        made.sum_duplicates()
+        return made
+
+    X, Y = drawn_of("words", 30, WORDS), drawn_of("labels", 10, LABELS)
+    Y.data[:] = 1.0
+    return sp.csr_matrix(normalize(X)), Y.astype(np.int64)
+
+
+def many_labels_of(ctx: Context, n: int) -> Row:
+    """A fit at a C and an offset near those chosen for some thousand rows, until the gap is a tenth."""
+    X, Y = tagged_texts(n + 2000)
+    rows, new = slice(n), slice(n, None)
+    model = MultiLabelSVC(C=2.4, tol=GAP, offset=0.3, random_state=0)
+    with quietly():
+        clone(model).set_params(max_iter=1).fit(X[:200], Y[:200])  # compiles
+        timing = Timing()
+        _, grown = resident_growth(lambda: timing.add(lambda: model.fit(X[rows], Y[rows])))
+    return {
+        "rows": n, "labels": LABELS, "processor_s": timing.processor_median, "wall_s": timing.median,
+        "grown_mb": None if grown is None else grown / 1e6, "passes": model.n_iter_, "gap": model.gap_,
+        "jaccard": float(jaccard_score(Y[new].toarray(), _dense(model.predict(X[new])), average="samples")),
+    }  # fmt: skip
+
+
+def _dense(Y: Any) -> Any:
+    return Y.toarray() if sp.issparse(Y) else Y
+
+
+def many_labels(ctx: Context) -> list[Row]:
+    """Each number of rows in a process of its own."""
+    return [ctx.fresh(many_labels_of, n) for n in ctx.pick((25_000, 100_000), (300,))]
+
+
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +360,8 @@ def _picture(content: Mapping[str, Any], path: Path) -> None:
 
 
 def _limits(content: Content) -> Iterable[Limit]:
+    for row in content.get("many labels", []):
+        yield Limit(f"{row['rows']:,} rows with {LABELS:,} labels, gap", 100 * row["gap"], 100 * GAP, "%")
     rows = list(_delayed(content))
     if len(rows) > 1:
         apart = max(abs(row["seconds"] / row["foretold"] - 1.0) for row in rows[1:])
@@ -315,7 +372,7 @@ TASKS = {
     "growth": Task(
         "How processor time and memory grow with rows, columns, constraints, groups, support vectors and labels, on "
         "rows drawn here; what late answers of a cluster cost a fit over blocks, and what follows for a billion rows.",
-        {"thread": thread, "growth": growth, "delays": delays},
+        {"thread": thread, "growth": growth, "delays": delays, "many labels": many_labels},
         {
             "exponents": Table(
                 "Exponents over at least four doublings: time and the memory that a call adds; the largest size in "
@@ -326,6 +383,11 @@ TASKS = {
             ),
             "thread": Table("One thread of this machine", "thread",
                              "GB a second: {gigabytes_a_second:.1f} | GFLOP a second: {gigaflops:.0f}"),
+            "labels": Table(
+                f"`MultiLabelSVC` with a tree of labels, sparse rows, to a gap of {GAP:.0%}", "many labels",
+                "rows: {rows:,} | labels: {labels:,} | processor s: {processor_s:.0f} | MB added: {grown_mb:,.0f} "
+                "| passes | gap: {gap:.1%} | Jaccard on other rows: {jaccard:.3f}",
+            ),
             "delays": Table(
                 "A fit over 8 blocks whose calls answer late", _delayed,
                 "delay, ms: {delay_ms:.0f} | rows: {n:,} | calls | looks | seconds: {seconds:.1f} | foretold: "
