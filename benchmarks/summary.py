@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks import recorded
 from benchmarks.cells import table_of
@@ -24,14 +23,15 @@ PEER_COLOURS = {
     "hiclass": "#937860",
 }
 """By how a peer's name starts."""
-REACHED, MISSED = "#55a868", "#c44e52"
 
 
 def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> None:
     """Write both files; the picture needs matplotlib and is left out without it."""
-    found = {name: task.judged(recorded.newest(name, folder))
-             for name, task in tasks.items()}  # fmt: skip
-    draw(found, folder / "summary.png", quick=quick)
+    draw(
+        {name: task.judged(recorded.newest(name, folder)) for name, task in tasks.items()},
+        folder / "summary.png",
+        quick=quick,
+    )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "summary.md").write_text(text(folder, tasks, quick=quick))
 
@@ -43,7 +43,7 @@ def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str
         parts.append("A quick run on small sizes: it shows that the tasks run. Its ratios mean nothing.\n")
     else:
         parts.append("Made by `make bench` (`python -m benchmarks`) of the result files beside it.\n")
-        parts.append("![Our times beside the peers', and measurements beside their limits](summary.png)\n")
+        parts.append("![Our times beside the peers'](summary.png)\n")
     every = [
         (name, machine, task, item)
         for name, task in tasks.items()
@@ -105,28 +105,19 @@ def colour(peer: str) -> tuple[str, str]:
 
 
 def draw(found: Mapping[str, Sequence[Ratio | Limit]], path: Path, *, quick: bool = False) -> None:
-    """Dots of the ratios and of the shares of limits, of what was measured last."""
+    """Dots of the ratios, of what was measured last; a quick run has no targets."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import FixedLocator
     except ImportError:
         return
-    every = [item for some in found.values() for item in some]
-    ratios = [item for item in every if isinstance(item, Ratio)]
-    limits = [] if quick else [item for item in every if isinstance(item, Limit)]
-    if not every:
+    ratios = [item for some in found.values() for item in some if isinstance(item, Ratio)]
+    if not ratios:
         return
     cases = list(dict.fromkeys(item.case for item in ratios))
-    figure = Figure(figsize=(13, 1.6 + 0.27 * max(len(cases), len(limits))), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _draw_ratios(left, ratios, cases, quick)
-    _draw_limits(right, limits)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=85, metadata={"Software": None})
-
-
-def _draw_ratios(axes: Any, ratios: Sequence[Ratio], cases: Sequence[str], quick: bool) -> None:
+    figure = Figure(figsize=(8, 1.6 + 0.27 * len(cases)), layout="constrained")
+    axes, shown = figure.subplots(), set[str]()
     axes.axvline(1, color="0.4", linewidth=1)
-    shown: set[str] = set()
     for item in ratios:
         height = cases.index(item.case)
         family, shade = colour(item.peer)
@@ -135,53 +126,19 @@ def _draw_ratios(axes: Any, ratios: Sequence[Ratio], cases: Sequence[str], quick
         axes.plot(item.value, height, "o", color=shade, markersize=7, label=label, alpha=0.9)
         if item.target is not None and not quick:
             axes.plot(item.target, height, "|", color=shade, markersize=15, markeredgewidth=2)
+    if not quick:
+        axes.plot([], [], "|", color="0.4", markersize=12, markeredgewidth=2, label="target, coloured as its peer")
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(_ticks(0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100))
+    axes.xaxis.set_major_locator(FixedLocator((0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_locator(_ticks())
-    _rows(axes, cases, "Peer's seconds over ours (right of 1: ours is quicker)")
-    if ratios:
-        if not quick:
-            axes.plot([], [], "|", color="0.4", markersize=12, markeredgewidth=2, label="target, coloured as its peer")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.03), ncols=3, fontsize=8, frameon=False)
-
-
-def _draw_limits(axes: Any, limits: Sequence[Limit]) -> None:
-    axes.axvline(1, color="0.4", linewidth=1)
-    for height, item in enumerate(limits):
-        shade = REACHED if item.reached else MISSED
-        share = max(item.share, 0.01)
-        inside = 0.3 < share <= 1.001
-        axes.plot(share, height, "o" if item.reached else "X", color=shade, markersize=7)
-        axes.annotate(
-            _beside(item), (share, height), fontsize=7, va="center",
-            xytext=(-7, 0) if inside else (7, 0), textcoords="offset points", ha="right" if inside else "left",
-        )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_xlim(0.06, 16)
-    axes.xaxis.set_major_locator(_ticks(0.1, 0.2, 0.5, 1, 2))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.xaxis.set_minor_locator(_ticks())
-    _rows(axes, [item.what for item in limits], "Share of the limit used (cross: missed)")
-
-
-def _beside(item: Limit) -> str:
-    sign = "at least " if item.at_least else ""
-    return f"{item.measured:.3g} of {sign}{item.limit:,.4g} {item.unit}".rstrip()
-
-
-def _ticks(*places: float) -> Any:
-    from matplotlib.ticker import FixedLocator
-
-    return FixedLocator(places)
-
-
-def _rows(axes: Any, names: Sequence[str], title: str) -> None:
-    axes.set_yticks(range(len(names)), names, fontsize=8)
-    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
-    axes.set_title(title, fontsize=10)
+    axes.xaxis.set_minor_locator(FixedLocator(()))
+    axes.set_yticks(range(len(cases)), cases, fontsize=8)
+    axes.set_ylim(len(cases) - 0.5, -0.5)
+    axes.set_title("Peer's seconds over ours (right of 1: ours is quicker)", fontsize=10)
     axes.grid(axis="both", color="0.92")
     axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.03), ncols=3, fontsize=8, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=85, metadata={"Software": None})

@@ -68,11 +68,6 @@ class Limit:
         return f"{self.sign} {self.limit:,.4g} {self.unit}".rstrip()
 
     @property
-    def share(self) -> float:
-        """Of the limit that is used: at most 1 where the target is reached."""
-        return self.limit / self.measured if self.at_least and self.measured else self.measured / self.limit
-
-    @property
     def reached(self) -> bool:
         """Whether the target is reached."""
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
