@@ -1,10 +1,9 @@
 """Compare the hot kernels of two commits: `python -m benchmarks.regression OLD NEW`.
 
-Both are checked out in git worktrees. Processes of both run side by side and take turns, sample by sample, so that a
-slow minute of the machine hits both; several pairs of processes, since a process may be slow by where its memory lies.
-Shown is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval over the pairs of
-samples within pairs of processes. A kernel is flagged as slower where the whole interval lies above 1 and the ratio
-above the threshold; "slower" is tried once more before it is believed.
+Both are checked out in git worktrees, and processes of both take turns, as a minute may be slow, and a process by where
+its memory lies. Shown is the ratio of the medians of processor seconds, new over old, with a 95% bootstrap interval
+over pairs of processes and the samples within them. A kernel is flagged as slower where the whole interval lies above 1
+and the ratio above the threshold; "slower" is tried once more before it is believed.
 
 Each commit runs the kernels of its own `hot_kernels.py`, because modules move; what is compared has the same name and
 the same docstring in both. `working-tree` in place of a commit means the sources as they lie here. Exit code 1 where a
@@ -13,13 +12,14 @@ kernel is slower.
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,59 +28,15 @@ import numpy as np
 from benchmarks.cells import Row, table_of
 from benchmarks.machine import ROOT, describe, machine
 
-__all__ = ["WORKING_TREE", "Comparison", "compare", "main", "ratio_with_interval", "sources", "verdict_of"]
+__all__ = ["WORKING_TREE", "compare", "main", "ratio_with_interval", "sources", "timed", "verdict_of"]
 
 WORKING_TREE = "working-tree"
-HOT_KERNELS = "benchmarks.hot_kernels"
+HOT_KERNELS = Path(__file__).with_name("hot_kernels.py")
 BOOTSTRAPS = 1000
+SAMPLE_SECONDS = 0.02
+"""A sample repeats its kernel for about that long."""
+
 Pairs = Sequence[Sequence[tuple[float, float]]]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Of one kernel: milliseconds, ratio new / old with its interval; or why there is none."""
-
-    kernel: str
-    old_ms: float = 0.0
-    new_ms: float = 0.0
-    ratio: float = 1.0
-    low: float = 1.0
-    high: float = 1.0
-    verdict: str = ""
-
-
-class Worker:
-    """A process with the sources of one commit; it times a kernel once for each line it is asked."""
-
-    def __init__(self, source: Path, kernels: str) -> None:
-        path = os.pathsep.join([str(source / "src"), str(source / "papers" / "src"), str(ROOT)])
-        own = source / "benchmarks" / "hot_kernels.py"
-        if kernels == HOT_KERNELS and own.is_file():
-            kernels = str(own)
-        self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "benchmarks.regression_worker", str(source / "src"), kernels],
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-    def ask(self, kernel: str, number: int = 0) -> dict[str, Any]:
-        """Prepare (number 0) or run a kernel so many times."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps([kernel, number]) + "\n")
-            self._process.stdin.flush()
-        said = self._process.stdout.readline()
-        return dict(json.loads(said)) if said else {"error": "its process ended"}
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process.wait()
 
 
 @contextlib.contextmanager
@@ -109,6 +65,62 @@ def sources(commit: str, root: Path = ROOT) -> Iterator[Path]:
             subprocess.run(["git", "-C", str(root), "worktree", "remove", "--force", str(tree)], check=False)
 
 
+# --- in a process of one commit ---------------------------------------------------------------------------------------
+
+
+def kernels_of(path: Path) -> Mapping[str, Callable[[], Callable[[], Any]]]:
+    """KERNELS of a file."""
+    spec = importlib.util.spec_from_file_location("kernels", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return dict(module.KERNELS)
+
+
+def _samples(make: Callable[[], Callable[[], Any]], count: int) -> list[float]:
+    """Processor seconds of one run, a few times, when the kernel is compiled and warm."""
+
+    def seconds(number: int) -> float:
+        start = time.process_time()
+        for _ in range(number):
+            action()
+        return (time.process_time() - start) / number
+
+    action = make()
+    action()
+    number = max(1, int(SAMPLE_SECONDS / max(min(seconds(1) for _ in range(3)), 1e-6)))
+    return [seconds(number) for _ in range(count)]
+
+
+def timed(source: Path, kernels: Path, names: Sequence[str], samples: int) -> dict[str, Any]:
+    """Samples of each kernel in a new process with the sources of a folder, or why there are none."""
+    own = source / "benchmarks" / HOT_KERNELS.name
+    call = [str(own if kernels == HOT_KERNELS and own.is_file() else kernels), *names]
+    path = os.pathsep.join([str(source / "src"), str(source / "papers" / "src"), str(ROOT)])
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.regression", "--time", str(samples), *call],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if ended.returncode:
+        return dict.fromkeys(names, f"its process ended: {ended.stderr.strip()[-200:]}")
+    return dict(json.loads(ended.stdout.splitlines()[-1]))
+
+
+def _time(samples: str, path: str, *names: str) -> None:
+    known, found = kernels_of(Path(path)), dict[str, Any]()
+    for name in names:
+        try:
+            found[name] = _samples(known[name], int(samples))
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    print(json.dumps(found))
+
+
+# --- of both ----------------------------------------------------------------------------------------------------------
+
+
 def ratio_with_interval(pairs: Pairs, seed: int = 0) -> tuple[float, float, float]:
     """Ratio of medians, new over old, and its 95% interval.
 
@@ -122,8 +134,7 @@ def ratio_with_interval(pairs: Pairs, seed: int = 0) -> tuple[float, float, floa
     drawn = []
     for _ in range(BOOTSTRAPS):
         chosen = [blocks[k] for k in rng.integers(0, len(blocks), len(blocks))]
-        some = np.concatenate([block[rng.integers(0, len(block), len(block))] for block in chosen])
-        drawn.append(_ratio(some))
+        drawn.append(_ratio(np.concatenate([block[rng.integers(0, len(block), len(block))] for block in chosen])))
     low, high = np.quantile(drawn, [0.025, 0.975])
     return _ratio(np.concatenate(blocks)), float(low), float(high)
 
@@ -142,86 +153,52 @@ def verdict_of(ratio: float, low: float, high: float, threshold: float) -> str:
     return ""
 
 
-def compare(old: Path, new: Path, kernels: Sequence[str], options: argparse.Namespace) -> list[Comparison]:
-    """Time the kernels of two source folders in turn."""
-    pairs: dict[str, list[list[tuple[float, float]]]] = {kernel: [] for kernel in kernels}
-    errors: dict[str, str] = {}
-    for _ in range(options.processes):
-        workers = (Worker(old, options.kernels), Worker(new, options.kernels))
-        try:
-            for kernel in kernels:
-                if kernel not in errors:
-                    _add_samples(workers, kernel, options.samples, pairs[kernel], errors)
-        finally:
-            for worker in workers:
-                worker.close()
-    return [
-        Comparison(kernel, verdict=errors[kernel]) if kernel in errors
-        else _conclude(kernel, pairs[kernel], options.threshold) for kernel in kernels
-    ]  # fmt: skip
-
-
-def _add_samples(
-    workers: tuple[Worker, Worker], kernel: str, samples: int, into: list[list[tuple[float, float]]],
-    errors: dict[str, str],
-) -> None:  # fmt: skip
-    number = 1
-    for worker, name in zip(workers, ("old", "new"), strict=True):
-        said = worker.ask(kernel)
-        if "error" in said:
-            errors[kernel] = f"left out, not in {name}: {said['error']}"
-            return
-        number = max(number, int(said["number"]))
-    block = []
-    for k in range(samples):
-        order = workers if k % 2 == 0 else workers[::-1]
-        seconds = [worker.ask(kernel, number) for worker in order]
-        if any("error" in said for said in seconds):
-            errors[kernel] = f"left out: {next(said['error'] for said in seconds if 'error' in said)}"
-            return
-        times = [said["seconds"] / number for said in seconds]
-        block.append((times[0], times[1]) if k % 2 == 0 else (times[1], times[0]))
-    into.append(block)
-
-
-def _conclude(kernel: str, pairs: Pairs, threshold: float) -> Comparison:
-    ratio, low, high = ratio_with_interval(pairs)
-    old, new = np.median(np.concatenate([np.asarray(block) for block in pairs]), axis=0)
-    return Comparison(kernel, 1e3 * old, 1e3 * new, ratio, low, high, verdict_of(ratio, low, high, threshold))
-
-
-def _rows(found: Sequence[Comparison]) -> Iterator[Row]:
-    for item in found:
-        measured = asdict(item) | {"interval": f"[{item.low:.3f}, {item.high:.3f}]"}
-        yield measured if item.old_ms else {"kernel": item.kernel, "verdict": item.verdict[:100]}
+def compare(old: Path, new: Path, names: Sequence[str], options: argparse.Namespace) -> dict[str, Row]:
+    """By kernel: milliseconds of both, ratio with its interval and verdict, or why it was left out."""
+    pairs: dict[str, list[list[tuple[float, float]]]] = {name: [] for name in names}
+    rows: dict[str, Row] = {}
+    for number in range(options.processes):
+        left = [name for name in names if name not in rows]
+        sides = {"old": old, "new": new}
+        seen = {
+            side: timed(sides[side], options.kernels, left, options.samples)
+            for side in sorted(sides, reverse=bool(number % 2))
+        }
+        for name in left:
+            wrong = [f"not in {side}: {seen[side][name]}" for side in sides if isinstance(seen[side][name], str)]
+            if wrong:
+                rows[name] = {"kernel": name, "verdict": f"left out, {wrong[0]}"[:100]}
+            else:
+                pairs[name].append(list(zip(seen["old"][name], seen["new"][name], strict=True)))
+    for name in [name for name in names if name not in rows]:
+        ratio, low, high = ratio_with_interval(pairs[name])
+        milliseconds = 1e3 * np.median(np.concatenate(pairs[name]), axis=0)
+        rows[name] = {
+            "kernel": name, "old": milliseconds[0], "new": milliseconds[1], "ratio": ratio,
+            "interval": f"[{low:.3f}, {high:.3f}]", "verdict": verdict_of(ratio, low, high, options.threshold),
+        }  # fmt: skip
+    return {name: rows[name] for name in names}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare two commits; 1 where a kernel is slower."""
     options = _parser().parse_args(arguments)
-    kernels = _kernels(options)
+    known = list(kernels_of(options.kernels))
+    names = [name for name in known if not options.only or any(text in name for text in options.only)]
+    if not names:
+        raise SystemExit(f"No kernel is called {' or '.join(options.only)}. There are: {', '.join(known)}.")
     with sources(options.old) as old, sources(options.new) as new:
-        found: Mapping[str, Comparison] = {item.kernel: item for item in compare(old, new, kernels, options)}
-        again = [name for name, item in found.items() if item.verdict == "SLOWER"]
+        found = compare(old, new, names, options)
+        again = [name for name, row in found.items() if row["verdict"] == "SLOWER"]
         if again:
-            found = {**found, **{item.kernel: item for item in compare(old, new, again, options)}}
+            found |= compare(old, new, again, options)
     title = f"{options.new} over {options.old}, processor milliseconds ({describe(machine())})"
-    columns = "kernel | old ms: {old_ms:.3f} | new ms: {new_ms:.3f} | ratio: {ratio:.3f} | 95%: {interval} | verdict"
-    print(f"### {title}\n\n" + table_of(list(_rows(list(found.values()))), columns))
-    slower = [name for name, item in found.items() if item.verdict == "SLOWER"]
+    columns = "kernel | old ms: {old:.3f} | new ms: {new:.3f} | ratio: {ratio:.3f} | 95%: {interval} | verdict"
+    print(f"### {title}\n\n" + table_of(list(found.values()), columns))
+    slower = [name for name, row in found.items() if row["verdict"] == "SLOWER"]
     what = f"slower by more than {100 * (options.threshold - 1):.0f}%"
     print(f"{len(slower)} of {len(found)} kernels are {what}{': ' if slower else ''}{', '.join(slower)}.")
     return 1 if slower else 0
-
-
-def _kernels(options: argparse.Namespace) -> list[str]:
-    from benchmarks.regression_worker import kernels_of
-
-    known = list(kernels_of(options.kernels))
-    chosen = [name for name in known if not options.only or any(text in name for text in options.only)]
-    if not chosen:
-        raise SystemExit(f"No kernel is called {' or '.join(options.only)}. There are: {', '.join(known)}.")
-    return chosen
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -230,11 +207,11 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("new", nargs="?", default=WORKING_TREE, help="the same (default: working-tree)")
     made.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="kernels whose name contains a TEXT")
     made.add_argument("--threshold", type=float, default=1.1, help="ratio that counts as slower (default 1.1)")
-    made.add_argument("--samples", type=int, default=15, help="samples of a pair of processes (default 15)")
-    made.add_argument("--processes", type=int, default=3, help="pairs of processes (default 3)")
-    made.add_argument("--kernels", default=HOT_KERNELS, help="module or file with the list KERNELS")
+    made.add_argument("--samples", type=int, default=8, help="samples of a process (default 8)")
+    made.add_argument("--processes", type=int, default=4, help="pairs of processes (default 4)")
+    made.add_argument("--kernels", type=Path, default=HOT_KERNELS, help="file with the list KERNELS")
     return made
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_time(*sys.argv[2:]) if sys.argv[1:2] == ["--time"] else main())
