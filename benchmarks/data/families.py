@@ -112,13 +112,6 @@ def noise(n: int = 10_000) -> Rows:
     return rng.normal(size=(n, 10)), (rng.random(n) < 0.5).astype(np.int64)
 
 
-def normal_columns(n: int = 8000, d: int = 16) -> Rows:
-    """Normal columns, of which four and a product matter."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d))
-    return X, (X[:, :4].sum(axis=1) + X[:, 0] * X[:, 1] + rng.normal(size=n) > 0).astype(np.int64)
-
-
 KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: one-hot": one_hot,
     "drawn: counts": counts,
@@ -133,7 +126,6 @@ KERNEL_FAMILIES: dict[str, Callable[..., Rows]] = {
     "drawn: towns": towns,
     "drawn: moons": moons,
     "drawn: noise": noise,
-    "drawn: normal columns": normal_columns,
 }
 
 
