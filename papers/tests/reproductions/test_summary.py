@@ -22,4 +22,5 @@ def test_markdown_table():
 def test_a_point_in_percent():
     content = mean_and_sd([[0.1, None], [0.12, None]])
     assert percent(content, 0) == "11.00 ± 1.41"
+    assert percent(content, 0, runs=1) == "11.00"
     assert percent(content, 1) == "-"

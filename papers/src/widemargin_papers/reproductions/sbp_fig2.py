@@ -206,16 +206,16 @@ def table(summary: Mapping[str, Any]) -> str:
     text = []
     for name, title in titles(summary).items():
         content = summary[name]
-        n, grid_rows = content["n"], np.array(content["rows"])
+        n, grid_rows, runs = content["n"], np.array(content["rows"]), content["runs"]
         shares = [share for share in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0) if share * n <= grid_rows[-1] * 1.001]
         places = [int(np.argmin(np.abs(np.log(grid_rows / (share * n))))) for share in shares]
         rows = [
-            [label, *(percent(content["error"][method], place) for place in places)]
+            [label, *(percent(content["error"][method], place, runs) for place in places)]
             for method, label in METHODS.items()
         ]
         text.append(
-            f"**{title}**, n = {n}, {content['runs']} runs; the optimum has {percent(content['optimum'], 0)}%. "
-            "Test error in % (mean ± sd) after so many epochs (n² evaluations):\n"
+            f"**{title}**, n = {n}, {runs} run{'s' * (runs > 1)}; the optimum has "
+            f"{percent(content['optimum'], 0, runs)}%. Test error in % after so many epochs (n² evaluations):\n"
         )
         text.append(markdown(["method", *(f"{share:g}" for share in shares)], rows))
     return "\n".join(text)

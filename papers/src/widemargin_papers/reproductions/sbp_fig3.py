@@ -101,14 +101,15 @@ def table(summary: Mapping[str, Any]) -> str:
     text = []
     for name, title in titles(summary).items():
         content = summary[name]
-        sbp_rows = np.array(content["rows"]["sbp"])
+        sbp_rows, runs = np.array(content["rows"]["sbp"]), content["runs"]
         rows = []
         for place, pairs in enumerate(content["rows"]["fourier"]):
             near = int(np.argmin(np.abs(np.log(sbp_rows / pairs))))
-            rows.append([pairs, percent(content["error"]["sbp"], near), percent(content["error"]["fourier"], place)])
+            shown = {"sbp": near, "fourier": place}
+            rows.append([pairs, *(percent(content["error"][method], at, runs) for method, at in shown.items())])
         text.append(
-            f"**{title}**, n = {content['n']}, {content['runs']} runs; the optimum has "
-            f"{percent(content['optimum'], 0)}%. Test error in % (mean ± sd) at a cost of k n inner products:\n"
+            f"**{title}**, n = {content['n']}, {runs} run{'s' * (runs > 1)}; the optimum has "
+            f"{percent(content['optimum'], 0, runs)}%. Test error in % at a cost of k n inner products:\n"
         )
         text.append(markdown(["k", *METHODS.values()], rows))
     return "\n".join(text)

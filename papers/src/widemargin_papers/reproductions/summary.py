@@ -36,10 +36,15 @@ def number(value: float) -> float | None:
     return round(float(value), 6) if np.isfinite(value) else None
 
 
-def percent(content: Mapping[str, Sequence[float | None]], place: int) -> str:
-    """Mean and standard deviation of one point of `mean_and_sd`, in percent; a dash where no run has one."""
+def percent(content: Mapping[str, Sequence[float | None]], place: int, runs: int = 2) -> str:
+    """Mean and standard deviation of one point of `mean_and_sd`, in percent; a dash where no run has one.
+
+    Of one run no deviation is shown.
+    """
     mean, spread = content["mean"][place], content["sd"][place]
-    return "-" if mean is None or spread is None else f"{100 * mean:.2f} ± {100 * spread:.2f}"
+    if mean is None or spread is None:
+        return "-"
+    return f"{100 * mean:.2f} ± {100 * spread:.2f}" if runs > 1 else f"{100 * mean:.2f}"
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
