@@ -25,7 +25,6 @@ from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.diagnostics import BiasAudit, local_law_144
 from widemargin.exceptions import DataError, TableWarning
-from widemargin.report import bias_audit_card, bias_audit_page
 
 _OUTCOMES = {
     "decision": "selected hired hire advanced moved_forward shortlisted invited decision decided outcome passed",
@@ -45,7 +44,7 @@ _OF_GOALS = (
 )  # fmt: skip
 
 
-def run_standard(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure, print and write; the exit code and the content for --json."""
     refuse_options(options, _OF_GOALS, "have no meaning with --standard")
     if options.schema:
@@ -148,11 +147,15 @@ def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argp
     if options.report_json is not None:
         write_json(document, options.report_json)
     if options.html is not None:
+        from widemargin.report import bias_audit_page  # not needed, and slow to import, without a page
+
         title = "Bias audit under Local Law 144" + ("" if options.tool is None else f": {options.tool}")
         write_text(bias_audit_page(audit, title=title).text, options.html, "page")
     if options.csv is not None:
         write_table(pa.Table.from_pylist(audit.rows()), options.csv)
     if options.model_card is not None:
+        from widemargin.report import bias_audit_card
+
         card = bias_audit_card(audit, model_name=options.tool or path.stem)
         write_text(card, options.model_card, "model card")
     if options.in_toto is not None:
