@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from widemargin import __version__
 from widemargin._text import close_match, listing
 from widemargin.cli.checks.column_checks import several_spellings
-from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
+from widemargin.cli.checks.vocabulary import AFFIRMATIVE, GOOD_VALUES, PROTECTED, is_one_of, matching_kind
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
@@ -31,7 +31,7 @@ _OUTCOMES = {
     "score": "score* rating* rank* prediction* predicted",
 }
 """Words in the names of columns of decisions and of scores."""
-_SELECTED = {*AFFIRMATIVE, *GOOD_VALUES, "selected", "advanced", "shortlisted", "invited"} - {"paid", "survived"}
+_SELECTED = f"{AFFIRMATIVE} {GOOD_VALUES} selected advanced shortlisted invited"
 PREDICATE = "urn:widemargin:bias-audit:ll144:1"
 """The predicate type of the in-toto statement; the documentation describes it."""
 
@@ -134,7 +134,7 @@ def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | N
     if favourable is not None or not pa.types.is_string(outcome.type):
         return favourable, None
     values = [value for value in pc.unique(outcome).to_pylist() if value is not None]
-    likely = [value for value in values if value.strip().casefold() in _SELECTED]
+    likely = [value for value in values if is_one_of(_SELECTED, value)]
     if len(likely) != 1:
         return None, None  # the audit asks for it, and lists the values
     others = listing([value for value in values if value != likely[0]], 5)

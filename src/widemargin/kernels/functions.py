@@ -29,8 +29,8 @@ from widemargin.exceptions import DataError, KernelError
 from widemargin.linalg.symmetric import asymmetry, turned_apart
 
 __all__ = [
-    "FEATURE_MAPS", "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "refuse_indefinite", "resolve_kernel",
-    "sampled_spectrum", "settled_kernel",
+    "FEATURE_MAPS", "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "refuse_indefinite",
+    "resolve_kernel", "sampled_spectrum", "settled_kernel",
 ]  # fmt: skip
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")

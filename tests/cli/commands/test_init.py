@@ -458,7 +458,13 @@ def test_words_within_words_protect_nothing(name):
     assert not roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected
 
 
-@pytest.mark.parametrize("name", ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled"])
+HARMS = ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled", "Kreditausfall",
+         "Zahlungsverzug", "Rückfall", "festnahme", "Kündigung", "re\u0301cidive", "défaut_paiement", "refusé",
+         "décès", "reincidencia", "mora", "detenido", "inadimplência", "prisão", "evasao", "recidiva",
+         "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARMS)
 def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
     """It is the target although a column of letters comes last, and the outcome that people want is the other one."""
     columns = {"age": [*range(20, 28)], "n": [3, 1] * 4, name: ["no", "yes", "no", "no"] * 2, "v7": ["F", "M"] * 4}
@@ -466,6 +472,21 @@ def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
     assert (guesses.target, guesses.positive) == (name, "no")
     assert guesses.protected == {"v7": "sex", "age": "age"}
     assert guesses.alike == {"v7": "may be about sex: it holds f and m"}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [("schlecht gut", "gut"), ("refusé accepté", "accepté"), ("aprobado rechazado", "aprobado"), ("mau bom", "bom"),
+     ("respinto approvato", "approvato"), ("afgewezen goedgekeurd", "goedgekeurd"), ("bewilligt anders", "bewilligt")],
+)  # fmt: skip
+def test_the_wanted_outcome_is_known_by_its_word_in_other_languages(values, wanted):
+    guesses = roles(n=[1, 2, 3, 4] * 5, sexe=["m", "f"] * 10, y=values.split() * 10)
+    assert guesses.positive == wanted and "as the words say" in guesses.why_positive
+
+
+@pytest.mark.parametrize("name", ["hypotheque", "mortgage", "Vertrag", "today", "moral", "crimson", "arrêté"])
+def test_words_that_begin_alike_are_no_harms(name):
+    assert "names a harm" not in roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]}).why_positive
 
 
 def test_look_alikes_and_the_outcome_are_asked_for():

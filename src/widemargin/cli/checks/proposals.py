@@ -153,7 +153,7 @@ def groups_to_watch(table: pa.Table, guesses: Guesses, proposals: Sequence[Propo
             number = 1 + sum(name.startswith(str(group.name)) for name in found)
             name = str(group.name) if group.name not in found else f"{group.name}_{number}"
             found[name] = group.named(name)
-    return [*found.values()] if guesses.positive is not None else []
+    return [*found.values()]
 
 
 def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[Proposal], list[str]]:

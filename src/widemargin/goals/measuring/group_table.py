@@ -90,8 +90,8 @@ SHOWN_GROUPS = 40
 def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 1000) -> tuple[GroupRow, ...]:
     """All rows, every group of the main rows in a constraint or watched, and what two of different columns share.
 
-    Of several classes there is such a table for each one that the goal names. A watched group whose column or value the
-    rows lack has no rows.
+    Of several classes there is such a table for each one that the goal names; if it names none, for each of up to 20. A
+    watched group whose column or value the rows lack has no rows.
 
     Parameters
     ----------
@@ -110,7 +110,8 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
     """
     tables = []
     for key in tied.space.parts:
-        if isinstance(key, View) and key.source is None and key.decision[0] == "class":
+        # Where what is decided and what is true are two classes, as in `confusion`, there is no recall of one.
+        if isinstance(key, View) and key.source is None and key.decision[0] == "class" and key.label == key.decision:
             tables.append(_of_part(tied, key, f"{key.decision[1]!r}: ", mass, confidence, most))
         elif key is None:
             tables.append(_of_part(tied, key, "", mass, confidence, most))
@@ -122,8 +123,7 @@ def _of_part(
 ) -> tuple[GroupRow, ...]:
     """The table of the main rows, or of their view of one class."""
     part, start = tied.space.parts[key], tied.space.start[key]
-    rates = (rate for item in tied.constraints for rate in item.constraint.rates)
-    asked = [rate.population for rate in rates if tied.space.key_of(rate) == key]
+    asked = [rate.population for item in tied.constraints for rate in item.constraint.rates]
     asked += tied.goal.watched
     # Of two populations of the same rows the last one in this order is shown: the one that the user has named.
     by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
