@@ -242,8 +242,11 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
 def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
     """The column with two values whose name is the likeliest, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
-    is_other = {name: matching_kind(PROTECTED, name) or words_of(name) & EARLIER for name in two_valued}
-    candidates = [name for name in two_valued if not is_other[name]]
+    of_people = {name for name in two_valued if matching_kind(PROTECTED, name) is not None}
+    earlier = {name for name in two_valued if words_of(name) & EARLIER}
+    candidates = [name for name in two_valued if name not in of_people | earlier]
+    # A decision is what is to be learned where nothing else can be.
+    candidates = candidates or [name for name in two_valued if name not in of_people and "decision" in words_of(name)]
     kinds = {name: matching_kind(TARGETS, name) for name in candidates}
     for likely in TARGETS:
         named = [name for name in candidates if kinds[name] == likely]
@@ -315,7 +318,7 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         "names the rows: nearly every value is another one": distinct > 0.9 * n_values
         and (is_named or (is_text and n_values >= 10)),
         f"is an identifier by its name: {distinct} of them in {n_values} rows": is_named,
-        "counts the rows": numbers_rows(column),
+        "numbers the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20
         and words & {"split", "part", "fold", "set", "partition", "subset"},

@@ -61,7 +61,7 @@ ALIKE = {
     "sex": "men man gendr gndr",
     "race": "white* asian* eth herkunft minority cor ras afkomst",
     "age": "alter eta alder",
-    "family": "civil civile cywilny burgerlijke divorced single spouse",
+    "family": "family familial* familiar* civil civile cywilny burgerlijke divorced single spouse",
     "nationality": "country* language*",
 }
 """Words that may speak of it and often do not."""

@@ -11,7 +11,6 @@ import numpy as np
 from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
-from widemargin.goals.binding.labels import plain_value
 from widemargin.goals.binding.membership import members
 from widemargin.goals.binding.sources import SAID, Sought, Source, View
 from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
@@ -21,7 +20,7 @@ from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, When
 from widemargin.goals.language.populations import EVERYONE, Population
-from widemargin.goals.language.values import number_text
+from widemargin.goals.language.values import checked_literal, number_text
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 
 __all__ = ["Dropped", "Source", "TiedConstraint", "TiedGoal", "baselines_used", "bind"]
@@ -152,7 +151,7 @@ def _as_two_classes(source: Source, rates: Sequence[Rate], *, every_class: bool)
     views = views or [View(source.name, right, right)]
     is_named = any(view.decision == view.label and view.decision != right for view in views)
     if every_class and source.name is None and not is_named and len(source.classes) <= SHOWN_CLASSES:
-        of_class: list[Sought] = [("class", label) for label in map(plain_value, source.classes)]
+        of_class: list[Sought] = [("class", checked_literal(label)) for label in source.classes]
         views += [View(None, decision, decision) for decision in of_class]
     return [seen(source, view) for view in dict.fromkeys(views)]
 
@@ -331,8 +330,9 @@ def _warn_trivial(tied: TiedGoal) -> None:
         if undefined.any() and (totals <= tied.bound + 1e-9 * tied.scale).all():
             cleared = [tied.constraints[j].cleared for j in np.flatnonzero(undefined)]
             names = listing([str(item.ratio or item.denominator) for item in cleared], 3)
+            verb = "is" if len(cleared) == 1 else "are"
             warn(
-                f"a classifier that predicts {word} passes every constraint, because {names} is 0/0 for it "
-                "and its cleared form holds. Add a constraint that it fails, such as a floor on recall().",
+                f"a classifier that predicts {word} passes every constraint, because {names} {verb} 0/0 for it "
+                "and the cleared form holds. Add a constraint that it fails, such as a floor on recall().",
                 GoalWarning,
             )
