@@ -27,6 +27,7 @@ def made_path(*, held_out: bool = True, **changes: Any) -> TradeoffPath:
             slack=rng.normal(size=(k, m)),
             ramp_rate=rng.random((k, m)),
             ramp_slack=rng.normal(size=(k, m)),
+            compared_with=np.full((k, m), np.nan),
             covariance=0.04 / n * np.eye(k) + spread @ spread.T if errors else np.full((k, k), np.nan),
             reached_error=np.linspace(0.01, 0.02, k) if errors else none,
             slack_error=np.full((k, m), 0.01 if errors else np.nan),

@@ -174,11 +174,11 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
     table.add_row(Text(printable(first.objective_text)), *objectives)
     rules: dict[str, list[int]] = {}
     for j, item in enumerate(first.constraints):
-        rules.setdefault(item.bundle or str(j), []).append(j)
+        rules.setdefault(item.rule, []).append(j)
     for members in rules.values():
         cells = []
         for report in reports.values():
-            # Of a bundle the pair that came out worst, which need not be the same for all.
+            # Of a rule the pair that came out worst, which need not be the same for all.
             item = min((report.constraints[j].as_ratio() for j in members), key=lambda item: item.badness)
             sign = item.sense if item.met else {">=": "<", "<=": ">"}[item.sense]
             verdict = "met" if item.met else "NOT MET"
@@ -187,7 +187,7 @@ def comparison(title: str, reports: "Mapping[str, GoalReport]") -> str:
         item = first.constraints[members[0]]
         name = item.text if item.label.startswith("#") else item.label
         if len(members) > 1:
-            name = f"{item.bundle}, worst of {len(members)}"
+            name = f"{item.bundle or name}, worst of {len(members)}"
         table.add_row(Text(printable(name)), *cells)
     # Not captured from stdout: rich ends the program by exit code 1 where the reader of stdout has left.
     drawn = io.StringIO()

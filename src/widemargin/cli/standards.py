@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from widemargin import __version__
 from widemargin._text import close_match, listing
 from widemargin.cli.checks.column_checks import several_spellings
-from widemargin.cli.checks.guesses import AFFIRMATIVE, GOOD_VALUES, PROTECTED, matching_kind
+from widemargin.cli.checks.vocabulary import AFFIRMATIVE, GOOD_VALUES, PROTECTED, is_one_of, matching_kind
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
@@ -25,14 +25,13 @@ from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.diagnostics import BiasAudit, local_law_144
 from widemargin.exceptions import DataError, TableWarning
-from widemargin.report import bias_audit_card, bias_audit_page
 
 _OUTCOMES = {
     "decision": "selected hired hire advanced moved_forward shortlisted invited decision decided outcome passed",
     "score": "score* rating* rank* prediction* predicted",
 }
 """Words in the names of columns of decisions and of scores."""
-_SELECTED = {*AFFIRMATIVE, *GOOD_VALUES, "selected", "advanced", "shortlisted", "invited"} - {"paid", "survived"}
+_SELECTED = f"{AFFIRMATIVE} {GOOD_VALUES} selected advanced shortlisted invited"
 PREDICATE = "urn:widemargin:bias-audit:ll144:1"
 """The predicate type of the in-toto statement; the documentation describes it."""
 
@@ -45,7 +44,7 @@ _OF_GOALS = (
 )  # fmt: skip
 
 
-def run_standard(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure, print and write; the exit code and the content for --json."""
     refuse_options(options, _OF_GOALS, "have no meaning with --standard")
     if options.schema:
@@ -135,7 +134,7 @@ def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | N
     if favourable is not None or not pa.types.is_string(outcome.type):
         return favourable, None
     values = [value for value in pc.unique(outcome).to_pylist() if value is not None]
-    likely = [value for value in values if value.strip().casefold() in _SELECTED]
+    likely = [value for value in values if is_one_of(_SELECTED, value)]
     if len(likely) != 1:
         return None, None  # the audit asks for it, and lists the values
     others = listing([value for value in values if value != likely[0]], 5)
@@ -148,11 +147,15 @@ def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argp
     if options.report_json is not None:
         write_json(document, options.report_json)
     if options.html is not None:
+        from widemargin.report import bias_audit_page  # not needed, and slow to import, without a page
+
         title = "Bias audit under Local Law 144" + ("" if options.tool is None else f": {options.tool}")
         write_text(bias_audit_page(audit, title=title).text, options.html, "page")
     if options.csv is not None:
         write_table(pa.Table.from_pylist(audit.rows()), options.csv)
     if options.model_card is not None:
+        from widemargin.report import bias_audit_card
+
         card = bias_audit_card(audit, model_name=options.tool or path.stem)
         write_text(card, options.model_card, "model card")
     if options.in_toto is not None:

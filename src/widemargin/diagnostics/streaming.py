@@ -292,7 +292,7 @@ def report_of(
     report = make_report(
         tied, [part.positive for part in parts], positive_class=positive_class, data_name=data_name,
         confidence=confidence, decide=decide, ramp=ramps if len(ramps) == len(parts) else None,
-        random_state=random_state,
+        random_state=random_state, with_groups=True,
     )  # fmt: skip
     if not with_missing_groups:
         return report

@@ -8,8 +8,7 @@ import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from widemargin._typing import Label, Seed
-from widemargin.kernels.feature_maps import FEATURE_MAPS
-from widemargin.kernels.functions import KERNELS, KernelFunction
+from widemargin.kernels.functions import FEATURE_MAPS, KERNELS, KernelFunction
 from widemargin.solvers.base import Callback
 
 Positive: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="neither")]

@@ -16,10 +16,7 @@ from widemargin._typing import Matrix, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 
-__all__ = ["FEATURE_MAPS", "FourierPairs", "make_feature_map"]
-
-FEATURE_MAPS = ("fourier", "nystroem")
-"""The names."""
+__all__ = ["FourierPairs", "make_feature_map"]
 
 
 def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int, n_rows: int) -> Any:

@@ -29,12 +29,15 @@ from widemargin.exceptions import DataError, KernelError
 from widemargin.linalg.symmetric import asymmetry, turned_apart
 
 __all__ = [
-    "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "refuse_indefinite", "resolve_kernel",
-    "sampled_spectrum", "settled_kernel",
+    "FEATURE_MAPS", "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "refuse_indefinite",
+    "resolve_kernel", "sampled_spectrum", "settled_kernel",
 ]  # fmt: skip
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
 """The names."""
+
+FEATURE_MAPS = ("fourier", "nystroem")
+"""Of the explicit features that approximate a kernel (`kernels/feature_maps.py`)."""
 
 KernelFunction: TypeAlias = Callable[[Any, Any], Any]
 """A user's kernel: `function(X, Y)` returns the values of all pairs of rows."""

@@ -1,7 +1,8 @@
 """The rules of a goal as the page shows them: one line each, with the same numbers and units in every section.
 
 A rule that compares two rates by a factor is shown as their ratio, with both rates beside it. A bundle makes a
-constraint for every ordered pair of groups; it is one rule, shown by its worst pair.
+constraint for every ordered pair of groups; it is one rule, shown by its worst pair. So are two constraints that
+compare the same rates both ways round.
 """
 
 from typing import NamedTuple
@@ -32,6 +33,8 @@ class ShownRule(NamedTuple):
         How many pairs the worst is the worst of; the same two groups in the other order are no other pair.
     pair : str
         Its two groups, that whose rate stands first or above; empty of a constraint.
+    mirrored : list of str
+        Labels of constraints that compare the same two rates the other way round, and are met no worse.
     passes : bool
         Whether all of them count as met.
     """
@@ -43,6 +46,7 @@ class ShownRule(NamedTuple):
     sides: str
     n_pairs: int
     pair: str
+    mirrored: list[str]
     passes: bool
 
 
@@ -50,22 +54,21 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
     """One line for each rule that the user wrote, in the order of the report; by any report of the same goal."""
     groups: dict[str, list[ConstraintReport]] = {}
     for item in report.constraints:
-        groups.setdefault(item.bundle or item.label, []).append(item)
+        groups.setdefault(item.rule, []).append(item)
     rules = []
-    for name, items in groups.items():
-        entry = content.entry_of(items[0])
+    for items in groups.values():
+        worst_item = min(items, key=lambda item: item.as_ratio().badness)
+        entry, name = content.entry_of(worst_item), worst_item.bundle or worst_item.label
         unit = Unit.NUMBER if entry is None else unit_of(entry)
-        worst, sides = min(
-            (_with_sides(item, entry, unit) for item in items),
-            key=lambda pair: pair[0].badness,
-        )
+        worst, sides = _with_sides(worst_item, entry, unit)
         passes = all(item.passes(report.decide) for item in items)
-        pairs = {(head, frozenset(groups)) for head, *groups in map(pair_of, items)}
+        pairs = {(head, frozenset(groups)) for head, *groups in map(pair_of, items) if worst.bundle is not None}
+        mirrored = [item.label for item in items if item is not worst_item and item.bundle is None]
         head, one, other = (text.replace('"', "") for text in pair_of(worst))
         # "odds, recall" is the head of a bundle of several rates.
         rate = f"{head.rpartition(', ')[2]} of " if isinstance(entry, Bundle) and len(entry.rates) > 1 else ""
         pair = f"{rate}“{one}” beside “{other}”"
-        rules.append(ShownRule(name, entry, worst, unit, sides, len(pairs), pair, passes))
+        rules.append(ShownRule(name, entry, worst, unit, sides, len(pairs), pair, mirrored, passes))
     return rules
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
-from widemargin.goals.measuring.goal_report import GoalReport
+from widemargin.goals.measuring.goal_report import GoalReport, both_ways_round
 from widemargin.goals.measuring.group_table import HEADS, SHOWN_GROUPS, rates_of
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
@@ -16,6 +16,9 @@ from widemargin.report.markup import Child, Html, element, joined, section, tabl
 from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
 from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
+
+THE_OTHER_WAY = "So must it be the other way round"
+"""Of rules that compare the same two rates both ways."""
 
 
 def headline(content: Content) -> Html:
@@ -82,11 +85,15 @@ def goal_in_words(content: Content, words: Words) -> Html:
 
 def _rules(goal: Goal, words: Words) -> Html:
     """The rules of a goal as sentences, after their labels."""
-    items = []
+    items: dict[str, list[Child]] = {}
     for entry in goal.constraints:
         label = None if entry.label is None else joined(element("strong", entry.label), ": ")
-        items.append(element("li", label, words.sentence(entry)))
-    return element("ol", *items, class_="rules")
+        key = both_ways_round(entry.text) or f"{entry.label}: {entry.text}"
+        if key in items:
+            items[key].append(f" {THE_OTHER_WAY}.")
+        else:
+            items[key] = [label, words.sentence(entry)]
+    return element("ol", *(element("li", *item) for item in items.values()), class_="rules")
 
 
 def _terms(entries: Iterable[tuple[str, Child]], class_: str) -> Html:
@@ -126,6 +133,8 @@ def _card(content: Content, rule: ShownRule, words: Words) -> Html:
     sentence = item.text if entry is None else words.sentence(entry)
     if rule.n_pairs > 1:
         sentence += f" The worst of {rule.n_pairs} pairs: {rule.pair}."
+    if rule.mirrored:
+        sentence += f" {THE_OTHER_WAY} (“{'”, “'.join(rule.mirrored)}”), which is met no worse."
     verdict: str = item.verdict
     if verdict == "undecided":
         verdict = f"undecided, {'met' if item.met else 'not met'} by the estimate"
@@ -182,9 +191,10 @@ def groups(content: Content) -> Html | None:
     intro = (
         f"Positive rate: of a group's rows, the share that the model calls {called}. Recall: "
         "of the rows that truly are, the share that the model finds. Precision: of the rows that the model calls so, "
-        "the share that are. False positive rate: of the rows that are not, the share called so all the same. In "
-        f"brackets exact {content.report.confidence or 0.95:.0%} intervals, where rows are not weighted."
+        "the share that are. False positive rate: of the rows that are not, the share called so all the same."
     )
+    if content.report.confidence is not None:
+        intro += f" In brackets exact {content.report.confidence:.0%} intervals, where rows are not weighted."
     most = 12  # beyond that tables and pictures are longer than a page
     head: list[Child] = ["group", "rows", *(HEADS[name] for name in rates)]
     tables = [table("Groups of the goal", head, rows[:most])]
@@ -201,13 +211,15 @@ def groups(content: Content) -> Html | None:
                  if (rate := getattr(item, name)) is not None]  # fmt: skip
         text = f"{capital(HEADS[name])} and interval."
         picture = rates_by_group(drawn, Unit.SHARE, f"{text} The table of groups holds every number.")
-        # On paper the table is enough where there are many groups.
-        figures.append(
-            element("figure", element("figcaption", text), picture, class_="long" if len(drawn) > 6 else None)
-        )
+        figures.append(element("figure", element("figcaption", text), picture, class_=_on_screen_if(len(drawn))))
     return section(
         "groups", "Groups", element("p", intro), *tables, element("div", *figures, class_="figures"),
     )  # fmt: skip
+
+
+def _on_screen_if(n_groups: int) -> str | None:
+    """The class of pictures that are not printed, as the table beside them is enough where there are many groups."""
+    return "long" if n_groups > 6 else None
 
 
 def _in_words(name: str) -> str:
@@ -329,7 +341,8 @@ def margins(content: Content) -> Html:
     head: list[Child] = ["population", "rows", "median", "mean", "5 %", "95 %", "wrong side"]
     more = f"{margins.left_out} smaller populations are not shown."
     return section(
-        "margins", title, element("p", intro), element("div", *figures, class_="figures"),
+        "margins", title, element("p", intro),
+        element("div", *figures, class_=f"figures {_on_screen_if(len(rows)) or ''}".strip()),
         table("Margins by population", head, rows),
         element("p", more, class_="note") if margins.left_out else None,
         *_abstention(content, margins),
@@ -363,7 +376,7 @@ def _abstention(content: Content, margins: Margins) -> list[Child]:
     return [
         element("h3", "What abstention buys" if decided is not None else "What abstention would buy"),
         element("p", intro),
-        element("figure", error_by_coverage(COVERAGES, curve.errors, decided, text)),
+        element("figure", error_by_coverage(COVERAGES, curve.errors, decided, text), class_=_on_screen_if(len(rows))),
         table("Error of the surest rows", head, rows),
     ]
 

@@ -100,7 +100,7 @@ def test_columns_that_number_the_rows_are_ignored(tmp_path, capsys):
     write_csv(tmp_path / "people.csv", {**table, **people(1200)})
     content = init(tmp_path, "people.csv", capsys)
     assert {*content["ignore"]} == {*table}
-    assert content["ignore"]["place"] == "counts the rows"
+    assert content["ignore"]["place"] == "numbers the rows"
 
 
 def test_identifiers_without_a_telling_name_are_ignored():
@@ -108,11 +108,13 @@ def test_identifiers_without_a_telling_name_are_ignored():
     columns = {
         "matricule": (rng.permutation(100) + 7).tolist(),  # shuffled, and without a gap
         "account": np.cumsum(rng.integers(1, 9, 100)).tolist(),  # with gaps, and rising
+        "cpf": rng.choice(10**6, 100, replace=False).astype(int) * 9_000 + 10**10,  # of eleven digits, all different
+        "cents": rng.choice(10**8, 100, replace=False).astype(int),  # all different, of one to eight digits
         "pay": rng.permutation(np.arange(100) * 13).tolist(),  # another one in every row by chance
     }
     guesses = roles(**columns, y=y)
-    assert guesses.ignore == {"matricule": "counts the rows", "account": "counts the rows"}
-    assert guesses.features == ("pay",)
+    assert guesses.ignore == dict.fromkeys(("matricule", "account", "cpf"), "numbers the rows")
+    assert guesses.features == ("cents", "pay")
 
 
 def test_days_that_only_one_class_has_are_known_after_the_fact():
@@ -220,6 +222,7 @@ def test_targets_are_guessed_by_name_then_by_place():
     assert roles(n=[1, 2, 3, 4], first=two, last=other).target == "last"
     assert roles(n=[1, 2, 3, 4], income=two, target=other, z=y).target == "target"
     assert roles(n=[1, 2, 3, 4], a=two, sex=other).target == "a"
+    assert roles(n=[1, 2, 3, 4], old_decision=two, décision=other, sex=y).target == "décision"
     assert roles(n=[1, 2, 3, 4], b=y).positive == "x"
     assert "because 'approved' names it" in roles(n=[1, 2, 3, 4], sex=other, approved=two).why_positive
     with pytest.raises(DataError, match=r"no column without gaps has exactly two values, so none"):
@@ -458,7 +461,13 @@ def test_words_within_words_protect_nothing(name):
     assert not roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected
 
 
-@pytest.mark.parametrize("name", ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled"])
+HARMS = ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled", "Kreditausfall",
+         "Zahlungsverzug", "Rückfall", "festnahme", "Kündigung", "re\u0301cidive", "défaut_paiement", "refusé",
+         "décès", "reincidencia", "mora", "detenido", "inadimplência", "prisão", "evasao", "recidiva",
+         "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HARMS)
 def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
     """It is the target although a column of letters comes last, and the outcome that people want is the other one."""
     columns = {"age": [*range(20, 28)], "n": [3, 1] * 4, name: ["no", "yes", "no", "no"] * 2, "v7": ["F", "M"] * 4}
@@ -466,6 +475,21 @@ def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
     assert (guesses.target, guesses.positive) == (name, "no")
     assert guesses.protected == {"v7": "sex", "age": "age"}
     assert guesses.alike == {"v7": "may be about sex: it holds f and m"}
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [("schlecht gut", "gut"), ("refusé accepté", "accepté"), ("aprobado rechazado", "aprobado"), ("mau bom", "bom"),
+     ("respinto approvato", "approvato"), ("afgewezen goedgekeurd", "goedgekeurd"), ("bewilligt anders", "bewilligt")],
+)  # fmt: skip
+def test_the_wanted_outcome_is_known_by_its_word_in_other_languages(values, wanted):
+    guesses = roles(n=[1, 2, 3, 4] * 5, sexe=["m", "f"] * 10, y=values.split() * 10)
+    assert guesses.positive == wanted and "as the words say" in guesses.why_positive
+
+
+@pytest.mark.parametrize("name", ["hypotheque", "mortgage", "Vertrag", "today", "moral", "crimson", "arrêté"])
+def test_words_that_begin_alike_are_no_harms(name):
+    assert "names a harm" not in roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]}).why_positive
 
 
 def test_look_alikes_and_the_outcome_are_asked_for():

@@ -530,5 +530,5 @@ def test_rows_of_weight_zero_are_named_only_where_there_are_some():
 
 def test_three_undefined_ratios_are_named_and_the_others_counted():
     ages = [Population(f"p{k}", where=col("age") > k) for k in range(5)]
-    with pytest.warns(GoalWarning, match=r"because 'precision\(p0\)'.*'precision\(p2\)' and 2 more is 0/0 for it"):
+    with pytest.warns(GoalWarning, match=r"because 'precision\(p0\)'.*'precision\(p2\)' and 2 more are 0/0 for it"):
         tied_goal_of(Goal(error_rate(), [precision(age) >= 0.1 for age in ages]))

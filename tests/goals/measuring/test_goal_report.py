@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from widemargin.goals import External, Goal, Population, churn, col, error_rate,
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
 from widemargin.goals.binding.tied_goal import Dropped
-from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, worst_pairs
+from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, both_ways_round, worst_pairs
 from widemargin.goals.measuring.intervals import Interval
 from widemargin.goals.measuring.measured_report import make_report, verdict_of
 from widemargin.rows import Rows
@@ -48,7 +49,12 @@ def full_report(**options):
     tied, y = tied_goal_of(GOAL)
     said = np.where(np.random.default_rng(1).random(len(y)) < 0.8, y, 1 - y)
     ramp = [np.clip(said * 0.8 + 0.1, 0, 1)]
-    arguments = {"confidence": 0.95, "ramp": ramp, "multipliers": np.array([0.0, 0.25, 1.5])} | options
+    arguments = {
+        "confidence": 0.95,
+        "ramp": ramp,
+        "multipliers": np.array([0.0, 0.25, 1.5]),
+        "with_groups": True,
+    } | options
     return make_report(tied, [said], positive_class=">50K", status="converged", certificate="gap 1e-4", **arguments)
 
 
@@ -286,6 +292,26 @@ def bundle_items(number, **changes):
         )
         for j in range(number)
     ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("positive_rate(a) / positive_rate(b) >= 0.8", "positive_rate(b) / positive_rate(a) >= 0.8"),
+     ("recall(a) >= 0.8 * recall(b)", "recall(b) >= 0.8 * recall(a)")],
+)  # fmt: skip
+def test_two_rates_compared_both_ways_round_are_one_rule_shown_by_the_worse_way(one, other):
+    table = pa.table({"g": ["a", "b"] * 100})
+    rng = np.random.default_rng(0)
+    y, said = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    text = f'a = population(g == "a")\nb = population(g == "b")\nsubject to x: {one}\nsubject to y: {other}\n'
+    report = audit(said, text + "subject to z: recall() >= 0.1", y=y, populations=table, pos_label=1)
+    worse, better = sorted("xy", key=lambda label: report[label].as_ratio().slack)
+    shown, (line,) = worst_pairs(report.constraints)
+    assert [item.label for item in shown.values()] == [worse, "z"]
+    assert line.startswith(f"... {better}, the same the other way round: {report[better].as_ratio().rate:.4f}, ")
+    assert "(1 of 2 rules)" in str(report) or "(2 of 2 rules)" in str(report)
+    assert both_ways_round(one) == both_ways_round(other) != both_ways_round(one.replace("0.8", "0.9"))
+    assert both_ways_round("recall(a) - recall(b) <= 0.1") is None
 
 
 def of_items(items, **options):

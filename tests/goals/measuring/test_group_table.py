@@ -110,3 +110,33 @@ def test_without_labels_or_groups_there_is_less():
     assert audit(predicted, "subject to recall() >= 0.1", y=y).groups == () and group_cells(()) == []
     nobody = audit(np.zeros(300, int), GOAL, y=y, populations=table).groups
     assert nobody[1].precision.value is None and "-" in group_cells(nobody)[2]
+
+
+def test_of_several_classes_each_one_has_a_table_where_the_goal_names_none():
+    rng = np.random.default_rng(4)
+    y, predicted = rng.choice(["a", "b", "c"], (2, 300))
+    table = pa.table({"sex": rng.choice(["f", "m"], 300)})
+    women = np.asarray(table["sex"]) == "f"
+    text = 'women = population(sex == "f")\n'
+
+    def groups(goal: str) -> list:
+        report = audit(predicted, text + goal, y=y, populations=table)
+        counts = AuditCounts(text + goal, classes=["a", "b", "c"])
+        for part in (slice(0, 100), slice(100, None)):
+            counts.add(AuditBlock(predicted[part], y[part], populations=table[part]))
+        assert counts.report().groups == report.groups
+        return list(report.groups)
+
+    # Of a confusion of two classes neither is named by itself.
+    for goal in ("minimize error_rate()", 'subject to confusion("a", "b") <= 1', "subject to error_rate(women) <= 1"):
+        found = groups(goal)
+        assert [item.name for item in found] == [f"{of!r}: {name}" for of in "abc" for name in ("all rows", "women")]
+        for item, of in zip(found[1::2], "abc", strict=True):
+            assert item.n_rows == women.sum()
+            assert item.positive_rate.value == pytest.approx((predicted[women] == of).mean())
+            assert item.recall.value == pytest.approx((predicted[women & (y == of)] == of).mean())
+            assert item.precision.value == pytest.approx((y[women & (predicted == of)] == of).mean())
+            assert item.false_positive_rate.value == pytest.approx((predicted[women & (y != of)] == of).mean())
+    named = groups('subject to recall(of="b") >= 0\nsubject to confusion("a", "b") <= 1')
+    assert [item.name for item in named] == ["'b': all rows", "'b': women"]
+    assert named[1].recall.value == pytest.approx((predicted[women & (y == "b")] == "b").mean())

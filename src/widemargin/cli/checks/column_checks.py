@@ -177,14 +177,17 @@ def names_rows(name: str, distinct: int, n_rows: int) -> bool:
 
 
 def numbers_rows(column: pa.ChunkedArray) -> bool:
-    """Whether whole numbers are another one in every row, and rise, fall or leave no gap: of at least 50 rows."""
+    """Whether whole numbers are another one in every row, and rise, fall, leave no gap or have the same eight digits or
+    more, as numbers of people and accounts: of at least 50 rows."""
     if not pa.types.is_integer(column.type) or column.null_count or len(column) < 50:
         return False
     values: Ints = column.to_numpy().astype(np.int64)
     steps = np.diff(values)
     if (steps > 0).all() or (steps < 0).all():
         return True
-    return bool(int(values.max()) - int(values.min()) == len(values) - 1 and len(np.unique(values)) == len(values))
+    least, largest = int(values.min()), int(values.max())
+    has_form = largest - least == len(values) - 1 or (least >= 10**7 and len(str(least)) == len(str(largest)))
+    return has_form and len(np.unique(values)) == len(values)
 
 
 def codes_of(column: pa.ChunkedArray) -> Ints:

@@ -1,6 +1,5 @@
 """What the columns of a table are for, guessed from their names and values. Every guess carries its reason."""
 
-import fnmatch
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,59 +12,25 @@ import pyarrow.compute as pc
 
 from widemargin._text import listing
 from widemargin.cli.checks.column_checks import names_rows, numbers_rows, tells_target
+from widemargin.cli.checks.vocabulary import (
+    AFFIRMATIVE,
+    ALIKE,
+    BAD_VALUES,
+    BIRTH,
+    EARLIER,
+    GOOD_VALUES,
+    HARMS,
+    PROTECTED,
+    TARGETS,
+    VALUES,
+    is_one_of,
+    matching_kind,
+    plain_letters,
+    words_of,
+)
 from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 
-# Words of column names, in common languages of data sets; a star stands for any letters.
-_HARMS = (
-    "default* churn* fraud* recid* bad risk delinq* late disease dead death died fatal* dropout reject* deny denied "
-    "denial attrition arrest* cancel* bankrupt* complain* ausfall betrug storno* kündig* insolven* abgelehnt démission "
-    "défaut impay* fraude refus* morosidad impago rechaz* baja stroke cancer* tumor* tumour* diabet* sepsis infarct* "
-    "mortality relaps* readmi* complication*"
-)
-# Words of targets, the likeliest first.
-_TARGET_WORDS = {
-    "says so": "target label labels y class outcome",
-    "usual": "income default defaulted churn churned fraud approve* recid* survived",
-    "event": f"response hired admitted diagnosis converted clicked good result {_HARMS}",
-}
-BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento"
-"""Words of a day or a year that tells an age."""
-# What people are protected by, those that requirements are most often about first, and words that speak of it.
-PROTECTED = {
-    "sex": "sex sexe sexo sesso gender* *gender geschlecht genero género genre geslacht kön male female* woman women "
-    "weiblich männlich femme homme mujer hombre gênero płeć kjønn køn sukupuoli pohlaví cinsiyet пол 性別 性别 성별",
-    "race": "race* racial* ethni* *ethnicity *black* african* afam aframer* caucasian* hisp* latino* latina* raza raça "
-    "rasse aborig* indigen* skin caste",
-    "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd età âge altersgruppe altersklasse "
-    f"senior seniors wiek ålder věk yaş возраст 年齢 年龄 나이 {BIRTH}",
-    "religion": "relig* faith konfession",
-    "disability": "disab* handicap* *behinder* invalid* discapac*",
-    "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
-    "staatsangehörigkeit ausländer* auslaender* étrang* etrang* extranj* "
-    "cittadinanza medborg* obywatel* narodowość гражданство национальность uyruk 国籍 국적",
-    "family": "marit* marri* pregnan* familienstand schwanger* enceinte",
-    "orientation": "orientation lgbt*",
-    "service": "veteran*",
-}
-# Words that may speak of it and often do not, and values that only such columns have.
-_ALIKE = {
-    "sex": "men man gendr gndr",
-    "race": "white* asian* etnic* eth herkunft minority",
-    "age": "alter eta alder",
-    "family": "civil civile cywilny burgerlijke divorced single spouse",
-    "nationality": "country* language*",
-}
-_VALUES = {
-    "sex": {"male", "female", "man", "woman", "men", "women", "mann", "frau", "hombre", "mujer"},
-    "race": {"white", "black", "asian", "hispanic", "latino", "caucasian", "african-american", "native american"},
-}
-GOOD_VALUES = {"good", "approved", "accepted", "hired", "admitted", "granted", "paid", "passed", "survived"}
-_BAD_VALUES = {"bad", "denied", "rejected", "declined", "default", "fraud", "failed", "late", "charged off"}
-AFFIRMATIVE = {
-    "1", "1.0", "true", "t", "yes", "y", "ja", "j", "si", "sí", "oui", "sim", "vrai", "wahr", "kyllä", "igen", "da",
-    "tak", "ano", "áno", "evet", "ναι", "да", "так", "نعم", "כן", "हाँ", "是", "はい", "예", "네",
-}  # fmt: skip
 _DAYS = re.compile(
     r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[ .-]+[^\W\d_]{3,}[ .,-]+\d{2,4}|[^\W\d_]{3,}[ .]+\d{1,2},? +\d{4})"
     r"([ T].*)?"
@@ -75,9 +40,6 @@ _COMPACT_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _MONEY = "[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|BRL|SEK|NOK|DKK|PLN|kr|zł"
 _NUMBER = re.compile(rf"[-+]?({_MONEY})?\s?[-+]?\d+([.,'’\s]\d{{3}})*([.,]\d+)?\s?({_MONEY}|%)?")
 """A number as people write it: thousands apart, with a currency or a percent sign."""
-_EARLIER_WORDS = {
-    "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -177,7 +139,7 @@ def guess_roles(
     classes = np.unique(labels)
     earlier = []
     for name in table.column_names:
-        values = _values(table[name], 2) if name not in taken and _words_of(name) & _EARLIER_WORDS else None
+        values = _values(table[name], 2) if name not in taken and words_of(name) & EARLIER else None
         earlier += [name] if values and {*map(repr, values)} <= {*map(repr, classes.tolist())} else []
     rest = [name for name in table.column_names if name not in taken and name not in earlier]
     reasons = {name: _reason_to_ignore(name, table[name], labels) for name in rest}
@@ -197,7 +159,7 @@ def guess_roles(
     features = tuple(name for name in used if name not in protected)
     code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
                   "region", "state"}  # fmt: skip
-    words = tuple(name for name in features if _words_of(name) & code_words and is_code(name, table[name]))
+    words = tuple(name for name in features if words_of(name) & code_words and is_code(name, table[name]))
     if not features:
         others = [f"{name!r} ({kind})" for name, kind in protected.items()]
         others += [f"{name!r} {reason}" for name, reason in ignore.items()]
@@ -209,32 +171,15 @@ def guess_roles(
     )
 
 
-def _words_of(name: str) -> set[str]:
-    """The words of a column's name: `marital_status`, `maritalStatus` and `MARITAL STATUS` have the same two."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return {word for word in re.split(r"[\W_]+", spaced.casefold()) if word}
-
-
-def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
-    """The first kind of which a column's name speaks; None where it speaks of none."""
-    words = _words_of(name)
-    if {"country", "place"} & words:  # that of somebody's birth tells no age
-        words -= {"birth", "born"}
-    for kind, of_kind in patterns.items():
-        if any(fnmatch.fnmatchcase(word, pattern) for pattern in of_kind.split() for word in words):
-            return kind
-    return None
-
-
 def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
     """What a column may be about that its name does not say plainly, and why it looks like that."""
-    kind = matching_kind(_ALIKE, name)
+    kind = matching_kind(ALIKE, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
-    texts = {str(value).strip().casefold() for value in _values(column, 12) or []}
+    texts = {plain_letters(str(value).strip()) for value in _values(column, 12) or []}
     if "m" in texts and texts & {"f", "w"} and texts <= {"m", "f", "w", "d", "x", "u", "o"}:
         return "sex", f"may be about sex: it holds {' and '.join(sorted(texts))}"
-    for kind, of_kind in _VALUES.items():
+    for kind, of_kind in VALUES.items():
         if len(texts & of_kind) >= 2:
             return kind, f"may be about {kind}: it holds {' and '.join(sorted(texts & of_kind)[:2])}"
     return None, ""
@@ -258,15 +203,15 @@ def _positive(
         return by_text[rarer], "the rarer of its two values"
     # Rates of groups are about the outcome that people want, so for people that is the positive class. The words of the
     # values say which it is; else the name of the target does, as a harm or a benefit.
-    good = [text for text in by_text if text.casefold() in GOOD_VALUES]
-    bad = [text for text in by_text if text.casefold() in _BAD_VALUES]
-    named = [text for text in by_text if text.casefold() in AFFIRMATIVE]
+    good, bad, named = (
+        [text for text in by_text if is_one_of(words, text)] for words in (GOOD_VALUES, BAD_VALUES, AFFIRMATIVE)
+    )
     if len(good) == 1 or len(bad) == 1:
         (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
-    elif matching_kind({"harm": _HARMS}, target) is not None:
+    elif matching_kind({"harm": HARMS}, target) is not None:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
-    elif _words_of(target) & GOOD_VALUES and len(named) == 1:
+    elif matching_kind({"benefit": GOOD_VALUES}, target) is not None and len(named) == 1:
         likely, why = named[0], f"because {target!r} names it"
     else:
         likely, why = named[0] if len(named) == 1 else rarer, "no name says which"
@@ -297,10 +242,13 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
 def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
     """The column with two values whose name is the likeliest, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
-    is_other = {name: matching_kind(PROTECTED, name) or _words_of(name) & _EARLIER_WORDS for name in two_valued}
-    candidates = [name for name in two_valued if not is_other[name]]
-    kinds = {name: matching_kind(_TARGET_WORDS, name) for name in candidates}
-    for likely in _TARGET_WORDS:
+    of_people = {name for name in two_valued if matching_kind(PROTECTED, name) is not None}
+    earlier = {name for name in two_valued if words_of(name) & EARLIER}
+    candidates = [name for name in two_valued if name not in of_people | earlier]
+    # A decision is what is to be learned where nothing else can be.
+    candidates = candidates or [name for name in two_valued if name not in of_people and "decision" in words_of(name)]
+    kinds = {name: matching_kind(TARGETS, name) for name in candidates}
+    for likely in TARGETS:
         named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
@@ -354,7 +302,7 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and np.isinf(column.drop_null().to_numpy()).any():
         return "holds infinite numbers: leave these cells empty, or name them in data.missing, to learn from it"
-    words, distinct = _words_of(name), pc.count_distinct(column, mode="all").as_py()
+    words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
     # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
     first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
     if first and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first):
@@ -370,7 +318,7 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         "names the rows: nearly every value is another one": distinct > 0.9 * n_values
         and (is_named or (is_text and n_values >= 10)),
         f"is an identifier by its name: {distinct} of them in {n_values} rows": is_named,
-        "counts the rows": numbers_rows(column),
+        "numbers the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20
         and words & {"split", "part", "fold", "set", "partition", "subset"},
@@ -382,4 +330,4 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
 def is_code(name: str, column: pa.ChunkedArray) -> bool:
     """Whether whole numbers may stand for words: few values, and a name that counts nothing."""
     few = pa.types.is_integer(column.type) and _values(column, 50) is not None
-    return few and not _words_of(name) & {"num", "number", "count", "n", "years", "amount", "amt"}
+    return few and not words_of(name) & {"num", "number", "count", "n", "years", "amount", "amt"}

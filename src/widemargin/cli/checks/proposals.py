@@ -153,7 +153,7 @@ def groups_to_watch(table: pa.Table, guesses: Guesses, proposals: Sequence[Propo
             number = 1 + sum(name.startswith(str(group.name)) for name in found)
             name = str(group.name) if group.name not in found else f"{group.name}_{number}"
             found[name] = group.named(name)
-    return [*found.values()] if guesses.positive is not None else []
+    return [*found.values()]
 
 
 def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[Proposal], list[str]]:
@@ -414,7 +414,11 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
     )
     if pairs or values:
         small = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
-        rest = f"; not for {listing(small)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
+        known = [value for value in small if value is not None]
+        listed = [*([listing(known)] if known else []), *(["rows without a value"] if len(known) < len(small) else [])]
+        rest = (
+            f"; not for {' and '.join(listed)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
+        )
         why = f"every group gets {outcome} at least four fifths as often as any other"
         promised = _four_fifths(column, pairs, values, 0.8)
         yield [

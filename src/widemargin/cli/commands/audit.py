@@ -23,11 +23,6 @@ from widemargin.exceptions import DataError, TableWarning, WidemarginError
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Measure and print; the exit code and the content for --json."""
-    if options.standard is not None:
-        # Not needed, and slow to import, where a goal is measured.
-        from widemargin.cli.standards import run_standard
-
-        return run_standard(options)
     refuse_options(options, OF_STANDARDS, "belong to audits with --standard")
     if options.goals is None:
         raise DataError("no goals file was named. Name one, or ask for --standard and name a table")

@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             *(f"  {column_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
             f"Features: {column_names(guesses.features)}",
         )
+        say(*(f"Read with {printable(line)}" for line in _format_lines(how)))
         if guesses.ignore:
             say("Ignored:", *(f"  {column_names([name])} {reason}" for name, reason in guesses.ignore.items()))
         say("Goal:", *(f"  {line}" for line in goal.split("\n")))
@@ -154,9 +155,22 @@ def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
     return table, how
 
 
+def _format_lines(how: CsvFormat) -> list[str]:
+    """The keys by which the file is read, where it is not in the usual format."""
+    separator, missing = how.get("separator"), how.get("missing", ())
+    return [
+        *([] if separator is None else [f"separator = {_toml(separator)}  # between the fields of a line"]),
+        *(['decimal = ","  # before the decimals of its numbers'] if how.get("decimal") == "," else []),
+        *(
+            [f"missing = {_toml(list(missing))}  # texts that stand for no value in columns of numbers"]
+            if missing
+            else []
+        ),
+    ]
+
+
 def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
     """Table and roles of its columns, and which rows are held out."""
-    separator, missing = how.get("separator"), how.get("missing", ())
     target, why = _toml(guesses.target), printable(guesses.why_positive)
     classes = [f"target = {target}  # {guesses.why_target}", f"positive = {_toml(guesses.positive)}  # {why}"]
     if guesses.positive is None:
@@ -167,13 +181,7 @@ def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
         "",
         "[data]",
         f"table = {_toml(table)}  # relative to this file",
-        *([] if separator is None else [f"separator = {_toml(separator)}  # between the fields of a line"]),
-        *(['decimal = ","  # before the decimals of its numbers'] if how.get("decimal") == "," else []),
-        *(
-            [f"missing = {_toml(list(missing))}  # texts that stand for no value in columns of numbers"]
-            if missing
-            else []
-        ),
+        *_format_lines(how),
         *classes,
     ]
     if guesses.split is not None:

@@ -37,6 +37,7 @@ from widemargin.estimators.rate_constrained.cross_validated import RateConstrain
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import GoalError, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.goals.measuring.group_table import group_lines
 from widemargin.persistence import save_model
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
@@ -323,6 +324,9 @@ def _show(result: _Result) -> None:
     if goals.abstain is not None:
         below, above = classifier.threshold_
         say(f"Undecided, {goals.abstain!r}: rows with a score above {below:.4g} and up to {above:.4g}")
+    # Groups come before any verdict, in the words of audits also those of the training rows.
+    if groups := result.reports["train"][MODEL].groups:
+        say("", "Groups of the training rows", "", *group_lines(groups))
     say("", str(classifier.goal_report_), "")
     if validation.confidence is not None:
         say(classifier.guarantee_ or "Nothing is proved about new rows.", "")

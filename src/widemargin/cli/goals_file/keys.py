@@ -18,8 +18,7 @@ from widemargin.cli.goals_file.toml_lines import TomlLines
 from widemargin.cli.tables.csv_reading import DECIMALS, CsvFormat
 from widemargin.exceptions import GoalError, GoalParseError
 from widemargin.goals import Goal
-from widemargin.kernels.feature_maps import FEATURE_MAPS
-from widemargin.kernels.functions import KERNELS
+from widemargin.kernels.functions import FEATURE_MAPS, KERNELS
 
 Label: TypeAlias = str | int | float | bool
 TablePath: TypeAlias = Path | tuple[Path, ...]

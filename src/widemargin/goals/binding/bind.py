@@ -20,7 +20,7 @@ from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear, Rate, When
 from widemargin.goals.language.populations import EVERYONE, Population
-from widemargin.goals.language.values import number_text
+from widemargin.goals.language.values import checked_literal, number_text
 from widemargin.goals.measuring.rates_of_predictions import RateTable
 
 __all__ = ["Dropped", "Source", "TiedConstraint", "TiedGoal", "baselines_used", "bind"]
@@ -81,7 +81,9 @@ def bind(
                 users[rate] = constraint
     _check_sources(users, by_name)
     rates = list(users)
-    sources = [part for source in sources for part in _as_two_classes(source, rates)]
+    # Finer cells would cost training time; only reports show the groups.
+    with_groups = not for_training and bool(goal.watched or any(rate.population.where is not None for rate in rates))
+    sources = [part for source in sources for part in _as_two_classes(source, rates, every_class=with_groups)]
     # On the path of a bound every goal asks for the same memberships, so the cells of the goal before serve again.
     keys = tuple(source.key for source in sources)
     if like is not None and like.space.names == keys and like.space.covers(rates):
@@ -89,13 +91,16 @@ def bind(
     else:
         parts = []
         for source in sources:
-            here = [rate for rate in rates if source.key in (rate.population.source, view_of(rate))]
+            of_rows = [rate for rate in rates if rate.population.source == source.name]
+            # Every class is shown for every group, also for those that a rule about another class speaks of.
+            shows_all = with_groups and source.name is None
+            here = [rate for rate in of_rows if shows_all or source.key in (source.name, view_of(rate))]
             names = list(dict.fromkeys(rate.baseline for rate in here if rate.baseline is not None))
             names += [SAID] if SAID in source.baselines else []
             use_label = any(rate.needs_label for rate in here)
-            # Finer cells would cost training time; only reports show the watched groups. Rows that are measured later
-            # may lack a value, or the column: no rule hangs on it, and the report shows the group without rows.
-            shown = () if source.name is not None or for_training else goal.watched
+            # Rows that are measured later may lack a value, or the column: no rule hangs on it, and the report shows
+            # the group without rows.
+            shown = goal.watched if shows_all else ()
             watched = [group for group in shown if why_unknown(group, source) is None]
             populations = [*(rate.population for rate in here), *watched]
             parts.append(build_cells(source, populations, names, use_label=use_label))
@@ -132,13 +137,23 @@ def why_unknown(group: Population, source: Source) -> str | None:
     return None
 
 
-def _as_two_classes(source: Source, rates: Sequence[Rate]) -> list[Source]:
-    """The source; of one of several classes, a view for everything that rates look for in it."""
+SHOWN_CLASSES = 20
+"""Of so many, reports show every one by group where the goal names none; of more only those that it names."""
+
+
+def _as_two_classes(source: Source, rates: Sequence[Rate], *, every_class: bool) -> list[Source]:
+    """The source; of one of several classes, a view for everything that rates look for in it. Where these name no class
+    by which reports could show groups, `every_class` adds a view for each."""
     if not source.several:
         return [source]
     right: Sought = ("label", None)
     views = [view_of(rate) for rate in rates if rate.population.source == source.name]
-    return [seen(source, view) for view in dict.fromkeys(views or [View(source.name, right, right)])]
+    views = views or [View(source.name, right, right)]
+    is_named = any(view.decision == view.label and view.decision != right for view in views)
+    if every_class and source.name is None and not is_named and len(source.classes) <= SHOWN_CLASSES:
+        of_class: list[Sought] = [("class", checked_literal(label)) for label in source.classes]
+        views += [View(None, decision, decision) for decision in of_class]
+    return [seen(source, view) for view in dict.fromkeys(views)]
 
 
 def baselines_used(goal: Goal) -> dict[str | None, tuple[str, ...]]:
@@ -315,8 +330,9 @@ def _warn_trivial(tied: TiedGoal) -> None:
         if undefined.any() and (totals <= tied.bound + 1e-9 * tied.scale).all():
             cleared = [tied.constraints[j].cleared for j in np.flatnonzero(undefined)]
             names = listing([str(item.ratio or item.denominator) for item in cleared], 3)
+            verb = "is" if len(cleared) == 1 else "are"
             warn(
-                f"a classifier that predicts {word} passes every constraint, because {names} is 0/0 for it "
-                "and its cleared form holds. Add a constraint that it fails, such as a floor on recall().",
+                f"a classifier that predicts {word} passes every constraint, because {names} {verb} 0/0 for it "
+                "and the cleared form holds. Add a constraint that it fails, such as a floor on recall().",
                 GoalWarning,
             )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any, Literal, cast
 from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
-from widemargin.goals.measuring.group_table import GroupRow, group_cells, left_out_groups
+from widemargin.goals.measuring.group_table import GroupRow, group_cells, group_lines, left_out_groups
 from widemargin.goals.measuring.intervals import (
     Interval,
     NewRows,
@@ -124,6 +125,11 @@ class ConstraintReport:
         )  # fmt: skip
 
     @property
+    def rule(self) -> str:
+        """What it is a part of: its bundle, the comparison of two rates both ways round, or itself."""
+        return self.bundle or both_ways_round(self.text) or self.label
+
+    @property
     def badness(self) -> tuple[bool, bool, bool, float]:
         """Sorts constraints, the worst one first: what is not met, of this what is undefined, then what is not sure,
         then what has the least slack."""
@@ -174,7 +180,7 @@ class GoalReport:
     decide : {"estimate", "confident"}
         What `passed` goes by.
     groups : tuple of GroupRow
-        Of the groups that the goal speaks of, where intervals were asked for.
+        Of the groups that the goal speaks of; in reports of audits.
     missing_groups : MissingGroups or None
         What rows of unknown group can make of it, where that was asked for.
     """
@@ -241,7 +247,7 @@ class GoalReport:
     def __str__(self) -> str:
         """Groups, then constraints; long labels stand in the legend below the table, and so does what all say."""
         lines = [line for part in _header(self) for line in wrapped(part)]
-        lines += ["", *aligned(group_cells(self.groups)), *left_out_groups(self.groups)] if self.groups else []
+        lines += ["", *group_lines(self.groups)] if self.groups else []
         if self.constraints:
             shown, left_out = worst_pairs(self.constraints)
             _, *columns = [[head, *cells] for head, cells in _columns(self, [*shown.values()]).items()]
@@ -341,6 +347,16 @@ class GoalReport:
         return pandas_for_frames().DataFrame(rows, columns=[*names, "lower", "upper", "missed"]).set_index("label")
 
 
+def both_ways_round(text: str) -> str | None:
+    """A name that `a / b >= 0.8` and `b / a >= 0.8` share; None for constraints that do not compare two rates."""
+    bound = r"[<>]= [\d.e+-]+"
+    for form in (rf"(.+)( / )(.+)( {bound})", rf"(.+)( {bound} \* )(.+)()"):
+        if found := re.fullmatch(form, text):
+            one, between, other, end = found.groups()
+            return between.join(sorted((one, other))) + end
+    return None
+
+
 def check_decide(decide: str) -> Decide:
     """Refuse anything but "estimate" and "confident"."""
     if decide not in ("estimate", "confident"):
@@ -352,8 +368,7 @@ def tally(items: Sequence[ConstraintReport], is_met: Callable[[ConstraintReport]
     """How many constraints are met, and how many rules where a rule is many constraints."""
     rules: dict[str, bool] = {}
     for item in items:
-        name = item.bundle or item.label
-        rules[name] = rules.get(name, True) and is_met(item)
+        rules[item.rule] = rules.get(item.rule, True) and is_met(item)
     of_rules = "" if len(rules) == len(items) else f" ({sum(rules.values())} of {len(rules)} rules)"
     return f"{sum(map(is_met, items))} of {len(items)} constraints{of_rules}"
 
@@ -418,7 +433,7 @@ def _definition(item: ConstraintReport) -> str:
 
 def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[dict[int, ConstraintReport], list[str]]:
     """What tables show of constraints, as ratios: of a bundle the worst pair, two more that are not surely met, and a
-    line that counts the others.
+    line that counts the others; of two rates that are compared both ways round the worse way, and a line for the other.
 
     Parameters
     ----------
@@ -433,19 +448,19 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
     left_out : list of str
         A line for each bundle with more pairs. The same two groups in the other order are no pair of their own.
     """
-    pairs: dict[tuple[str | int, object], int] = {}
+    pairs: dict[tuple[str, object], int] = {}
     ratios = [_called_by_pair(item) for item in items]
     order = {j: (*item.badness[:3], not _missed_by_ramp(item), item.badness[3]) for j, item in enumerate(ratios)}
     for j in sorted(order, key=lambda j: order[j]):
         item = ratios[j]
         head, *groups = pair_of(items[j])
-        pairs.setdefault((j, None) if item.bundle is None else (item.bundle, (head, frozenset(groups))), j)
-    members: dict[str | int, list[int]] = {}
+        pairs.setdefault((item.rule, None if item.bundle is None else (head, frozenset(groups))), j)
+    members: dict[str, list[int]] = {}
     for (name, _), j in pairs.items():
         members.setdefault(name, []).append(j)
     shown: dict[int, ConstraintReport] = {}
     lines = []
-    for name in dict.fromkeys(j if item.bundle is None else item.bundle for j, item in enumerate(items)):
+    for name in dict.fromkeys(item.rule for item in items):
         worst, *others = members[name]
         doubtful = [j for j in others if not ratios[j].passes("confident") or _missed_by_ramp(ratios[j])]
         shown |= {j: ratios[j] for j in (worst, *doubtful[: most - 1])}
@@ -456,6 +471,9 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
             pair = "pair" if len(rest) == 1 else "pairs"
             where = "all in to_dict(), and in the file of --report-json"
             lines.append(f"... {len(rest)} more {pair} of {name}: {found}; {where}.")
+    for j, item in enumerate(ratios):
+        if item.bundle is None and j not in shown:
+            lines.append(f"... {item.label}, the same the other way round: {digits(item.rate)}, {item.verdict}.")
     return shown, lines
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import printable
+from widemargin._text import aligned, printable
 from widemargin._typing import Bools, Floats
 from widemargin.goals.binding.sources import SAID, View
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -24,7 +24,7 @@ class GroupRate:
     value : float or None
         None where no row is in the denominator.
     lower, upper : float or None
-        Of the exact interval by Clopper and Pearson (1934); None for weighted rows.
+        Of the exact interval by Clopper and Pearson (1934); None for weighted rows, and where none was asked for.
     """
 
     value: float | None
@@ -87,19 +87,19 @@ SHOWN_GROUPS = 40
 """Texts and pages show so many; the report as a dict or in JSON holds all of them."""
 
 
-def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 1000) -> tuple[GroupRow, ...]:
+def group_table(tied: TiedGoal, mass: Floats, confidence: float | None, *, most: int = 1000) -> tuple[GroupRow, ...]:
     """All rows, every group of the main rows in a constraint or watched, and what two of different columns share.
 
-    Of several classes there is such a table for each one that the goal names. A watched group whose column or value the
-    rows lack has no rows.
+    Of several classes there is such a table for each one that the goal names; if it names none, for each of up to 20. A
+    watched group whose column or value the rows lack has no rows.
 
     Parameters
     ----------
     tied : TiedGoal
     mass : ndarray of shape (k,)
         Weight that is predicted positive, by cell.
-    confidence : float
-        Of each interval.
+    confidence : float or None
+        Of each interval; None: no intervals.
     most : int, default=1000
         Groups; the intersections beyond, of which there can be very many, are left out.
 
@@ -108,22 +108,27 @@ def group_table(tied: TiedGoal, mass: Floats, confidence: float, *, most: int = 
     tuple of GroupRow
         Empty where the goal speaks of no group.
     """
-    tables = []
+    tables, intersections = list[GroupRow](), list[GroupRow]()
     for key in tied.space.parts:
-        if isinstance(key, View) and key.source is None and key.decision[0] == "class":
-            tables.append(_of_part(tied, key, f"{key.decision[1]!r}: ", mass, confidence, most))
+        # Where what is decided and what is true are two classes, as in `confusion`, there is no recall of one.
+        if isinstance(key, View) and key.source is None and key.decision[0] == "class" and key.label == key.decision:
+            prefix = f"{key.decision[1]!r}: "
         elif key is None:
-            tables.append(_of_part(tied, key, "", mass, confidence, most))
-    return tuple(row for table in tables for row in table)
+            prefix = ""
+        else:
+            continue
+        of_groups, of_both = _of_part(tied, key, prefix, mass, confidence, most)
+        tables += of_groups
+        intersections += of_both
+    return (*tables, *intersections)
 
 
 def _of_part(
-    tied: TiedGoal, key: Hashable, prefix: str, mass: Floats, confidence: float, most: int
-) -> tuple[GroupRow, ...]:
-    """The table of the main rows, or of their view of one class."""
+    tied: TiedGoal, key: Hashable, prefix: str, mass: Floats, confidence: float | None, most: int
+) -> tuple[list[GroupRow], list[GroupRow]]:
+    """The table of the main rows, or of their view of one class: all rows and groups, and the intersections."""
     part, start = tied.space.parts[key], tied.space.start[key]
-    rates = (rate for item in tied.constraints for rate in item.constraint.rates)
-    asked = [rate.population for rate in rates if tied.space.key_of(rate) == key]
+    asked = [rate.population for item in tied.constraints for rate in item.constraint.rates]
     asked += tied.goal.watched
     # Of two populations of the same rows the last one in this order is shown: the one that the user has named.
     by_name = sorted(asked, key=lambda population: population.name in tied.goal.populations)
@@ -149,7 +154,7 @@ def _of_part(
         above, below = float(of[inside].sum()), float(over[inside].sum())
         if below <= 0.0:
             return GroupRate(None)
-        if weighted:
+        if weighted or confidence is None:
             return GroupRate(above / below)
         return GroupRate(above / below, *clopper_pearson(round(above), round(below), confidence))
 
@@ -169,8 +174,9 @@ def _of_part(
             false_positive_rate=rate(part.weight, called, inside & negative),
         )
 
-    everyone = row("all rows", part.member(EVERYONE.rows))
-    return (everyone, *itertools.islice(itertools.starmap(row, members.items()), most)) if members else ()
+    rows = [row("all rows", part.member(EVERYONE.rows))] if members else []
+    rows += itertools.islice(itertools.starmap(row, members.items()), most)
+    return rows[: 1 + len(groups)], rows[1 + len(groups) :]
 
 
 def rates_of(groups: Sequence[GroupRow]) -> list[str]:
@@ -185,6 +191,11 @@ def group_cells(groups: Sequence[GroupRow]) -> list[list[str]]:
     rates, first = rates_of(groups), groups[:SHOWN_GROUPS]
     rows = [[printable(item.name), str(item.n_rows), *(str(getattr(item, name)) for name in rates)] for item in first]
     return [["", "rows", *(HEADS[name] for name in rates)], *rows]
+
+
+def group_lines(groups: Sequence[GroupRow]) -> list[str]:
+    """The table as lines, and how many rows of it are not shown."""
+    return [*aligned(group_cells(groups)), *left_out_groups(groups)]
 
 
 def left_out_groups(groups: Sequence[GroupRow]) -> list[str]:

@@ -63,6 +63,7 @@ def make_report(
     random_state: Seed = 0,
     expect: Predictions | None = None,
     left_out: bool = False,
+    with_groups: bool = False,
 ) -> GoalReport:
     """Measure predictions on a tied goal.
 
@@ -87,6 +88,8 @@ def make_report(
         0/1 predictions from which to say how often bounds will be missed on new rows.
     left_out : bool, default=False
         Whether those are about what models would say that were trained without the row.
+    with_groups : bool, default=False
+        Whether the rates of all groups are told, too; the goal is then tied for measuring only.
     """
     rule = check_decide(decide)
     if rule == "confident" and confidence is None:
@@ -123,7 +126,7 @@ def make_report(
         ),
         confidence=confidence,
         decide=rule,
-        groups=() if confidence is None else group_table(tied, measured.positive_mass, confidence),
+        groups=group_table(tied, measured.positive_mass, confidence) if with_groups else (),
     )
 
 

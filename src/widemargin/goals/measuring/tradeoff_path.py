@@ -43,6 +43,9 @@ class Measures:
         single constraint is.
     rate, bound, slack, ramp_rate, ramp_slack : ndarray of shape (K, m)
         As in `ConstraintReport`; NaN where undefined, or where the constraint was dropped on these rows.
+    compared_with : ndarray of shape (K, m)
+        Where two rates are compared by a factor, as in `a >= 0.8 * b`, the one behind it; NaN elsewhere. Divided by it
+        the slack is that of the ratio, in which tables show it.
     covariance : ndarray of shape (K, K)
         Of the objectives over the draw of the rows; NaN for training rows, where the models depend on them.
     reached_error : ndarray of shape (K,)
@@ -60,6 +63,7 @@ class Measures:
     slack: Floats
     ramp_rate: Floats
     ramp_slack: Floats
+    compared_with: Floats
     covariance: Floats
     reached_error: Floats
     slack_error: Floats
@@ -68,6 +72,14 @@ class Measures:
     def objective_error(self) -> Floats:
         """Standard error of `objective`, shape (K,)."""
         return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def least_slack(self) -> Floats:
+        """The least slack of each model, shape (K,); of rules that compare two rates by a factor that of the ratio.
+        Infinite where none is defined."""
+        unit = np.where(np.isnan(self.compared_with), 1.0, self.compared_with)
+        slack = np.divide(self.slack, unit, out=np.full(self.slack.shape, np.nan), where=unit > 0.0)
+        return np.asarray(np.nanmin(slack, axis=1, initial=np.inf))
 
     def difference_error(self, i: int, j: int) -> float:
         """Standard error of `objective[j] - objective[i]`, from the rows on which the two models differ."""
@@ -123,7 +135,11 @@ class MeasureLog:
         row: dict[str, Any] = {"objective": hard.objective, "ramp_objective": ramp.objective}
         row |= {"reached": np.nan, "reached_error": np.nan, "slack_error": np.full(len(columns), np.nan)}
         measured = {"rate": hard.value, "bound": hard.bound, "slack": hard.slack}
-        measured |= {"ramp_rate": ramp.value, "ramp_slack": ramp.slack}
+        measured |= {"ramp_rate": ramp.value, "ramp_slack": ramp.slack, "compared_with": np.full(len(place), np.nan)}
+        for key, j in place.items():
+            if key.factor is not None:
+                side = hard.bound if key.factor.is_left else hard.value
+                measured["compared_with"][j] = side[j] / key.factor.value
         if self.with_errors:
             self._influences.append(intervals.objective_influence(tied, positive))
             measured["slack_error"] = np.sqrt(intervals.slack_variances(tied, positive).sum(axis=0))
@@ -425,14 +441,14 @@ class TradeoffPath:
             if swept:
                 columns.append(("reached", [f"{value:.4f}" for value in part.reached]))
             if len(self.labels) > 1 or not swept:
-                least = np.nanmin(part.slack, axis=1, initial=np.inf)  # inf: no slack at all, or none that is defined
                 empty = "undefined" if self.labels else "-"
-                columns.append(("least slack", [f"{slack:+.4f}" if slack < np.inf else empty for slack in least]))
+                least = [f"{slack:+.4f}" if slack < np.inf else empty for slack in part.least_slack]
+                columns.append(("least slack", least))
         columns.append(("gap", [f"{gap:.0e}" for gap in self.gap]))
         standing = []
-        for met, status, violation in zip(self.met, self.status, self.violation, strict=True):
+        for met, status in zip(self.met, self.status, strict=True):
             done = "met" if status == "converged" else f"met ({status})"
-            standing.append(done if met else f"NOT MET, by {violation:.2g}")
+            standing.append(done if met else "NOT MET")
         columns.append(("status", standing))
         return [list(row) for row in zip(*([head, *cells] for head, cells in columns), strict=True)]
 
@@ -441,6 +457,8 @@ class TradeoffPath:
         if self.held_out is not None and (prices := self.prices()):
             lines.append("Price, held-out objective per unit of the bound: " + "; ".join(map(str, prices)) + ".")
         lines.append("asked: the bound; reached: the level that the 0/1 predictions have; +-: one standard error.")
+        if not np.isnan(self.training.compared_with).all():
+            lines.append("least slack: of the worst rule; where two rates are compared by a factor, of their ratio.")
         if not self.met.all():
             lines.append("NOT MET: no start reached a model that meets the goal on the training rows (no proof).")
         return lines
@@ -459,7 +477,8 @@ def _plain(value: object) -> object:
 def _measures(plain: dict[str, Any], k: int, m: int) -> Measures:
     if type(plain["n_rows"]) is not int or plain["n_rows"] < 1:
         raise ValueError(f"n_rows is {plain['n_rows']!r}")
-    of_constraints = ("rate", "bound", "slack", "ramp_rate", "ramp_slack", "slack_error")
+    of_constraints = ("rate", "bound", "slack", "ramp_rate", "ramp_slack", "compared_with", "slack_error")
+    plain = {"compared_with": [[None] * m] * k, **plain}  # paths stored by versions before 0.2.0 do not have it
     shapes = dict.fromkeys(of_constraints, (k, m)) | {"covariance": (k, k)}
     names = [field.name for field in fields(Measures) if field.name != "n_rows"]
     measures = Measures(plain["n_rows"], **{name: _array(plain[name], shapes.get(name, (k,)), name) for name in names})

@@ -1,0 +1,122 @@
+"""Words by which columns and values of data sets tell what they are: targets, harms, protected attributes, yes and no.
+
+The languages are those of public data sets. Case, accents and the signs between words do not count: `Défaut_Paiement`
+and `defautPaiement` are the same words. A star stands for any letters.
+"""
+
+import fnmatch
+import functools
+import re
+import unicodedata
+from collections.abc import Mapping
+
+# Outcomes that nobody wishes for: what is bad at all; debts that are not paid, or late; crimes, and being suspected or
+# found guilty of them; what somebody asked for and did not get; leaving, or having to; illness, accidents and death. A
+# word that is a harm in one language and something else in another (`Vertrag` is a contract, `vertraging` a delay) is
+# as long as it takes to tell them apart.
+HARMS = """
+bad risk risiko* risque riesgo risco rischio risico* ryzyko schlecht mauvais malo mau ruim cattivo slecht
+default* delinq* late bankrupt* insolv* impay* defaut defaillan* failli* moros* moroso* impago* incumpl* mora
+inadimpl* inadempi* insolut* atraso* retard* retraso* ritard* *ausfall* *verzug verspat* verspaet*
+uberfallig* ueberfaellig* wanbetal* *achterstand* vertraging* faillissement* zaleg* niespłac* betalningsanm* mislighold*
+fraud* recid* reoffend* rearrest* arrest* convict* incarcerat* jail* betrug* *betrug ruckfall* rueckfall* festnahme*
+verhaft* straffall* verurteil* *straftat* frode frodi condamn* reincid* detenid* detencion detid* condena* condann*
+delito* delitt* crime* preso prisao reato reati aanhouding* veroordeel* bedrog* oszustw* bedrager*
+reject* deny denied denial declin* refus* rejet* rechaz* denegad* negad* recus* rejeit* reprov* rifiut* respint*
+*ablehn* abgelehn* absage* afgewezen afwijz* geweigerd*
+churn* attrition cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendig* abwander* abbruch* *abbruch entlass*
+demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido* despedid* evasao demissao
+abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
+disease dead death died fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
+complication* complain* accident* krank* krebs* gestorben verstorben tod unfall* mort morte* deces* deced* malad*
+muert* fallec* enferm* falec* obito doenca* morto malatt* cancro overleden overlijd* ziek* zgon* smierc sjuk*
+"""
+# Words of targets, the likeliest first.
+TARGETS = {
+    "says so": "target label labels y class outcome ziel zielvariable zielgrosse cible objetivo obiettivo alvo doel "
+    "ergebnis resultado resultat risultato uitkomst esito klasse classe",
+    "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
+    "event": f"response hired admitted diagnosis converted clicked good result {HARMS}",
+}
+BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento nascita geboorte*"
+"""Words of a day or a year that tells an age."""
+PROTECTED = {
+    "sex": "sex sexe sexo sesso gender* *gender geschlecht genero genre geslacht kon male female* woman women "
+    "weiblich mannlich femme homme mujer hombre płec kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
+    "race": "race* racial* ethni* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* latino* latina* "
+    "raza raca razza rasse aborig* indigen* skin caste",
+    "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
+    f"senior seniors wiek ålder vek yas возраст 年齢 年龄 나이 {BIRTH}",
+    "religion": "relig* faith konfession geloof",
+    "disability": "disab* handicap* *behinder* invalid* discapac* deficiencia",
+    "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
+    "staatsangehorigkeit *auslander* auslaender* etrang* extranj* estrang* stranier* "
+    "cittadinanza medborg* obywatel* narodowosc гражданство национальность uyruk 国籍 국적",
+    "family": "marit* marri* pregnan* familienstand schwanger* enceinte embaraz* gestante gravid* zwanger*",
+    "orientation": "orientation lgbt*",
+    "service": "veteran*",
+}
+"""What people are protected by, those that requirements are most often about first, and words that speak of it."""
+ALIKE = {
+    "sex": "men man gendr gndr",
+    "race": "white* asian* eth herkunft minority cor ras afkomst",
+    "age": "alter eta alder",
+    "family": "family familial* familiar* civil civile cywilny burgerlijke divorced single spouse",
+    "nationality": "country* language*",
+}
+"""Words that may speak of it and often do not."""
+VALUES = {
+    "sex": {"male", "female", "man", "woman", "men", "women", "mann", "frau", "hombre", "mujer", "homme", "femme",
+            "uomo", "donna", "homem", "mulher", "vrouw", "weiblich", "mannlich", "masculino", "femenino", "feminino"},
+    "race": {"white", "black", "asian", "hispanic", "latino", "caucasian", "african-american", "native american"},
+}  # fmt: skip
+"""Values that only such columns have."""
+GOOD_VALUES = """
+good approved accepted hired admitted granted paid passed survived gut genehmigt bewilligt angenommen eingestellt
+zugelassen bestanden bezahlt bon bonne accepte* approuve* accorde* embauche* admis* reussi* paye* buen* aprobad*
+aceptad* concedid* contratad* admitid* pagad* bom boa aprovad* aceit* pago buono buona approvat* accettat* concess*
+assunt* ammess* promoss* pagat* goed goedgekeurd geaccepteerd toegekend aangenomen toegelaten geslaagd betaald
+"""
+BAD_VALUES = """
+bad denied rejected declined default fraud failed late charged* schlecht abgelehnt nicht* durchgefallen mauvais*
+refuse* rejete* impaye* mal malo mala rechazad* denegad* reprobad* moros* mau ma ruim negad* recusad* reprovad*
+inadimplente cattiv* respint* rifiutat* negato negata bocciat* slecht afgewezen geweigerd gezakt
+"""
+AFFIRMATIVE = """
+1 1.0 true t yes y ja j si oui sim vrai verdadero verdadeiro vero waar wahr kylla igen da tak ano evet ναι да так نعم
+כן हाँ 是 はい 예 네
+"""
+EARLIER = {
+    "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
+}  # fmt: skip
+"""Words of columns that hold decisions of an earlier model."""
+
+
+def words_of(name: str) -> set[str]:
+    """The words of a column's name: `marital_status`, `maritalStatus` and `MARITAL STATUS` have the same two."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return {word for word in re.split(r"[\W_]+", plain_letters(spaced)) if word}
+
+
+def plain_letters(text: str) -> str:
+    """Without case and accents, however these are written."""
+    parts = unicodedata.normalize("NFKD", text).casefold()
+    return unicodedata.normalize("NFC", "".join(sign for sign in parts if not unicodedata.combining(sign)))
+
+
+def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
+    """The first kind of which a column's name speaks; None where it speaks of none."""
+    words = words_of(name)
+    if {"country", "place"} & words:  # that of somebody's birth tells no age
+        words -= {"birth", "born"}
+    return next((kind for kind, of_kind in patterns.items() if any(is_one_of(of_kind, word) for word in words)), None)
+
+
+def is_one_of(patterns: str, text: str) -> bool:
+    """Whether a text as a whole is one of some words."""
+    return _any_of(patterns).fullmatch(plain_letters(text.strip())) is not None
+
+
+@functools.cache
+def _any_of(patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(fnmatch.translate(plain_letters(pattern)) for pattern in patterns.split()))
