@@ -235,8 +235,8 @@ def _task(
     return Task(
         "`MultiLabelSVC()` and `HierarchicalSVC(hierarchy)` as they are beside tuned peers: Jaccard and seconds of "
         "whole fits. Every method is handed training rows and looks for C, thresholds or widths in them, ours by "
-        "`C=\"auto\"`, the peers in three folds (on five splits), or, with a hundred nodes or thousands of columns, on a "
-        "fifth of the rows (on three splits). Then the ranking of nodes by `predict_proba` (AU(PRC) of "
+        "`C=\"auto\"`, the peers in three folds (on five splits), or, with a hundred nodes or thousands of columns, on "
+        "a fifth of the rows (on three splits). Then the ranking of nodes by `predict_proba` (AU(PRC) of "
         "the test rows) beside C-HMCNN(h) as published (Giunchiglia and Lukasiewicz 2020, Table 2), which trains on "
         "the same rows. Constants of these probabilities were looked at on training rows held out, of Enron_corr, "
         "Diatoms and cellcycle_FUN, too, and the test rows were ranked twice: before and after the last one was "
