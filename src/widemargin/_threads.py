@@ -27,10 +27,6 @@ ByRow: TypeAlias = Reals | Ints | Cells | Flags
 ROWS_PER_THREAD = 60_000
 """Rows that are worth a thread where each costs some nanoseconds: together about the time that calling it takes."""
 
-SPREAD = 2.0
-"""Most threads for a loop over rows, times the root of the number of shares that are worth one each. Python begins one
-part after the other, so t threads take the work over t, and t times the time of a call."""
-
 
 class _Limit(threading.local):
     """How many threads this thread may use; None: nobody has said."""
@@ -177,7 +173,6 @@ def in_threads(n: int, least: int, part: Callable[[int, int], Answer], pieces: i
 
 def add_in_threads(n: int, least: int, part: Callable[..., object], *sums: Reals) -> None:
     """Call `part(first, last, *sums)` as `in_threads` does, each with sums of its own, and add these up in order."""
-    least = max(least, int((n * least) ** 0.5 / SPREAD))
     if n < 2 * least or threads_in_force() == 1:
         part(0, n, *sums)
         return
@@ -203,7 +198,6 @@ def loop_over_rows(
     if n < 2 * least:  # most calls are about few rows, and slices would take longer than their loops
         loop(*by_row, *given)
     else:
-        least = max(least, int((n * least) ** 0.5 / SPREAD))
         in_threads(n, least, lambda first, last: loop(*(rows[first:last] for rows in by_row), *given))
 
 
