@@ -138,8 +138,8 @@ class Backend(Protocol):
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
         """Take over rows (dense or CSR), which are on the left side of products, or also on the right one."""
 
-    def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
-        """Kernel values of all pairs, shape (len(left), len(right))."""
+    def block(self, kernel: Kernel, left: Placed, right: Placed, out: Reals | None = None) -> Reals:
+        """Kernel values of all pairs, shape (len(left), len(right)); it may use the memory of `out`."""
 
 
 class NumpyBackend:
@@ -164,8 +164,8 @@ class NumpyBackend:
         packed = pack(X) if products and not left and not sp.issparse(X) else None
         return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
 
-    def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
-        """Kernel values of all pairs, shape (len(left), len(right))."""
+    def block(self, kernel: Kernel, left: Placed, right: Placed, out: Reals | None = None) -> Reals:
+        """Kernel values of all pairs, shape (len(left), len(right)), in `out` where the rows are dense."""
         if kernel.name == "callable":
             return kernel.called(left.X, right.X)
         if kernel.name == "laplacian":
@@ -174,13 +174,15 @@ class NumpyBackend:
             np.exp(distances, out=distances)
             return np.asarray(distances, dtype=left.X.dtype)
         if right.packed is not None:
-            filled = np.empty((len(left), len(right)), dtype=right.dtype)
+            filled = np.empty((len(left), len(right)), dtype=right.dtype) if out is None else out
             if fill_packed(kernel, left, right, filled, np.arange(len(left))):
                 return filled
         # What is not packed is a product of BLAS or of sparse matrices.
-        block = left.X @ right.X.T
-        if sp.issparse(block):
-            block = block.toarray()
+        if isinstance(left.X, np.ndarray) and isinstance(right.X, np.ndarray):
+            block = np.matmul(left.X, right.X.T, out=out)
+        else:
+            block = left.X @ right.X.T
+            block = block.toarray() if sp.issparse(block) else block
         if kernel.name == "rbf":
 
             def part(first: int, last: int) -> None:
@@ -298,7 +300,7 @@ class DeviceBackend:
             X = X.toarray()
         return self.put(X) if isinstance(X, np.ndarray) and self.xp is not np else X
 
-    def block(self, kernel: Kernel, left: Placed, right: Placed) -> Reals:
+    def block(self, kernel: Kernel, left: Placed, right: Placed, out: Reals | None = None) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right)), on the host."""
         return self.pull(self.values(kernel, left, right))
 

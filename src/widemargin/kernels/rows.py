@@ -423,12 +423,16 @@ class KernelRows:
     def _add_blocks(self, left: Placed, change: Floats, scores: Floats, right: Placed) -> None:
         """`add` by blocks of values, one after the other."""
         room = np.empty(self.sum_height * self.sum_width, dtype=self.dtype)  # one for all: memory that is new is slow
-        for top in range(0, len(left), self.sum_height):
-            part = slice(top, min(top + self.sum_height, len(left)))
+        # Narrow strips, as many threads get them, have higher blocks: Python begins these one after the other.
+        height = room.shape[0] // max(1, min(len(right), self.sum_width))
+        for top in range(0, len(left), height):
+            part = slice(top, min(top + height, len(left)))
             placed = left[part]
             for low in range(0, len(right), self.sum_width):
                 tile = slice(low, min(low + self.sum_width, len(right)))
-                block = self._values(placed, right[tile], room)
+                mine = right[tile]
+                values = room[: len(placed) * len(mine)].reshape(len(placed), len(mine))
+                block = self._backend.block(self.kernel, placed, mine, values)
                 add_rows(block, np.arange(len(placed)), change[part], scores[tile])
 
     def diagonal(self) -> Floats:
@@ -496,12 +500,6 @@ class KernelRows:
         in_threads(X.shape[0], self._share(X.shape[0], self.n_rows, 1), part)
         self._count.evaluations += X.shape[0] * self.n_rows
         return out
-
-    def _values(self, left: Placed, right: Placed, room: Reals) -> Reals:
-        """Values of all pairs, in `room` where the rows are packed."""
-        block = room[: len(left) * len(right)].reshape(len(left), len(right))
-        packed = fill_packed(self.kernel, left, right, block, np.arange(len(left)))
-        return block if packed else self._backend.block(self.kernel, left, right)
 
 
 def most_entries(X: Matrix) -> int:
