@@ -68,14 +68,14 @@ FIGURES = {
         title="Cotter et al. 2012, Figure 2: test error against kernel evaluations on Adult and MNIST",
         module="sbp_fig2",
         needs="a9a and MNIST",
-        runs=10,
-        minutes=7,
+        runs=1,
+        minutes=6,
     ),
     "sbp-fig3": FigureEntry(
         title="Cotter et al. 2012, Figure 3: test error against inner products, with random Fourier features",
         module="sbp_fig3",
         needs="a9a and MNIST",
-        runs=10,
+        runs=1,
         minutes=2,
     ),
     "sbp-table": FigureEntry(

@@ -80,7 +80,7 @@ def settings(quick: bool) -> dict[str, Any]:
         "fit_intercept": False,
         "epochs": epochs,
         "perceptron_epochs": {"adult": 10 * epochs, "mnist": epochs},
-        "train_rows": 200 if quick else 4000,
+        "train_rows": 200 if quick else None,
         "points_a_decade": POINTS,
         "dual_tols": list(DUAL_TOLS),
         "batch": BATCH,
