@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widemargin.solvers.thresholds.offset_search import ClassCosts, OffsetOptions, ZoneSearch, best_offsets, improved
+from widemargin.solvers.thresholds.class_costs import ClassCosts, improved
+from widemargin.solvers.thresholds.offset_search import OffsetOptions, ZoneSearch, best_offsets
+from widemargin.solvers.thresholds.pair_bound import PairOptions, whole_zone
 
 
 def problem(seed, n, n_classes=3, m=1, n_groups=1, digits=None, tight=0.0):
@@ -70,7 +72,7 @@ def test_no_offsets_lie_below_the_bound(n_classes):
 
 def test_a_search_that_is_cut_short_says_how_far_it_may_be_off():
     costs = problem(1, 400, 6, m=2)
-    short = best_offsets(costs, OffsetOptions(looks=1e6))
+    short = best_offsets(costs, OffsetOptions(looks=1e6, phases=1, pairs=PairOptions(rounds=20)))
     long = best_offsets(costs, OffsetOptions(looks=1e8))
     assert short.lower <= long.lower <= long.objective <= short.objective + 1e-12
     assert long.objective - long.lower < short.objective - short.lower
@@ -115,12 +117,12 @@ def test_what_no_offsets_reach_is_told():
 def test_improving_never_makes_it_worse():
     costs = problem(9, 200, 4, m=2, n_groups=3)
     start = np.random.default_rng(0).normal(size=(3, 4))
-    before, after = (costs.rank(costs.totals(at)) for at in (start, improved(costs, start)))
+    before, after = (costs.rank(costs.totals(at)) for at in (start, improved(costs, start, 20)))
     assert after < before
 
 
 def test_the_plain_functions_do_the_same():
-    from widemargin.solvers.thresholds import offset_search
+    from widemargin.solvers.thresholds import class_costs, offset_search
 
     costs = problem(2, 30, m=1)
     zone = np.full((3, 3), 3.0) - 3.0 * np.eye(3)
@@ -129,7 +131,7 @@ def test_the_plain_functions_do_the_same():
         "look": (costs.scores, costs.cost, rows, zone, inside), "cut": (costs.scores, rows, zone, inside),
         "narrowed": (zone, 0, 1, 0.5), "inside_of": (zone,), "total_cost": (costs.scores, costs.cost),
     }.items():  # fmt: skip
-        compiled = getattr(offset_search, name)
+        compiled = getattr(class_costs if name == "total_cost" else offset_search, name)
         plain = getattr(compiled, "py_func", compiled)
         for one, other in zip(
             np.atleast_1d(compiled(*arguments)) if name != "look" else compiled(*arguments),
@@ -142,6 +144,6 @@ def test_the_plain_functions_do_the_same():
 def test_a_start_that_is_best_is_kept():
     costs = problem(2, 50, m=0)
     best = best_offsets(costs)
-    search = ZoneSearch(costs, OffsetOptions(), best.offsets)
+    search = ZoneSearch(costs, OffsetOptions(), best.offsets, whole_zone(costs.scores))
     search.run()
     np.testing.assert_array_equal(search.best, best.offsets[0])

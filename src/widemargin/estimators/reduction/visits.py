@@ -22,13 +22,15 @@ from widemargin.estimators.thresholds.rule import JudgedRule, Rule, candidates_o
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
+from widemargin.solvers.thresholds.class_costs import ClassCosts
 from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixture
-from widemargin.solvers.thresholds.offset_search import ClassCosts, OffsetOptions, PricedModels
+from widemargin.solvers.thresholds.offset_search import OffsetOptions, PricedModels
+from widemargin.solvers.thresholds.pair_bound import PairOptions
 
 HIGHEST_PRICE = 1e3
 """Objective per unit of a rate: at this price the objective hardly counts beside a violation."""
 
-QUICK = OffsetOptions(looks=1e8)
+QUICK = OffsetOptions(looks=1e8, phases=1, pairs=PairOptions(rounds=25))
 """For the search over offsets that ranks averages of models; only the best average gets a full search."""
 
 

@@ -11,7 +11,8 @@ from widemargin.estimators.thresholds.rule import tightened_goal
 from widemargin.estimators.thresholds.scores import refuse_infinite
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import TiedGoal
-from widemargin.solvers.thresholds.offset_search import OPTIONS, ClassCosts, OffsetOptions, best_offsets
+from widemargin.solvers.thresholds.class_costs import ClassCosts
+from widemargin.solvers.thresholds.offset_search import OPTIONS, OffsetOptions, best_offsets
 
 CERTAIN = 1e-6
 """Probabilities nearer to 0 or 1 count as this near: trees say 0 and 1, whose odds are infinite."""

@@ -26,9 +26,8 @@ from scipy.optimize import linprog
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
-
-FEASIBLE = 1e-9
-"""Summed excess that is rounding."""
+from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, improved, merged, total_cost
+from widemargin.solvers.thresholds.pair_bound import PairBound, PairOptions, priced
 
 HIGHEST = 1e3
 """Highest price, in objective per unit of a constraint: there the objective hardly counts beside a violation."""
@@ -53,6 +52,12 @@ class OffsetOptions:
         Of prices, where there are several groups.
     sweeps : int
         Most rounds over all offsets, each moved to its best place while the others stay.
+    zoned : int
+        Most classes for which zones are searched. On drawn rows of eight they closed nothing of what pairs had left.
+    phases : int
+        With more than three classes: so often the bound of pairs is raised from the best offsets so far.
+    pairs : PairOptions
+        Of each phase.
     """
 
     looks: float = 2e9
@@ -60,40 +65,12 @@ class OffsetOptions:
     narrowest: float = 1e-9
     rounds: int = 30
     sweeps: int = 20
+    zoned: int = 6
+    phases: int = 3
+    pairs: PairOptions = field(default_factory=PairOptions)
 
 
 OPTIONS = OffsetOptions()
-
-
-@dataclass(frozen=True, eq=False)
-class ClassCosts:
-    """Rows with a score for each class, and what each decision adds to objective and constraints.
-
-    Attributes
-    ----------
-    scores : ndarray of shape (n, K)
-    cost : ndarray of shape (n, K, 1 + m)
-        What a row adds that is decided as each class: to the objective, then to constraints `<= bound`.
-    bound : ndarray of shape (m,)
-    group : ndarray of int64, shape (n,)
-        Rows of a group share offsets.
-    n_groups : int
-    """
-
-    scores: Floats
-    cost: Floats
-    bound: Floats
-    group: Ints
-    n_groups: int
-
-    def totals(self, offsets: Floats) -> Floats:
-        """Objective and constraints of offsets, shape (n_groups, K)."""
-        return total_cost(self.scores + offsets[self.group], self.cost)
-
-    def rank(self, totals: Floats) -> tuple[float, float]:
-        """Summed excess first, rounding being none, then the objective."""
-        excess = float(np.maximum(totals[1:] - self.bound, 0.0).sum())
-        return (excess if excess > FEASIBLE else 0.0), float(totals[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,85 +96,42 @@ class ClassOffsets:
 def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOffsets:
     """The offsets of lowest objective that meet all constraints; where none are found, those of least summed excess."""
     # The search is over differences of scores, so equal rows would only make every look longer.
-    costs = _merged(costs)
-    start = np.zeros((costs.n_groups, costs.scores.shape[1]))
-    if costs.n_groups == 1:
-        # A good start lets bounds close zones before they are cut. What the search ends with is improved once more,
-        # because the points that it looks at lie inside of zones and not at their best places.
-        first = improved(costs, start, options)
-        search = ZoneSearch(costs, options, first)
+    costs = merged(costs)
+    n_classes = costs.scores.shape[1]
+    found = improved(costs, np.zeros((costs.n_groups, n_classes)), options.sweeps)
+    pairs = PairBound(costs, options.pairs)
+    if n_classes > 3:
+        found = _by_pairs(costs, found, pairs, options)
+    elif costs.n_groups > 1:
+        return _by_prices(costs, found, options)
+    rank, lower = costs.rank(costs.totals(found)), pairs.lower
+    # Where none meet the constraints, the search still looks for the least excess.
+    if costs.n_groups == 1 and n_classes <= options.zoned and not (rank[0] == 0.0 and lower >= rank[1]):
+        # Beside the time that the pairs have taken; what a quarter of the looks leaves open, all of them seldom close.
+        zones = options if n_classes <= 3 else replace(options, looks=0.25 * options.looks)
+        search = ZoneSearch(costs, zones, found, pairs.zones[0])
         search.run()
-        offsets = improved(costs, search.best[None], options)
-        violation, objective = costs.rank(costs.totals(offsets))
-        return ClassOffsets(offsets, objective, violation, min(search.lower, objective if violation == 0.0 else np.inf))
-    return _by_prices(costs, improved(costs, start, options), options)
+        # The points that the search looks at lie inside of zones and not at their best places.
+        found, lower = improved(costs, search.best[None], options.sweeps), max(lower, search.lower)
+        rank = costs.rank(costs.totals(found))
+    if rank[0] > 0.0:
+        return ClassOffsets(found, rank[1], rank[0], np.inf if lower > pairs.most + FEASIBLE else lower)
+    return ClassOffsets(found, rank[1], rank[0], min(lower, rank[1]))
 
 
-def _merged(costs: ClassCosts) -> ClassCosts:
-    """Rows with the same scores in a group are decided alike: one row stands for them."""
-    keys = np.column_stack([costs.group, costs.scores])
-    distinct, place = np.unique(keys, axis=0, return_inverse=True)
-    if len(distinct) == len(keys):
-        return costs
-    cost = np.zeros((len(distinct), *costs.cost.shape[1:]))
-    np.add.at(cost, place, costs.cost)
-    return replace(costs, scores=distinct[:, 1:].copy(), cost=cost, group=distinct[:, 0].astype(np.int64))
-
-
-# Coordinate by coordinate
-
-
-def improved(costs: ClassCosts, offsets: Floats, options: OffsetOptions = OPTIONS) -> Floats:
-    """Offsets of which none can be moved alone to a better place."""
-    offsets = offsets.copy()
-    n_classes = offsets.shape[1]
-    best = costs.rank(costs.totals(offsets))
-    members = [np.flatnonzero(costs.group == g) for g in range(costs.n_groups)]
-    for _ in range(options.sweeps):
-        before = best
-        for g, k in itertools.product(range(costs.n_groups), range(n_classes)):
-            trial = offsets.copy()
-            trial[g, k] = _best_place(costs, members[g], offsets, g, k)
-            # Only differences of offsets decide, so the first class keeps 0.
-            trial[g] -= trial[g, 0]
-            found = costs.rank(costs.totals(trial))
-            if found < best:
-                offsets, best = trial, found
-        # A whole sweep without a better place is a local best along every coordinate.
-        if best == before:
+def _by_pairs(costs: ClassCosts, found: Floats, pairs: PairBound, options: OffsetOptions) -> Floats:
+    """Offsets of many classes, by what raising the bound of pairs finds."""
+    rank = costs.rank(costs.totals(found))
+    for _ in range(options.phases):
+        pairs.raise_from(found, rank[1] if rank[0] == 0.0 else np.inf)
+        # Where the pairs would have their differences, and what is best at the prices, moved one offset at a time.
+        at_prices = replace(costs, cost=priced(costs.cost, pairs.prices)[:, :, None], bound=costs.bound[:0])
+        for start in (pairs.offsets, improved(at_prices, found, options.sweeps)):
+            trial = improved(costs, start, options.sweeps)
+            found, rank = min((found, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
+        if pairs.lower >= (rank[1] if rank[0] == 0.0 else pairs.most + FEASIBLE):
             break
-    return offsets
-
-
-def _best_place(costs: ClassCosts, rows: Ints, offsets: Floats, g: int, k: int) -> float:
-    """Where to put the offset of one class of a group, while all others stay."""
-    shifted = costs.scores[rows] + offsets[g]
-    # Without the class that moves every row has one rival left, the best of the others, and one place at which it
-    # changes its mind between the two.
-    shifted[:, k] = -np.inf
-    other = np.argmax(shifted, axis=1)
-    # The row is of class k where the offset is above this.
-    at = shifted[np.arange(len(rows)), other] - costs.scores[rows, k]
-    order = np.argsort(at, kind="stable")
-    at = at[order]
-    change = (costs.cost[rows, k] - costs.cost[rows, other])[order]
-    current = costs.totals(offsets) - change[at < offsets[g, k]].sum(axis=0)  # with no row of class k in this group
-    # With the rows in the order of these places, running sums give the totals of every offset at once.
-    totals = current + np.concatenate([np.zeros((1, change.shape[1])), np.cumsum(change, axis=0)])
-    excess = np.maximum(totals[:, 1:] - costs.bound, 0.0).sum(axis=1)
-    excess[excess <= FEASIBLE] = 0.0
-    edges = np.concatenate([[-np.inf], at, [np.inf]])
-    possible = edges[1:] > edges[:-1]
-    # The middle between two such places is as far as can be from both, so rounding cannot turn a row. The outer
-    # intervals have no middle: one beyond the last place stands for them.
-    middle = 0.5 * (np.clip(edges[:-1], at[0] - 1.0, None) + np.clip(edges[1:], None, at[-1] + 1.0))
-    inside = (edges[:-1] < offsets[g, k]) & (offsets[g, k] < edges[1:])
-    # Where the present offset is as good as any of its interval, nothing moves.
-    middle[inside] = offsets[g, k]
-    # Last key first: intervals of no width are never taken, then the excess decides, then the objective, then the
-    # smallest move.
-    found = np.lexsort((np.abs(middle - offsets[g, k]), totals[:, 0], excess, ~possible))
-    return float(middle[found[0]])
+    return found
 
 
 # One group: branch and bound over zones
@@ -213,6 +147,8 @@ class ZoneSearch:
     options : OffsetOptions
     start : ndarray of shape (1, K)
         Offsets to begin with.
+    whole : ndarray of shape (K, K)
+        The zone that holds everything better.
     best : ndarray of shape (K,)
     rank : (float, float)
         Excess and objective of the best.
@@ -223,6 +159,7 @@ class ZoneSearch:
     costs: ClassCosts
     options: OffsetOptions
     start: Floats
+    whole: Floats
     best: Floats = field(init=False)
     rank: tuple[float, float] = field(init=False)
     lower: float = field(init=False)
@@ -234,13 +171,9 @@ class ZoneSearch:
         # A zone so narrow holds no two rows that scores tell apart: what is left in it is rounding.
         narrow = self.options.narrowest * spread
         self.best, self.rank = self.start[0], self.costs.rank(self.costs.totals(self.start))
-        # At a difference of `spread` a class wins every row against another one, and a tight zone holds differences of
-        # up to one such step for each other class.
-        whole = np.full((n_classes, n_classes), 1.0001 * (n_classes - 1) * spread)
-        np.fill_diagonal(whole, 0.0)
         counter, looks = itertools.count(), 0.0
         heap: list[tuple[tuple[float, float], int, Floats, Floats, Ints]] = []
-        fresh = [(whole, np.zeros(cost.shape[2]), np.arange(len(scores)))]
+        fresh = [(self.whole, np.zeros(cost.shape[2]), np.arange(len(scores)))]
         while True:
             for zone, certain, rows in fresh:
                 # The budget is counted in numbers read and not in seconds, so that the same rows give the same answer
@@ -272,20 +205,6 @@ class ZoneSearch:
         """Whether something better than the best so far could be where this is the bound."""
         rounding = 1e-12 * max(1.0, abs(self.rank[1]))
         return bound[0] < self.rank[0] - FEASIBLE or (bound[0] <= self.rank[0] and bound[1] < self.rank[1] - rounding)
-
-
-@kernel
-def total_cost(shifted: Floats, cost: Floats) -> Floats:
-    """What all rows add that are decided as the class of largest shifted score, shape (1 + m,)."""
-    total = np.zeros(cost.shape[2])
-    for i in range(shifted.shape[0]):
-        won = 0
-        for k in range(1, shifted.shape[1]):
-            if shifted[i, k] > shifted[i, won]:
-                won = k
-        for j in range(total.shape[0]):
-            total[j] += cost[i, won, j]
-    return total
 
 
 @kernel
@@ -406,16 +325,25 @@ def at_prices(
         Lower bound of the objective and what the constraints cost.
     """
     # At given prices the cost of a decision is one number, and the groups are independent of each other.
-    priced = costs.cost[:, :, :1] + (costs.cost[:, :, 1:] @ prices)[:, :, None]
+    priced_costs = priced(costs.cost, prices)[:, :, None]
+    n_classes = costs.scores.shape[1]
+    quick = replace(options.pairs, looks=options.pairs.looks * options.share)
     options = replace(options, looks=options.looks * options.share)
     offsets, totals, lower = start.copy(), list[Floats](), 0.0
     for g in range(costs.n_groups):
         rows = np.flatnonzero(costs.group == g)
-        own = ClassCosts(costs.scores[rows], priced[rows], costs.bound[:0], np.zeros(len(rows), np.int64), 1)
-        search = ZoneSearch(own, options, improved(own, start[g : g + 1], options))
-        search.run()
-        offsets[g], lower = search.best, lower + search.lower
-        totals.append(total_cost(costs.scores[rows] + search.best, costs.cost[rows]))
+        own = ClassCosts(costs.scores[rows], priced_costs[rows], costs.bound[:0], np.zeros(len(rows), np.int64), 1)
+        begin, pairs = improved(own, start[g : g + 1], options.sweeps), PairBound(own, quick)
+        offsets[g], least = begin[0], own.totals(begin)[0]
+        if n_classes > 3:
+            pairs.raise_from(begin, least)
+            least = min(least, pairs.lower)
+        if n_classes <= options.zoned:
+            search = ZoneSearch(own, options, begin, pairs.zones[0])
+            search.run()
+            offsets[g], least = search.best, search.lower if n_classes <= 3 else max(least, search.lower)
+        lower += least
+        totals.append(total_cost(costs.scores[rows] + offsets[g], costs.cost[rows]))
     return offsets, totals, lower
 
 
@@ -432,7 +360,7 @@ def _by_prices(costs: ClassCosts, offsets: Floats, options: OffsetOptions) -> Cl
         for visits, added in zip(columns, totals, strict=True):
             visits.append(added)
         # What is best at prices seldom meets the bounds itself; moved one offset at a time it often does.
-        trial = improved(costs, visited, options)
+        trial = improved(costs, visited, options.sweeps)
         found = costs.rank(costs.totals(trial))
         best, rank = (trial, found) if found < rank else (best, rank)
         # The cutting planes of the dual: every visit so far is an upper bound of it, and the next prices are where the
@@ -491,7 +419,7 @@ class PricedModels:
 
     def add(self, costs: ClassCosts) -> None:
         """Take in a model."""
-        self.models.append(_merged(costs))
+        self.models.append(merged(costs))
         self._columns.append(costs.totals(np.zeros((costs.n_groups, costs.scores.shape[1]))))
 
     def solve(self, highest: float) -> Floats:
