@@ -487,6 +487,18 @@ def test_the_wanted_outcome_is_known_by_its_word_in_other_languages(values, want
     assert guesses.positive == wanted and "as the words say" in guesses.why_positive
 
 
+def test_of_codes_from_1_on_none_says_yes():
+    """The Statlog file of German credits writes 1 for good and 2 for bad."""
+    for values, wanted in (
+        ([1, 1, 1, 2], 1),
+        ([1, 2, 2, 2], 2),
+        ([0, 0, 0, 1], 0),
+        ([1, 1, 1, 0], 0),
+        ([-1, -1, -1, 1], -1),
+    ):
+        assert roles(n=[1, 2, 3, 4] * 5, sex=["m", "f"] * 10, risk=values * 5).positive == wanted
+
+
 @pytest.mark.parametrize("name", ["hypotheque", "mortgage", "Vertrag", "today", "moral", "crimson", "arrêté"])
 def test_words_that_begin_alike_are_no_harms(name):
     assert "names a harm" not in roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]}).why_positive

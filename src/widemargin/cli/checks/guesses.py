@@ -208,6 +208,8 @@ def _positive(
     good, bad, named = (
         [text for text in by_text if is_one_of(words, text)] for words in (GOOD_VALUES, BAD_VALUES, AFFIRMATIVE)
     )
+    # 1 says yes beside 0 or -1; of 1 and 2 both are codes, and often 2 is the harm.
+    named = [] if all(isinstance(value, int | float) and value > 0 for value in by_text.values()) else named
     if len(good) == 1 or len(bad) == 1:
         (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
     elif matching_kind({"harm": HARMS}, target) is not None:
