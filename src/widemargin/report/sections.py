@@ -251,7 +251,7 @@ def missing_groups(content: Content) -> Html | None:
     intro = (
         f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
         f"all ways to fill it in. {certain} of {len(rules)} constraints are met in every case. “Open” says "
-        "that these rows can turn the verdict. Distances are those of the two sides as they are written, not of ratios."
+        "that these rows can turn the verdict."
     )
     parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []
     parts += [table("Constraints", ["constraint", "distance to its bound can be", "verdict"], rules)] if rules else []

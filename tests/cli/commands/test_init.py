@@ -473,7 +473,7 @@ def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
     columns = {"age": [*range(20, 28)], "n": [3, 1] * 4, name: ["no", "yes", "no", "no"] * 2, "v7": ["F", "M"] * 4}
     guesses = roles(**columns)
     assert (guesses.target, guesses.positive) == (name, "no")
-    assert guesses.protected == {"v7": "sex", "age": "age"}
+    assert [*guesses.protected.items()] == [("age", "age"), ("v7", "sex")]  # what only values tell comes last
     assert guesses.alike == {"v7": "may be about sex: it holds f and m"}
 
 
@@ -485,6 +485,18 @@ def test_a_harm_is_known_by_its_name_and_not_wished_for(name):
 def test_the_wanted_outcome_is_known_by_its_word_in_other_languages(values, wanted):
     guesses = roles(n=[1, 2, 3, 4] * 5, sexe=["m", "f"] * 10, y=values.split() * 10)
     assert guesses.positive == wanted and "as the words say" in guesses.why_positive
+
+
+def test_of_codes_from_1_on_none_says_yes():
+    """The Statlog file of German credits writes 1 for good and 2 for bad."""
+    for values, wanted in (
+        ([1, 1, 1, 2], 1),
+        ([1, 2, 2, 2], 2),
+        ([0, 0, 0, 1], 0),
+        ([1, 1, 1, 0], 0),
+        ([-1, -1, -1, 1], -1),
+    ):
+        assert roles(n=[1, 2, 3, 4] * 5, sex=["m", "f"] * 10, risk=values * 5).positive == wanted
 
 
 @pytest.mark.parametrize("name", ["hypotheque", "mortgage", "Vertrag", "today", "moral", "crimson", "arrêté"])

@@ -153,8 +153,10 @@ def guess_roles(
         # Without anybody to ask, the careful answer: a column that may be protected is kept from the model.
         if kind is not None and (ask is None or ask(question, ("yes", "no")) == "yes"):
             kinds[name], alike[name] = kind, reason
-    order = [*PROTECTED]
-    protected = {name: kinds[name] for name in sorted(kinds, key=lambda name: order.index(kinds[name]))}
+    # Rules are proposed for the first ones: those that only their values make look like one come last.
+    by_value = {name for name in alike if matching_kind(ALIKE, name) is None}
+    order = sorted(kinds, key=lambda name: (name in by_value, [*PROTECTED].index(kinds[name])))
+    protected = {name: kinds[name] for name in order}
     positive, why_positive = _positive(target, labels, bool(protected), favourable, ask)
     features = tuple(name for name in used if name not in protected)
     code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
@@ -206,6 +208,8 @@ def _positive(
     good, bad, named = (
         [text for text in by_text if is_one_of(words, text)] for words in (GOOD_VALUES, BAD_VALUES, AFFIRMATIVE)
     )
+    # 1 says yes beside 0 or -1; of 1 and 2 both are codes, and often 2 is the harm.
+    named = [] if all(isinstance(value, int | float) and value > 0 for value in by_text.values()) else named
     if len(good) == 1 or len(bad) == 1:
         (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
     elif matching_kind({"harm": HARMS}, target) is not None:

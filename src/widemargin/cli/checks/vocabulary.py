@@ -66,8 +66,9 @@ ALIKE = {
 }
 """Words that may speak of it and often do not."""
 VALUES = {
-    "sex": {"male", "female", "man", "woman", "men", "women", "mann", "frau", "hombre", "mujer", "homme", "femme",
-            "uomo", "donna", "homem", "mulher", "vrouw", "weiblich", "mannlich", "masculino", "femenino", "feminino"},
+    "sex": {"male", "female", "man", "woman", "men", "women", "husband", "wife", "mann", "frau", "hombre", "mujer",
+            "homme", "femme", "uomo", "donna", "homem", "mulher", "vrouw", "weiblich", "mannlich", "masculino",
+            "femenino", "feminino"},
     "race": {"white", "black", "asian", "hispanic", "latino", "caucasian", "african-american", "native american"},
 }  # fmt: skip
 """Values that only such columns have."""

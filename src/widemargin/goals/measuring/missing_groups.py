@@ -28,7 +28,7 @@ from widemargin.goals.binding.sources import SAID, Source
 from widemargin.goals.binding.tables import PopulationTable, TableColumn
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.linear import Linear, Range, Rate, When, quotient_range
+from widemargin.goals.language.linear import Linear, Range, Rate, Ratio, When, quotient_range
 from widemargin.goals.measuring.rates_of_predictions import (
     TOLERANCE,
     RateTable,
@@ -69,7 +69,8 @@ class ConstraintSpan:
     label : str
         As in `ConstraintReport`.
     least, largest : float or None
-        Of the slack (how far on the right side of its bound); None where it is undefined whatever is filled in.
+        Of the slack (how far on the right side of its bound); of two rates compared by a factor that of their ratio,
+        unless the lower one may be 0. None where it is undefined whatever is filled in.
     is_exact : bool
         Whether both are attained; otherwise the span may be too wide, and is never too narrow.
     holds : {"yes", "no", "open"}
@@ -211,7 +212,7 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
             for j in moved if table.rates[j] in of_constraints
         ),
         tuple(
-            _constraint_span(item.constraint, item.constraint.label or f"#{j + 1}", table, fixed, groups, ends)
+            _span_as_ratio(item.constraint, item.constraint.label or f"#{j + 1}", table, fixed, groups, ends)
             for j, item in enumerate(tied.constraints)
         ),
     )  # fmt: skip
@@ -342,6 +343,19 @@ def _extreme(top: float, bottom: float, ways: Sequence[tuple[Floats, Floats, int
         if below <= 0.0 or sign * (above / below - level) <= 1e-14 * max(1.0, abs(level)):
             return level
         level = above / below
+
+
+def _span_as_ratio(
+    constraint: Constraint, label: str, table: RateTable, fixed: _Sums, groups: Sequence[_Alike],
+    ends: Sequence[Range | None],
+) -> ConstraintSpan:  # fmt: skip
+    """The span of a constraint; where it compares two rates by a factor, that of their ratio."""
+    if constraint.factor is not None:
+        above, below, is_floor = constraint.compared_with_level()
+        if below is not None and _form_range(below, table, ends)[0] > 1e-12:  # else there is no ratio in some ways
+            ratio = Linear(((1.0, Ratio(above, below)),))
+            constraint = Constraint(ratio, ">=" if is_floor else "<=", Linear((), constraint.factor.value))
+    return _constraint_span(constraint, label, table, fixed, groups, ends)
 
 
 def _constraint_span(

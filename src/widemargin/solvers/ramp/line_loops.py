@@ -280,9 +280,8 @@ def try_lines(lines: Lines, counted: Counted, lam: float, reach: int, patience: 
         # moves from a strongly regularised model lost points of recall on new rows.
         worth, violation = at.objective[0] + 0.5 * lam * (grown - start if grown > start else 0.0), total(at.excess)
         if violation < at.best[0] - EQUAL or (violation <= at.best[0] + EQUAL and worth < at.best[1] - EQUAL):
-            # A copy, made by the loop that is compiled already.
-            add(at.best_w, -1.0, at.best_w)
-            add(at.best_w, 1.0, at.w)
+            for j in range(d + 1):
+                at.best_w[j] = at.w[j]
             at.best[0], at.best[1], at.tried[0] = violation, worth, 0
         if grown > 0.0 and start > 0.0:
             # 0/1 rates do not feel the scale; moves alone would let w grow, or shrink until growing costs nothing.
