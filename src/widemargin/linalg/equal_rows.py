@@ -58,11 +58,14 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
         products.dense_dot(X, rows, direction, mark)
     else:
         products.csr_dot(*products.csr_parts(X), rows, direction, mark)
+    # Merging copies all weights, so it has to save something; numbers alone are sorted in a tenth of the time.
+    ordered = np.sort(mark)
+    if np.count_nonzero(ordered[1:] == ordered[:-1]) < 0.05 * rows.shape[0]:
+        return rows, s
     # By cell first: equal rows of different cells are not merged.
     order = np.lexsort((mark, cell[rows]))
     first, second = rows[order[:-1]], rows[order[1:]]
     candidate = np.flatnonzero((mark[order[:-1]] == mark[order[1:]]) & (cell[first] == cell[second]))
-    # Merging copies all weights, so it has to save something.
     if candidate.shape[0] < 0.05 * rows.shape[0]:
         return rows, s
     equal = np.zeros(candidate.shape[0], dtype=np.bool_)

@@ -294,12 +294,10 @@ class Columns:
         """Entries of all rows of features or the bias, where rows are dense, shape (k, n)."""
         if self._dense is not None:
             return self._dense[features]
-        entries, of_bias = np.empty((features.shape[0], self._rows.n_rows)), features == self.n_features
-        some = np.where(of_bias, 0, features)
-        for block in self._rows.blocks:
-            assert isinstance(block.X, np.ndarray)
-            entries[:, block.place] = (block.X[:, some] if block.whole else block.X[block.row_of[:, None], some]).T
-        entries[of_bias] = self.bias
+        entries = np.full((features.shape[0], self._rows.n_rows), self.bias)
+        for row, feature in zip(entries, features.tolist(), strict=True):
+            for block in self._rows.blocks if feature < self.n_features else ():
+                row[block.place] = block.X[:, feature] if block.whole else block.X[block.row_of, feature]
         return entries
 
     def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:
