@@ -308,7 +308,7 @@ def build_problem(
     """
     kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
-    for X, source in zip(matrices, tied.sources, strict=True):
+    for X, source in zip(map(_dense_if_small, matrices), tied.sources, strict=True):
         seen = source.cell if kind is None else kind[source.cell]
         row_of, s = merge_rows(X, seen, source.weight)
         blocks.append((X, row_of))
@@ -324,6 +324,12 @@ def build_problem(
         cell_weight=cell_weight,
         **_scaled(coef, tied),
     )
+
+
+def _dense_if_small(X: Matrix) -> Matrix:
+    """Sparse rows as dense ones where that costs nothing: the same numbers in the same order give the same model."""
+    # The last digits of sums decide ties on small tables, and with them where the search by 0/1 rates ends.
+    return X if isinstance(X, np.ndarray) or X.shape[1] > 20 or X.shape[0] > 50_000 else np.asarray(X.toarray())
 
 
 def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
