@@ -16,7 +16,7 @@ __all__ = [
     "CHAIN", "CLASSES", "DECODE", "ENUMERATION", "EXACT", "F1", "GREEDY", "HAMMING", "HIERARCHY", "JACCARD", "MARGIN",
     "MULTICLASS", "PATHS", "SLACK", "TREE", "UNARY", "ChainStructure", "CompiledModel", "Desk", "EnumerationStructure",
     "GreedyStructure", "HierarchyStructure", "MulticlassStructure", "PathsStructure", "Structure", "TreeStructure",
-    "UnaryStructure", "Work", "forest", "integer_costs", "make_structure", "operations", "workspace",
+    "UnaryStructure", "Work", "forest", "integer_costs", "make_structure", "workspace",
 ]  # fmt: skip
 
 
@@ -352,14 +352,6 @@ def workspace(structure: Structure, n_rows: int = 1, seed: int = 0) -> Work:
         scratch=np.zeros((4, max(k, n_rows) + 1), dtype=np.int64),
         draws=np.random.default_rng(seed).random(draws),
     )
-
-
-def operations(structure: Structure, n_rows: int = 1) -> int:
-    """About how many an argmax takes that looks at more than each label and pair once; 0 for other kinds."""
-    k = int(structure.weight.shape[1])
-    if structure.kind == CHAIN:
-        return n_rows * k * k
-    return (1 + structure.restarts) * k * k if structure.kind == GREEDY else int(structure.table.shape[0])
 
 
 class Desk:

@@ -127,7 +127,7 @@ def test_compiled_loops_are_python_loops():
 
 
 @pytest.mark.parametrize("rescaling", ["margin", "slack"])
-@pytest.mark.parametrize("kind", ["full", "chain"])
+@pytest.mark.parametrize("kind", ["full", "weighted"])
 def test_costly_labels_looked_for_side_by_side_reach_the_same_optimum(monkeypatch, kind, rescaling):
     """A batch is answered at the weights of its beginning, by threads; the steps stay exact."""
     monkeypatch.setattr(passes, "COSTLY", 0)

@@ -20,7 +20,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
-from widemargin.structured.compiled import GREEDY, CompiledModel, Work, operations, workspace
+from widemargin.structured.compiled import GREEDY, CompiledModel, Work, workspace
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
 from widemargin.structured.learners.visits import (
     AVERAGED_STEPS,
@@ -45,8 +45,9 @@ EXAMPLES_PER_THREAD = 64
 """Fewest examples that are worth a thread: the answers for fewer cost less than its start."""
 
 
-COSTLY = 5000
-"""Operations of an argmax beyond which it takes longer than a step (some microseconds)."""
+COSTLY = 1 << 14
+"""Label sets in a table from which an argmax takes several times as long as a step. Batches of cheaper ones, of
+handwritten words and of local searches say, gained no time on two threads and left a wider gap."""
 
 BATCH = 64
 """Fewest examples whose labels are then looked for at the same weights; 16 for each thread, where those are more. With
@@ -240,7 +241,8 @@ class ManyPasses(PythonPasses):
 class CompiledPasses:
     """Passes for models whose argmax is compiled: one question an example.
 
-    Where the argmax takes longer than the rest of a step, the labels of a batch are looked for by all threads.
+    Where the argmax looks at so many label sets that it takes longer than the rest of a step, all threads look for those
+    of a batch.
     """
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
@@ -254,7 +256,7 @@ class CompiledPasses:
             model.structure, None if problem.slack else 1.0, problem.weight, problem.shift,
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
-        self._costly = operations(model.structure, problem.longest) >= COSTLY
+        self._costly = model.structure.table.shape[0] >= COSTLY
         self._known: tuple[Blocks, Floats] | None = None  # with the hinges; as large as a dual point
         self._idle = list[Work]()
 
