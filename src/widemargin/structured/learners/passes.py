@@ -241,8 +241,8 @@ class ManyPasses(PythonPasses):
 class CompiledPasses:
     """Passes for models whose argmax is compiled: one question an example.
 
-    Where the argmax looks at so many label sets that it takes longer than the rest of a step, all threads look for those
-    of a batch.
+    Where the argmax looks at so many label sets that it takes longer than the rest of a step, all threads look for
+    those of a batch.
     """
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
