@@ -153,7 +153,7 @@ bench-quick: $(BENCH_STAMP) ## Run every benchmark on small sizes: do they run? 
 bench-compare: $(DEV_STAMP) ## Compare the hot kernels of two commits: make bench-compare OLD=main~1 NEW=HEAD
 	@$(BIN)/python -m benchmarks.regression $(or $(OLD),HEAD) $(or $(NEW),working-tree) $(ARGS)
 
-reproduce: $(DEV_STAMP) ## Reproduce every figure and table of the papers, resumable (about an hour); DATA=FOLDER
+reproduce: $(DEV_STAMP) ## Reproduce every figure and table of the papers, resumable (two to three hours); DATA=FOLDER
 	@$(BIN)/widemargin reproduce --all --data $(DATA) $(ARGS)
 
 reproduce-quick: $(DEV_STAMP) ## The same on small synthetic rows: do they run? (a minute or two)

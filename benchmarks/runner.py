@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import recorded, summary
 from benchmarks.cells import table_of
 from benchmarks.machine import PEERS, RESULTS, ROOT, describe, machine, slug, version_of
-from benchmarks.task import Content, Context, Limit, Task, modules, tasks_of
+from benchmarks.task import Content, Context, Limit, MissingPartError, Parts, Task, modules, tasks_of
 from widemargin.exceptions import MissingDataError
 
 __all__ = ["Run", "main", "measure"]
@@ -111,7 +111,7 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
             f"in {folder.relative_to(ROOT)}. With all peers: make bench ARGS='{name} --again'.",
             file=sys.stderr,
         )
-    content: dict[str, Any] = dict(recorded.machines(name, folder).get(place, {}))
+    content = Parts(recorded.machines(name, folder).get(place, {}))
     content["machine"], stamps = about, dict(content.get("measured", {}))
     stamp = {"code": about["code"], "repeats": context.given_repeats, "quick": context.quick}
     for part in parts:
@@ -130,7 +130,8 @@ def measure(name: str, task: Task, context: Context, folder: Path, parts: Sequen
     (folder / f"{name}.md").write_text(recorded.page(name, task, folder))
     print((folder / f"{name}.md").read_text())
     if task.picture is not None and not context.quick:
-        task.picture(content, folder / f"{name}.png")
+        with contextlib.suppress(MissingPartError):
+            task.picture(content, folder / f"{name}.png")
     return 0
 
 
