@@ -176,7 +176,8 @@ class GoalThresholdClassifier(ThresholdedModel):
     estimator's own: branch and bound over thresholds and over common levels of the
     rates that are compared, with prices of what looks at several populations at once; exact, or to a stated gap.
     Offsets of several classes: branch and bound over their differences, exact for three classes and tens of thousands
-    of rows, else to a stated gap. They go with neither `randomize` nor `abstain`.
+    of rows; with more classes a bound by pairs of classes at prices of the constraints states a gap. They go with
+    neither `randomize` nor `abstain`.
 
     **Groups unknown at prediction.** The best classifier that may not see the group shifts its threshold by prices
     times the probabilities of the groups [1]_, so with `group_estimator` a row has the mean of the populations'

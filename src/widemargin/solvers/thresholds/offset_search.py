@@ -14,6 +14,9 @@ exceed the optimum.
 Offsets of several groups depend on each other through the constraints alone. At fixed prices of the constraints the
 groups are independent, and the sum of their minima is a lower bound for all offsets that meet the constraints (weak
 duality). Its maximum over the prices is found by cutting planes, and the offsets visited are improved one by one.
+
+With more than three classes zones prove little: there the bound of pairs (`pair_bound.py`), of one group or of several,
+gives prices, offsets to improve and, up to six classes, a narrower zone to begin with.
 """
 
 import heapq
@@ -43,7 +46,7 @@ class OffsetOptions:
     Attributes
     ----------
     looks : float
-        Numbers that may be read in all zones together, about two seconds.
+        Numbers that may be read in all zones together, about two seconds; beyond three classes a quarter of them.
     share : float
         Share of the looks for one search at prices; every round makes one for each group.
     narrowest : float
@@ -57,7 +60,7 @@ class OffsetOptions:
     phases : int
         With more than three classes: so often the bound of pairs is raised from the best offsets so far.
     pairs : PairOptions
-        Of each phase.
+        Of each such bound.
     """
 
     looks: float = 2e9
@@ -107,7 +110,7 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
     rank, lower = costs.rank(costs.totals(found)), pairs.lower
     # Where none meet the constraints, the search still looks for the least excess.
     if costs.n_groups == 1 and n_classes <= options.zoned and not (rank[0] == 0.0 and lower >= rank[1]):
-        # Beside the time that the pairs have taken; what a quarter of the looks leaves open, all of them seldom close.
+        # What a quarter of the looks leaves open beside the pairs, all of them seldom close.
         zones = options if n_classes <= 3 else replace(options, looks=0.25 * options.looks)
         search = ZoneSearch(costs, zones, found, pairs.zones[0])
         search.run()
