@@ -172,7 +172,7 @@ def _lowest_by_programs(
     ----------
     W. Dinkelbach, "On nonlinear fractional programming", Management Science 13, 1967.
     """
-    import scipy.optimize  # slow to import, and seldom needed: most people lack one of both categories
+    import scipy.optimize  # slow to import, and not needed where people of one kind are unknown, or nobody
 
     groups = np.flatnonzero(rivals).tolist()
     people = sum(kind.selected + kind.passed_over for kind in unknown)
