@@ -62,3 +62,10 @@ def test_every_public_name_compiles_nothing_and_loads_nothing_optional():
     assert kernels > 50
     assert compiled == []
     assert loaded == []
+
+
+def test_audits_by_a_standard_load_no_models():
+    """Of the two seconds that a million people may take, these alone would be one."""
+    slow = ("sklearn", "scipy.stats", "scipy.optimize", "pandas", "skops", "highspy")
+    code = f"import json, sys, widemargin.cli.standards\nprint(json.dumps([m for m in {slow!r} if m in sys.modules]))"
+    assert run(code) == []

@@ -5,13 +5,16 @@ import re
 import shutil
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from testing.report_pages import HOSTILE, goal, hostile_page, plain_page, rows
 from testing.trade_offs import made_path
 
 from widemargin import RateConstrainedClassifier, goal_scorer, margin_report
+from widemargin.report import html_report
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
@@ -179,6 +182,34 @@ def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
         assert tab.page.locator("details table").first.bounding_box()["height"] > 20
         assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 720
+
+
+def test_many_rules_of_many_groups_take_two_sheets_and_cut_no_table(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pa.table({name: rng.choice([f"{name} {j}" for j in range(n)], 3000)
+                      for name, n in (("sex", 2), ("region", 4), ("employment", 6))})  # fmt: skip
+    X = rng.normal(size=(3000, 3))
+    y = (X.sum(axis=1) + rng.normal(size=3000) > 0).astype(int)
+    goal = """
+    a = population(sex == "sex 0")
+    b = population(sex == "sex 1")
+    subject to fair_region: demographic_parity(region, ratio=0.8)
+    subject to fair_employment: demographic_parity(employment, ratio=0.8)
+    subject to one: positive_rate(a) / positive_rate(b) >= 0.8
+    subject to other: positive_rate(b) / positive_rate(a) >= 0.8
+    subject to opportunity_region: equal_opportunity(region, difference=0.1)
+    subject to opportunity_employment: equal_opportunity(employment, difference=0.1)
+    subject to floor: recall() >= 0.5
+    subject to certain: precision() >= 0.5
+    """
+    page = html_report(LogisticRegression().fit(X, y), goal, X, y, populations=table)
+    assert page.text.count("<article") == 7
+    with Tab(browser, page.save(tmp_path / "page.html"), viewport={"width": 688, "height": 900}) as tab:
+        tab.page.pdf(path=tmp_path / "page.pdf", format="A4")
+        assert len(re.findall(rb"/Type\s*/Page[^s]", (tmp_path / "page.pdf").read_bytes())) == 2
+        tab.page.emulate_media(media="print")
+        for part in tab.page.locator(".scroll").all():
+            assert part.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
 
 
 @pytest.mark.parametrize(("width", "media"), [(390, "screen"), (688, "print")])  # a phone; A4 without its margins

@@ -10,7 +10,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 import scipy.special
-import scipy.stats
 
 from widemargin.exceptions import DataError
 
@@ -43,10 +42,12 @@ def power_of(labels: npt.ArrayLike, share: float, alpha: float = 0.05) -> npt.ND
         Probability that the better one is right on such a row; above 1/2.
     alpha : float, default=0.05
     """
+    from scipy.stats import binom  # slow to import, and not needed by other diagnostics
+
     number = np.asarray(labels, dtype=np.int64)
     # reject where wins >= least: the smallest number whose upper tail under p = 1/2 is at most alpha / 2
-    least = scipy.stats.binom.isf(alpha / 2.0, number, 0.5) + 1.0
-    return np.asarray(scipy.stats.binom.sf(least - 1.0, number, share), dtype=np.float64)
+    least = binom.isf(alpha / 2.0, number, 0.5) + 1.0
+    return np.asarray(binom.sf(least - 1.0, number, share), dtype=np.float64)
 
 
 def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> int | None:
@@ -87,7 +88,7 @@ def labels_needed(share: float, *, power: float = 0.8, alpha: float = 0.05) -> i
     better = max(share, 1.0 - share)
     if better - 0.5 < 1e-12:
         return None
-    z_alpha, z_power = (float(scipy.stats.norm.ppf(level)) for level in (1.0 - alpha / 2.0, power))
+    z_alpha, z_power = (float(scipy.special.ndtri(level)) for level in (1.0 - alpha / 2.0, power))
     spread = z_alpha / 2.0 + z_power * math.sqrt(better * (1.0 - better))
     guess = max(1.0, spread / (better - 0.5)) ** 2 + 1.0 / (better - 0.5)
     if guess > 20_000:  # beyond, computing the power of each number takes long, and the guess is near

@@ -4,9 +4,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import check_random_state
 
 from widemargin._text import aligned, html_report, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
@@ -165,6 +162,9 @@ def label_suspects(
             f"folds={folds} and repeats={repeats} need at least 2 folds, 1 repeat, and {folds} rows of each of two "
             f"classes or more; the smallest of {len(classes)} has {counts.min()}."
         )
+    from sklearn.model_selection import StratifiedKFold  # slow to import, and not needed by other diagnostics
+    from sklearn.utils import check_random_state
+
     rng = check_random_state(random_state)
     cuts = [
         list(StratifiedKFold(folds, shuffle=True, random_state=rng.randint(2**31 - 1)).split(labels, labels))
@@ -207,6 +207,8 @@ class _Judged:
 def _judged(
     estimator: Classifier, X: Features, labels: Any, cuts: list[list[tuple[Ints, Ints]]], kept: Bools
 ) -> _Judged:
+    from sklearn.base import clone
+
     n = len(labels)
     total, suspect = np.zeros(n), np.ones(n, dtype=np.bool_)
     other = labels.copy()

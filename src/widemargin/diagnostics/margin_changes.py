@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy.stats
+import scipy.special
 
 from widemargin._text import aligned, html_report, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Floats
@@ -215,7 +215,7 @@ def _change(name: str, old: Floats, new: Floats, confidence: float) -> MarginCha
     n, lost, mean = len(change), int((change < 0.0).sum()), float(change.mean())
     half = np.inf
     if n > 1:
-        half = float(scipy.stats.t.ppf(0.5 * (1.0 + confidence), n - 1) * change.std(ddof=1) / np.sqrt(n))
+        half = float(scipy.special.stdtrit(n - 1, 0.5 * (1.0 + confidence)) * change.std(ddof=1) / np.sqrt(n))
     was_wrong, is_wrong = old <= 0.0, new <= 0.0
     return MarginChange(
         name, n, lost / n, clopper_pearson(lost, n, confidence), mean, (mean - half, mean + half),

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.stats
 
 from widemargin._text import aligned, html_report, of_format, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
@@ -354,12 +353,14 @@ def _summary(
     certainty = sketch.certainties
     curve = None if certainty is None else risk_coverage(certainty, values <= 0.0, weight)
     values = values / size
+    from scipy.stats import binom  # slow to import, and not needed where there are only decisions
+
     below_interval = median_interval = None
     n = sketch.n_rows
     if sketch.squares == moments.weight == n:  # all weights are 1, so numbers of rows are binomial
         below_interval = clopper_pearson(round(sketch.below), n, 1.0 - delta)
         # Fewer than k of n independent rows lie below the median with the chance that a fair coin shows less than k.
-        k = int(scipy.stats.binom.ppf(0.5 * delta, n, 0.5))
+        k = int(binom.ppf(0.5 * delta, n, 0.5))
         ends = weighted_quantiles(values, weight, [max(k - 0.5, 0.0) / n, 1.0 - max(k - 0.5, 0.0) / n])
         median_interval = float(ends[0]), float(ends[1])
     sd = float(np.sqrt(variance))

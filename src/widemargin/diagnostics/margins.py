@@ -6,8 +6,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
@@ -129,6 +127,9 @@ def _scores(
                 raise DataError(f"{len(missing)} of {labels.size} labels are missing; leave those rows out.")
             labels = np.unique(labels)
     else:
+        from sklearn.base import BaseEstimator  # slow to import, and not needed where there are only decisions
+        from sklearn.utils.validation import check_is_fitted
+
         if isinstance(clf, BaseEstimator):
             check_is_fitted(clf)
         methods = [name for name in ("decision_function", "predict_proba") if hasattr(clf, name)]

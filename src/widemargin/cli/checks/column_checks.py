@@ -15,7 +15,6 @@ from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
-from widemargin.preprocessing import TableSchema
 
 ID_NAME = re.compile(
     r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$", re.ASCII
@@ -56,6 +55,8 @@ def check_features(
         findings.problem(("data",), "no feature column is left. Name some in data.features, or ignore fewer")
     elif labels is not None and (text := few_rows(labels, len(features))):
         findings.warning(("data",), text)
+    from widemargin.preprocessing import TableSchema  # slow to import, and not needed where no features are looked at
+
     # The key that made a column a feature.
     place = ("data", "features") if goals.data.features is not None else ("data",)
     protected = {name: codes_of(train[name]) for name in goals.data.protected if name in train.column_names}

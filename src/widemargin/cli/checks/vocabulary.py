@@ -61,7 +61,7 @@ ALIKE = {
     "sex": "men man gendr gndr",
     "race": "white* asian* eth herkunft minority cor ras afkomst",
     "age": "alter eta alder",
-    "family": "family familial* familiar* civil civile cywilny burgerlijke divorced single spouse",
+    "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke divorced single spouse",
     "nationality": "country* language*",
 }
 """Words that may speak of it and often do not."""
@@ -77,11 +77,13 @@ good approved accepted hired admitted granted paid passed survived gut genehmigt
 zugelassen bestanden bezahlt bon bonne accepte* approuve* accorde* embauche* admis* reussi* paye* buen* aprobad*
 aceptad* concedid* contratad* admitid* pagad* bom boa aprovad* aceit* pago buono buona approvat* accettat* concess*
 assunt* ammess* promoss* pagat* goed goedgekeurd geaccepteerd toegekend aangenomen toegelaten geslaagd betaald
+beviljad* godkand* godkendt* godkjent* przyznan* zaakceptowan*
 """
 BAD_VALUES = """
 bad denied rejected declined default fraud failed late charged* schlecht abgelehnt nicht* durchgefallen mauvais*
 refuse* rejete* impaye* mal malo mala rechazad* denegad* reprobad* moros* mau ma ruim negad* recusad* reprovad*
-inadimplente cattiv* respint* rifiutat* negato negata bocciat* slecht afgewezen geweigerd gezakt
+inadimplente cattiv* respint* rifiutat* negato negata bocciat* slecht afgewezen geweigerd gezakt avslag* avslagen
+afslag* odrzucon*
 """
 AFFIRMATIVE = """
 1 1.0 true t yes y ja j si oui sim vrai verdadero verdadeiro vero waar wahr kylla igen da tak ano evet ναι да так نعم

@@ -14,7 +14,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
 
 from widemargin._typing import Bools, Floats, Ints
 
@@ -173,6 +172,8 @@ def _lowest_by_programs(
     ----------
     W. Dinkelbach, "On nonlinear fractional programming", Management Science 13, 1967.
     """
+    import scipy.optimize  # slow to import, and not needed where people of one kind are unknown, or nobody
+
     groups = np.flatnonzero(rivals).tolist()
     people = sum(kind.selected + kind.passed_over for kind in unknown)
     if not groups or not people:

@@ -18,7 +18,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import scipy.special
-import scipy.stats
 
 from widemargin._typing import Floats, Seed
 from widemargin.exceptions import DataError
@@ -262,8 +261,8 @@ def _percentile(slack: Floats, estimate: float, confidence: float, size: float) 
     further out makes up for both (T. Hesterberg, "What teachers should know about the bootstrap", 2015).
     """
     size = max(size, 2.0)
-    student = scipy.stats.t.ppf((1.0 + confidence) / 2.0, size - 1.0)
-    tail = float(scipy.stats.norm.cdf(-np.sqrt(size / (size - 1.0)) * student))
+    student = scipy.special.stdtrit(size - 1.0, (1.0 + confidence) / 2.0)
+    tail = float(scipy.special.ndtr(-np.sqrt(size / (size - 1.0)) * student))
     least = np.sort(np.where(np.isnan(slack), -np.inf, slack))
     most = np.sort(np.where(np.isnan(slack), np.inf, slack))
     lower = min(float(least[int(np.floor(tail * (len(slack) - 1)))]), estimate)
