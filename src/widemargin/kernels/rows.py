@@ -461,7 +461,8 @@ class KernelRows:
         if self._given is not None:
             K[:] = self.block(slice(0, n))
         else:
-            self._count.evaluations += sum(in_threads(n, self._share(n, n, step), part))
+            computed = sum(in_threads(n, self._share(n, n, step), part))
+            self._count.evaluations += computed  # read only now: other threads have counted meanwhile
         mirror(K)
         if self.kernel.unit_diagonal:
             # Rounding of the distance of a row to itself is taken out.
