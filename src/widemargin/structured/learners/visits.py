@@ -261,8 +261,13 @@ def visit(
         scores(rows, first, last, W, u)
         keep_in_place(shift, i, u)
         if known.loss.shape[0] > 0:
+            # Number by number: compiling NumPy's copies would take seconds at the first fit.
             own_loss, value = known.loss[i], 0.0
-            p[:m], p_b[:] = known.a[first:last], known.b[i]
+            for r in range(m):
+                for s in range(u.shape[1]):
+                    p[r, s] = known.a[first + r, s]
+            for j in range(p_b.shape[0]):
+                p_b[j] = known.b[i, j]
         else:
             own_loss, value = respond(
                 u[:m], theta, mine, weight[i], lam, structure, work, label[: mine.shape[0]], p[:m], p_b
