@@ -65,14 +65,18 @@ def test_an_error_of_a_part_reaches_the_caller_after_all_parts_have_ended(where:
 
 def test_an_interrupt_while_the_others_work_waits_for_them() -> None:
     """Whoever catches it goes on with arrays that nobody else writes to."""
-    done, caller = list[int](), threading.get_ident()
+    done, caller, interrupted = list[int](), threading.get_ident(), threading.Event()
+
+    def interrupt() -> None:
+        signal.raise_signal(signal.SIGINT)
+        interrupted.set()
 
     def part(first: int, last: int) -> None:
         if threading.get_ident() == caller:
-            timer = threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,))
-            timer.start()
+            threading.Timer(0.1, interrupt).start()
         else:
-            time.sleep(0.5)
+            assert interrupted.wait(60.0)  # however late the timer is
+            time.sleep(0.2)
             done.append(first)
 
     with limit_threads(2), pytest.raises(KeyboardInterrupt):
