@@ -59,14 +59,14 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     else:
         products.csr_dot(*products.csr_parts(X), rows, direction, mark)
     # Merging copies all weights, so it has to save something; numbers alone are sorted in a tenth of the time.
-    ordered = np.sort(mark)
-    if np.count_nonzero(ordered[1:] == ordered[:-1]) < 0.05 * rows.shape[0]:
+    ordered, fewest = np.sort(mark), 0.05 * rows.shape[0]
+    if np.count_nonzero(ordered[1:] == ordered[:-1]) < fewest:
         return rows, s
     # By cell first: equal rows of different cells are not merged.
     order = np.lexsort((mark, cell[rows]))
     first, second = rows[order[:-1]], rows[order[1:]]
     candidate = np.flatnonzero((mark[order[:-1]] == mark[order[1:]]) & (cell[first] == cell[second]))
-    if candidate.shape[0] < 0.05 * rows.shape[0]:
+    if candidate.shape[0] < fewest:
         return rows, s
     equal = np.zeros(candidate.shape[0], dtype=np.bool_)
     if isinstance(X, np.ndarray):

@@ -415,10 +415,9 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
     if pairs or values:
         small = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
         known = [value for value in small if value is not None]
-        listed = [*([listing(known)] if known else []), *(["rows without a value"] if len(known) < len(small) else [])]
-        rest = (
-            f"; not for {' and '.join(listed)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
-        )
+        listed = ([listing(known)] if known else []) + (["rows without a value"] if None in small else [])
+        few = f"of fewer than {OPTIONS.least_rows} rows with {outcome}"
+        rest = f"; not for {' and '.join(listed)}, {few}" if small else ""
         why = f"every group gets {outcome} at least four fifths as often as any other"
         promised = _four_fifths(column, pairs, values, 0.8)
         yield [

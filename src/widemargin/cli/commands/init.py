@@ -157,16 +157,14 @@ def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
 
 def _format_lines(how: CsvFormat) -> list[str]:
     """The keys by which the file is read, where it is not in the usual format."""
-    separator, missing = how.get("separator"), how.get("missing", ())
-    return [
-        *([] if separator is None else [f"separator = {_toml(separator)}  # between the fields of a line"]),
-        *(['decimal = ","  # before the decimals of its numbers'] if how.get("decimal") == "," else []),
-        *(
-            [f"missing = {_toml(list(missing))}  # texts that stand for no value in columns of numbers"]
-            if missing
-            else []
-        ),
-    ]
+    lines, separator, missing = list[str](), how.get("separator"), how.get("missing", ())
+    if separator is not None:
+        lines.append(f"separator = {_toml(separator)}  # between the fields of a line")
+    if how.get("decimal") == ",":
+        lines.append('decimal = ","  # before the decimals of its numbers')
+    if missing:
+        lines.append(f"missing = {_toml(list(missing))}  # texts that stand for no value in columns of numbers")
+    return lines
 
 
 def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:

@@ -246,7 +246,7 @@ class Columns:
         if self._sparse is not None:
             spread = np.sqrt(np.asarray(self._sparse.power(2).mean(axis=0)).ravel())
         else:
-            spread = np.array([self._columns(np.array([j])).std() for j in range(self.n_features)])
+            spread = self._columns(np.arange(self.n_features)).std(axis=1)
         return np.append(np.where(spread > 0.0, spread, 1.0), 1.0)
 
     def lines(self, features: Ints, z: Floats, rng: np.random.Generator) -> Lines:

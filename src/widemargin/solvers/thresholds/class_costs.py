@@ -33,6 +33,11 @@ class ClassCosts:
     group: Ints
     n_groups: int
 
+    @property
+    def most(self) -> float:
+        """No decisions have a larger objective: a larger lower bound says that none meet the constraints."""
+        return float(self.cost[:, :, 0].max(axis=1).sum())
+
     def totals(self, offsets: Floats) -> Floats:
         """Objective and constraints of offsets, shape (n_groups, K)."""
         return total_cost(self.scores + offsets[self.group], self.cost)
@@ -41,6 +46,11 @@ class ClassCosts:
         """Summed excess first, rounding being none, then the objective."""
         excess = float(np.maximum(totals[1:] - self.bound, 0.0).sum())
         return (excess if excess > FEASIBLE else 0.0), float(totals[0])
+
+
+def range_of(scores: Floats) -> float:
+    """The largest difference between the scores of a row, 1 where there is none."""
+    return float((scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)) or 1.0
 
 
 def merged(costs: ClassCosts) -> ClassCosts:

@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
-from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, improved, merged, total_cost
+from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, improved, merged, range_of, total_cost
 from widemargin.solvers.thresholds.pair_bound import PairBound, PairOptions, priced
 
 HIGHEST = 1e3
@@ -116,10 +116,15 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
         search.run()
         # The points that the search looks at lie inside of zones and not at their best places.
         found, lower = improved(costs, search.best[None], options.sweeps), max(lower, search.lower)
-        rank = costs.rank(costs.totals(found))
-    if rank[0] > 0.0:
-        return ClassOffsets(found, rank[1], rank[0], np.inf if lower > pairs.most + FEASIBLE else lower)
-    return ClassOffsets(found, rank[1], rank[0], min(lower, rank[1]))
+    return _concluded(costs, found, lower)
+
+
+def _concluded(costs: ClassCosts, offsets: Floats, lower: float) -> ClassOffsets:
+    """The best offsets found, and what a lower bound says about them."""
+    violation, objective = costs.rank(costs.totals(offsets))
+    if violation > 0.0:
+        return ClassOffsets(offsets, objective, violation, np.inf if lower > costs.most + FEASIBLE else lower)
+    return ClassOffsets(offsets, objective, violation, min(lower, objective))
 
 
 def _by_pairs(costs: ClassCosts, found: Floats, pairs: PairBound, options: OffsetOptions) -> Floats:
@@ -132,7 +137,7 @@ def _by_pairs(costs: ClassCosts, found: Floats, pairs: PairBound, options: Offse
         for start in (pairs.offsets, improved(at_prices, found, options.sweeps)):
             trial = improved(costs, start, options.sweeps)
             found, rank = min((found, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
-        if pairs.lower >= (rank[1] if rank[0] == 0.0 else pairs.most + FEASIBLE):
+        if pairs.lower >= (rank[1] if rank[0] == 0.0 else costs.most + FEASIBLE):
             break
     return found
 
@@ -170,9 +175,8 @@ class ZoneSearch:
     def run(self) -> None:
         """Cut zones, the most promising first, until none is left or the looks are used up."""
         scores, cost, n_classes = self.costs.scores, self.costs.cost, self.costs.scores.shape[1]
-        spread = float((scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)) or 1.0
         # A zone so narrow holds no two rows that scores tell apart: what is left in it is rounding.
-        narrow = self.options.narrowest * spread
+        narrow = self.options.narrowest * range_of(scores)
         self.best, self.rank = self.start[0], self.costs.rank(self.costs.totals(self.start))
         counter, looks = itertools.count(), 0.0
         heap: list[tuple[tuple[float, float], int, Floats, Floats, Ints]] = []
@@ -372,11 +376,7 @@ def _by_prices(costs: ClassCosts, offsets: Floats, options: OffsetOptions) -> Cl
         if np.abs(following - prices).max(initial=0.0) <= 1e-9:
             break
         prices = following
-    if rank[0] > 0.0:
-        # No decisions have a larger objective, so a larger bound says that none meet the constraints.
-        most = float(costs.cost[:, :, 0].max(axis=1).sum())
-        return ClassOffsets(best, rank[1], rank[0], np.inf if lower > most + FEASIBLE else lower)
-    return ClassOffsets(best, rank[1], rank[0], min(lower, rank[1]))
+    return _concluded(costs, best, lower)
 
 
 def next_prices(columns: Sequence[Sequence[Floats]], bound: Floats, highest: float) -> Floats:

@@ -22,7 +22,7 @@ import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
-from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts
+from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, range_of
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,6 @@ class PairBound:
     options : PairOptions
     lower : float
         No offsets that meet the constraints have a smaller objective.
-    most : float
-        No decisions have a larger objective.
     prices : ndarray of shape (m,)
         Of the constraints, where `lower` was reached.
     zones : ndarray of shape (n_groups, K, K)
@@ -78,7 +76,6 @@ class PairBound:
     costs: ClassCosts
     options: PairOptions = field(default_factory=PairOptions)
     lower: float = field(default=-np.inf, init=False)
-    most: float = field(init=False)
     prices: Floats = field(init=False)
     zones: Floats = field(init=False)
     offsets: Floats = field(init=False)
@@ -87,7 +84,6 @@ class PairBound:
     def __post_init__(self) -> None:
         costs = self.costs
         n_classes = costs.scores.shape[1]
-        self.most = float(costs.cost[:, :, 0].max(axis=1).sum())
         self.prices = np.zeros(len(costs.bound))
         self._rows = [np.flatnonzero(costs.group == g) for g in range(costs.n_groups)]
         self.zones = np.array([whole_zone(costs.scores[rows]) for rows in self._rows])
@@ -108,7 +104,9 @@ class PairBound:
         reads = sum(len(star.row) for star in stars) * n_classes * 10.0
         rounds = int(np.clip(options.looks / max(reads, 1.0), options.rounds / 20, options.rounds))
         share, since, mean_slope, before = options.price_step, 0, np.zeros(n_constraints), -np.inf
-        reached = -np.inf
+        # Nothing is better than the best known; or, as no decisions have a larger objective, nothing meets the
+        # constraints.
+        reached, enough = -np.inf, min(best_known, costs.most + FEASIBLE)
         for number in range(rounds):
             bound, slope = -float(prices @ costs.bound), -costs.bound
             parts = []
@@ -126,9 +124,7 @@ class PairBound:
                 since += 1
                 if since == options.patience:
                     share, since = 0.7 * share, 0
-            # Nothing is better than the best known; or, as no decisions have a larger objective, nothing meets the
-            # constraints.
-            if bound >= min(best_known, self.most + FEASIBLE):
+            if bound >= enough:
                 return
             if number % 50 == 49:
                 if reached - before < options.least_gain * (best_known - reached) < np.inf:
@@ -169,11 +165,10 @@ def priced(cost: Floats, prices: Floats) -> Floats:
 
 def whole_zone(scores: Floats) -> Floats:
     """Largest differences `offset_k - offset_l` that need be looked at, shape (K, K)."""
-    spread = float((scores.max(axis=1) - scores.min(axis=1)).max(initial=0.0)) or 1.0
-    # At a difference of `spread` a class wins every row against another one, and a tight zone holds differences of up
-    # to one such step for each other class.
+    # At a difference of their range a class wins every row against another one, and a tight zone holds differences of
+    # up to one such step for each other class.
     n_classes = scores.shape[1]
-    zone: Floats = np.full((n_classes, n_classes), 1.0001 * (n_classes - 1) * spread)
+    zone: Floats = np.full((n_classes, n_classes), 1.0001 * (n_classes - 1) * range_of(scores))
     np.fill_diagonal(zone, 0.0)
     return zone
 
@@ -290,33 +285,51 @@ def fill_values(cost: Floats, row: Ints, centre: Ints, weight: Floats, value: Fl
 
 
 @kernel
+def stretches(
+    k: int, rival: int, item: Ints, place: Floats, value: Floats, zone: Floats, edge: Floats, height: Floats
+) -> int:  # fmt: skip
+    """How many stretches of differences in a zone the steps of a pair make, into `height` what the pair adds on each,
+    and into `edge` where they begin, and where the last one ends.
+    """
+    n_classes, end = zone.shape[0], item.shape[0]
+    flat, low, high = value.ravel(), -zone[rival, k], zone[k, rival]
+    # Left of all steps the rival beats k everywhere; at a step k begins to beat it, and what the rival added goes, or
+    # what k adds comes.
+    here, q, count = 0.0, 0, 0
+    for t in range(end):
+        if item[t] % n_classes == rival:
+            here += flat[item[t]]
+    while q < end and place[q] <= low:
+        here += flat[item[q]] if item[q] % n_classes == k else -flat[item[q]]
+        q += 1
+    edge[0], height[0] = low, here
+    while q < end and place[q] <= high:
+        count += 1
+        edge[count] = place[q]
+        # Equal steps are taken together: there is nothing between them.
+        while q < end and place[q] == edge[count]:
+            here += flat[item[q]] if item[q] % n_classes == k else -flat[item[q]]
+            q += 1
+        height[count] = here
+    edge[count + 1] = high
+    return count + 1
+
+
+@kernel
 def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Floats) -> tuple[float, Floats]:
     """The sum of the minima of all pairs' step functions in a zone, and the differences where they lie."""
     n_classes = zone.shape[0]
-    flat, apart, total, pair = value.ravel(), np.zeros((n_classes, n_classes)), 0.0, 0
+    apart, total, pair = np.zeros((n_classes, n_classes)), 0.0, 0
+    edge, height = np.empty(item.shape[0] + 2), np.empty(item.shape[0] + 1)
     for k in range(n_classes):
         for rival in range(k + 1, n_classes):
-            low, high, q, end = -zone[rival, k], zone[k, rival], start[pair], start[pair + 1]
-            # Left of all steps the rival beats k everywhere; at a step k begins to beat it, and what the rival added
-            # goes, or what k adds comes.
-            here = 0.0
-            for t in range(q, end):
-                if item[t] % n_classes == rival:
-                    here += flat[item[t]]
-            while q < end and place[q] <= low:
-                here += flat[item[q]] if item[q] % n_classes == k else -flat[item[q]]
-                q += 1
-            best, at = here, 0.5 * (low + (min(high, place[q]) if q < end else high))
-            while q < end and place[q] <= high:
-                step = place[q]
-                # Equal steps are taken together: there is nothing between them.
-                while q < end and place[q] == step:
-                    here += flat[item[q]] if item[q] % n_classes == k else -flat[item[q]]
-                    q += 1
-                if here < best:
-                    best, at = here, 0.5 * (step + (min(high, place[q]) if q < end else high))
-            total += best
-            apart[k, rival], apart[rival, k] = at, -at
+            own, best = slice(start[pair], start[pair + 1]), 0
+            for t in range(stretches(k, rival, item[own], place[own], value, zone, edge, height)):
+                if height[t] < height[best]:
+                    best = t
+            total += height[best]
+            apart[k, rival] = 0.5 * (edge[best] + edge[best + 1])
+            apart[rival, k] = -apart[k, rival]
             pair += 1
     return total, apart
 
@@ -324,33 +337,17 @@ def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Flo
 @kernel
 def narrow_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Floats, slack: float) -> None:
     """Shrink a zone to differences at which no pair is more than `slack` above its minimum."""
-    n_classes = zone.shape[0]
-    flat, pair = value.ravel(), 0
+    n_classes, pair = zone.shape[0], 0
+    edge, height = np.empty(item.shape[0] + 2), np.empty(item.shape[0] + 1)
     for k in range(n_classes):
         for rival in range(k + 1, n_classes):
-            low, high, end = -zone[rival, k], zone[k, rival], start[pair + 1]
-            best, first, last = np.inf, high, low
-            # Twice the same way: for the minimum, then for the first and the last place that are near it.
-            for look in range(2):
-                q, here, at = start[pair], 0.0, low
-                for t in range(q, end):
-                    if item[t] % n_classes == rival:
-                        here += flat[item[t]]
-                while q < end and place[q] <= low:
-                    here += flat[item[q]] if item[q] % n_classes == k else -flat[item[q]]
-                    q += 1
-                while True:
-                    until = min(high, place[q]) if q < end else high
-                    if look == 0:
-                        best = min(best, here)
-                    elif here <= best + slack:
-                        first, last = min(first, at), until
-                    if q == end or place[q] > high:
-                        break
-                    at = place[q]
-                    while q < end and place[q] == at:
-                        here += flat[item[q]] if item[q] % n_classes == k else -flat[item[q]]
-                        q += 1
+            own, best, first, last = slice(start[pair], start[pair + 1]), np.inf, zone[k, rival], -zone[rival, k]
+            count = stretches(k, rival, item[own], place[own], value, zone, edge, height)
+            for t in range(count):
+                best = min(best, height[t])
+            for t in range(count):
+                if height[t] <= best + slack:
+                    first, last = min(first, edge[t]), edge[t + 1]
             zone[k, rival], zone[rival, k] = last, -first
             pair += 1
 

@@ -11,6 +11,7 @@ distributed block-coordinate Frank-Wolfe"). The result depends on the batch, not
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -257,29 +258,34 @@ class CompiledPasses:
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
         self._costly = model.structure.table.shape[0] >= COSTLY
-        self._known: tuple[Blocks, Floats] | None = None  # with the hinges; as large as a dual point
         self._idle = list[Work]()
 
     def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
         """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
         self.queries += order.shape[0]
         purpose, sums = (STEPS, no_sums(blocks)) if average is None else (AVERAGED_STEPS, average)
-        batch, total = min(max(BATCH, 16 * threads_in_force()), self.problem.n // 16), 0.0
-        side_by_side = self._costly and threads_in_force() > 1 and batch > 1
-        if not side_by_side:
-            batch = max(1, order.shape[0])
-        if side_by_side and self._known is None:
-            self._known = zero_blocks(self.problem), np.empty(self.problem.n)
-        known, value = self._known if side_by_side and self._known is not None else (_NONE, np.empty(0))
-        for first in range(0, order.shape[0], batch):
-            some = order[first : first + batch]
-            if side_by_side:
-                self._look(some, LABELS, weights, known, value, 8)
-            total += visit(
-                some, purpose, self.training, self.work, weights, blocks, np.empty(0), t + first, self.problem.C, sums,
+        threads = threads_in_force()
+        batch = min(max(BATCH, 16 * threads), self.problem.n // 16)
+
+        def go(some: Ints, before: int, known: Blocks) -> float:
+            return visit(
+                some, purpose, self.training, self.work, weights, blocks, np.empty(0), before, self.problem.C, sums,
                 self.buffers(), known,
             )  # fmt: skip
+
+        if not self._costly or threads == 1 or batch < 2:
+            return go(order, t, _NONE)
+        total = 0.0
+        for first in range(0, order.shape[0], batch):
+            some = order[first : first + batch]
+            self._look(some, LABELS, weights, *self._found, 8)
+            total += go(some, t + first, self._found[0])
         return total
+
+    @cached_property
+    def _found(self) -> tuple[Blocks, Floats]:
+        """Room for the labels of batches and their hinges, by example; as large as a dual point."""
+        return zero_blocks(self.problem), np.empty(self.problem.n)
 
     def buffers(self) -> Buffers:
         """Scratch for one example; one set a thread."""
