@@ -455,8 +455,8 @@ def test_ages_are_cut_where_law_and_practice_cut(tmp_path, capsys):
 
 NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "date_naissance", "Ausländer", "GENDER",
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
-         "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker", "date_of_birth",
-         "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
+         "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
+         "date_of_birth", "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
