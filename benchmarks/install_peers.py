@@ -13,6 +13,8 @@ from pathlib import Path
 __all__ = ["install", "main", "wanted"]
 
 
+PINNED = ("numpy>=2", "cvxpy")
+
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
@@ -22,10 +24,16 @@ def wanted() -> list[str]:
 
 
 def install(requirements: Sequence[str], pip: Callable[[Sequence[str]], bool]) -> list[str]:
-    """Install all at once, else one by one; what failed."""
+    """Install all at once, else one by one; what failed.
+
+    One by one a peer that pins old versions, such as error-parity, puts them under all others. The new ones, which it
+    works with as well, come back in the end.
+    """
     if pip(requirements):
         return []
-    return [requirement for requirement in requirements if not pip([requirement])]
+    failed = [requirement for requirement in requirements if not pip([requirement])]
+    pip(["--upgrade", *PINNED])
+    return failed
 
 
 def _pip(requirements: Sequence[str]) -> bool:

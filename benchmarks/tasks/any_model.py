@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -425,6 +426,44 @@ def _targets(content: Content) -> Iterable[Limit]:
                 yield Limit(what, mean, 2.0 * error if error == error else 0.0)
 
 
+COLOURS = {
+    "linear": "#4c72b0", "reduction": "#55a868", "one run": "#2d6a4f", "guessed groups": "#8172b3",
+    "thresholds by group": "#c44e52", "reduction by group": "#55a868", "fairlearn": "#dd8452", "OxonFair": "#8c613c",
+    "error-parity": "#64b5cd", "FairGBM": "#937860",
+}  # fmt: skip
+
+
+def _picture(content: Content, path: Path) -> None:
+    """Error against the difference between groups on new rows, for bounds on the positive rates, means over splits."""
+    from matplotlib.figure import Figure
+
+    found: dict[str, dict[str, dict[float, list[tuple[float, float]]]]] = {}
+    for row in _measured(content):
+        if row["goal"] == "demographic parity":
+            levels = found.setdefault(row["table"], {}).setdefault(row["method"], {})
+            levels.setdefault(row["level"], []).append((row["violation"], row["error"]))
+    figure = Figure(figsize=(4.2 * len(found), 7.6), layout="constrained")
+    rows = {"the group is not seen": (BLIND, BLIND_PEERS), "the group is seen": (AWARE, AWARE_PEERS)}
+    grid = figure.subplots(2, len(found), squeeze=False, sharex="col", sharey="col")
+    for line, (seen, (ours, peers)) in zip(grid, rows.items(), strict=True):
+        for axes, (table, methods) in zip(line, found.items(), strict=True):
+            axes.plot(*np.mean(methods[NO_GOAL][LEVELS[0]], axis=0), "k*", markersize=9, label=NO_GOAL)
+            for name in [name for name in (*ours, *peers) if name in methods]:
+                at = np.array([np.mean(pairs, axis=0) for _, pairs in sorted(methods[name].items())])
+                shade = next(shade for start, shade in COLOURS.items() if name.startswith(start))
+                axes.plot(*at.T, "o-" if name in ours else "s--", color=shade, markersize=5, label=name)
+            axes.set_title(f"{table}: {seen}", fontsize=10)
+            axes.grid(color="0.92")
+        line[0].set_ylabel("error on new rows")
+        handles = {
+            label: drawn for axes in line for drawn, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        line[-1].legend(handles.values(), handles, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    for axes in grid[-1]:
+        axes.set_xlabel("difference of positive rates on new rows")
+    figure.savefig(path, dpi=85, metadata={"Software": None})
+
+
 def _task(half: Any, names: Sequence[str]) -> Task:
     seconds = " | ".join(["method", *(f"{name}: {{{name}:.2f}}" for name in names)])
     return Task(
@@ -442,6 +481,7 @@ def _task(half: Any, names: Sequence[str]) -> Task:
         subject="any model",
         half=half,
         peers=("fairlearn", "oxonfair", "error-parity", "fairgbm", "lightgbm"),
+        picture=_picture,
     )
 
 

@@ -160,7 +160,7 @@ def test_a_peer_that_cannot_be_installed_leaves_the_others():
         return "bad" not in requirements
 
     assert install_peers.install(["good", "bad", "fine"], pip) == ["bad"]
-    assert asked == [["good", "bad", "fine"], ["good"], ["bad"], ["fine"]]
+    assert asked == [["good", "bad", "fine"], ["good"], ["bad"], ["fine"], ["--upgrade", *install_peers.PINNED]]
     assert install_peers.install(["good"], pip) == []
 
 

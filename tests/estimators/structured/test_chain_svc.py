@@ -84,3 +84,12 @@ def test_bad_input():
         clf.score(X, Y[::-1] + Y[:1])
     with pytest.raises(NotFittedError):
         ChainSVC().predict(X)
+
+
+def test_a_score_with_weights_repeats_sequences():
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(length, 2)) for length in (3, 5, 4, 6, 2)]
+    Y = [(x[:, 0] + rng.normal(size=len(x)) > 0.0).astype(int) for x in X]
+    svm = ChainSVC(C=1.0, random_state=0).fit(X, Y)
+    some = [0, 0, 2, 3, 3, 3]
+    assert svm.score(X, Y, [2, 0, 1, 3, 0]) == pytest.approx(svm.score([X[i] for i in some], [Y[i] for i in some]))

@@ -1,11 +1,16 @@
 """Label sets by names, and with labels that nobody has looked at."""
 
+import copy
 import itertools
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import sklearn
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
 from widemargin.exceptions import DataError
@@ -158,3 +163,32 @@ def test_unknown_parents_of_known_nodes_are_on():
     clf = HierarchicalSVC([-1, 0, 0], **FIXED).fit(X, marked)
     assert (clf.predict(X)[:, 0] >= clf.predict(X)[:, 1]).all()
     assert clf.score(X, Y) > 0.5
+
+
+@pytest.mark.parametrize("scorer", label_set_scorers)
+def test_scorers_take_weights_which_repeat_examples(scorer):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X + 0.8 * rng.normal(size=X.shape) > 0.3).astype(int)
+    weight = rng.integers(0, 3, 60)
+    clf = MultiLabelSVC(None, C=1.0, random_state=0).fit(X, Y)
+    score, twice = label_set_scorers[scorer], np.repeat(np.arange(60), weight)
+    assert score(clf, X, Y, sample_weight=weight) == pytest.approx(score(clf, X[twice], Y[twice]))
+    assert score(clf, X, Y, sample_weight=np.ones(60)) == pytest.approx(score(clf, X, Y))
+
+
+def test_weights_are_routed_through_a_search_to_fit_and_scorer():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(90, 3))
+    Y = (X + 0.8 * rng.normal(size=X.shape) > 0.3).astype(int)
+    weight = np.where(np.arange(90) < 45, 1.0, 1e-6)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(
+            StandardScaler().set_fit_request(sample_weight=True),
+            MultiLabelSVC(None, random_state=0).set_fit_request(sample_weight=True),
+        )
+        scorer = copy.deepcopy(label_set_scorers["jaccard"]).set_score_request(sample_weight=True)
+        search = GridSearchCV(pipe, {"multilabelsvc__C": [0.1, 1.0]}, scoring=scorer, cv=3, error_score="raise")
+        search.fit(X, Y, sample_weight=weight)
+        plain = scorer(search.best_estimator_, X[:45], Y[:45], sample_weight=weight[:45])
+        assert scorer(search.best_estimator_, X, Y, sample_weight=weight) == pytest.approx(plain, abs=1e-4)

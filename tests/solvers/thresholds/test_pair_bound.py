@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from widemargin.solvers.thresholds import pair_bound
 from widemargin.solvers.thresholds.class_costs import ClassCosts
-from widemargin.solvers.thresholds.offset_search import best_offsets
-from widemargin.solvers.thresholds.pair_bound import PairBound, PairOptions
+from widemargin.solvers.thresholds.offset_search import OffsetOptions, best_offsets
+from widemargin.solvers.thresholds.pair_bound import PairBound, PairOptions, whole_zone
 
 
 def problem(seed, n, n_classes, m=1, n_groups=1, digits=None, any_cost=False):
@@ -53,18 +53,20 @@ def test_nothing_on_a_grid_lies_below_the_bound(seed, n, n_classes, m, digits, a
     costs = problem(seed, n, n_classes, min(m, n_classes), digits=digits, any_cost=any_cost)
     best, at = least_of_grid(costs, {2: 200, 3: 15, 4: 7}[n_classes])
     bound = PairBound(costs, PairOptions(rounds=40))
-    bound.raise_from(np.zeros((1, n_classes)), np.inf)
+    bound.raise_from(np.zeros((1, n_classes)), costs.most)
     assert bound.lower <= best + 1e-9
     if best < np.inf:
         bound.raise_from(at[None], best + 1e-6)
         assert bound.lower <= best + 1e-6
-        assert (at[:, None] - at <= bound.zones[0] + 1e-9).all()
+        # Beyond the range of the scores decisions no longer change.
+        apart = np.minimum(at[:, None] - at, whole_zone(costs.scores))
+        assert (apart <= bound.zones[0] + 1e-9).all()
 
 
 def test_two_classes_without_constraints_are_exact():
     costs = problem(3, 500, 2, m=0)
     bound = PairBound(costs)
-    bound.raise_from(np.zeros((1, 2)), np.inf)
+    bound.raise_from(np.zeros((1, 2)), costs.most)
     assert bound.lower == pytest.approx(best_offsets(costs).objective)
     assert costs.totals(bound.offsets)[0] == pytest.approx(bound.lower)
 
@@ -83,8 +85,23 @@ def test_ten_classes_are_within_a_seventh(n_groups):
 def test_that_ten_classes_cannot_meet_floors_is_proved():
     costs = problem(1, 1000, 10, m=3)
     refused = best_offsets(ClassCosts(costs.scores, costs.cost, np.full(3, -0.99), costs.group, 1))
-    assert refused.violation > 0.0
     assert refused.lower == np.inf
+    assert 0.0 < refused.least_violation <= refused.violation
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(3, 40), st.integers(2, 4), st.sampled_from([None, 0]))
+def test_nothing_on_a_grid_has_less_excess_than_is_proved(seed, n, n_classes, digits):
+    costs = problem(seed, n, n_classes, 2, digits=digits)
+    costs = ClassCosts(costs.scores, costs.cost, np.full(2, -0.97), costs.group, 1)
+    least = min(
+        costs.rank(costs.totals(np.array([[0.0, *rest]])))[0]
+        for rest in itertools.product(
+            np.linspace(-4.0, 4.0, {2: 200, 3: 15, 4: 7}[n_classes]) + 1e-3, repeat=n_classes - 1
+        )
+    )
+    found = best_offsets(costs, OffsetOptions(looks=1e6, pairs=PairOptions(rounds=40)))
+    assert found.least_violation <= min(least, found.violation) + 1e-9
 
 
 def test_narrow_zones_keep_what_is_better():

@@ -19,6 +19,7 @@ from widemargin.estimators.structured.automatic import choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
+from widemargin.structured.learners.problem import example_weights
 from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
 
@@ -205,19 +206,25 @@ class ChainSVC(ReadyMadeSVM):
                 raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.n_features_in_}.")
             yield self._scores(steps)
 
-    def score(self, X: Examples, y: Examples) -> float:
+    def score(self, X: Examples, y: Examples, sample_weight: npt.ArrayLike | None = None) -> float:
         """Share of the steps that are labelled right.
 
         Parameters
         ----------
         X, y : sequence
             As for `fit`.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the sequences: their steps weigh as much each.
         """
         predicted = self.predict(X)
         lengths = [len(states) for states in y]
         if lengths != [len(states) for states in predicted]:
             raise DataError(f"the labels have {sum(lengths)} steps, or other lengths than the sequences.")
-        return float(accuracy_score(np.concatenate([np.asarray(states) for states in y]), np.concatenate(predicted)))
+        truth, weight = (
+            np.concatenate([np.asarray(states) for states in y]),
+            example_weights(sample_weight, len(lengths)),
+        )
+        return float(accuracy_score(truth, np.concatenate(predicted), sample_weight=np.repeat(weight, lengths)))
 
 
 def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:

@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score, hamming_loss, mak
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.estimators.structured.label_names import read_label_sets
 from widemargin.exceptions import DataError
+from widemargin.structured.learners.problem import example_weights
 from widemargin.structured.models.base import indicator
 
 __all__ = ["au_prc", "example_jaccard", "label_set_scorers", "precision_at"]
@@ -34,27 +35,37 @@ def _known(y: npt.ArrayLike) -> Ints:
     return sets
 
 
-def _of_sets(y: npt.ArrayLike, predicted: npt.ArrayLike, measure: Callable[..., float], **how: Any) -> float:
+def _of_sets(
+    y: npt.ArrayLike, predicted: npt.ArrayLike, measure: Callable[..., float],
+    sample_weight: npt.ArrayLike | None = None, **how: Any,
+) -> float:  # fmt: skip
     """One of scikit-learn's measures."""
-    return measure(_known(y), indicator(predicted), **how)
+    return measure(_known(y), indicator(predicted), sample_weight=sample_weight, **how)
 
 
-def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike) -> float:
+def example_jaccard(
+    y: npt.ArrayLike, predicted: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
+) -> float:  # fmt: skip
     """Mean over the examples of |both| / |either|; 1 where both sets are empty. A single column is a set too.
 
     Parameters
     ----------
     y, predicted : array-like or sparse matrix of shape (n, k)
         0 or 1; of y, -1 or NaN where nobody has looked, which counts for neither set.
+    sample_weight : array-like of shape (n,), default=None
     """
     (truth, missing), found = _matrix(y), indicator(predicted)
     if missing is not None:
         found = np.where(missing, 0, found)
     both, either = (truth & found).sum(axis=1), (truth | found).sum(axis=1)
-    return float(np.where(either > 0, both / np.maximum(either, 1), 1.0).mean())
+    return _mean(np.where(either > 0, both / np.maximum(either, 1), 1.0), sample_weight)
 
 
-def au_prc(y: npt.ArrayLike, scores: Floats) -> float:
+def _mean(of_examples: Floats, sample_weight: npt.ArrayLike | None) -> float:
+    return float(np.average(of_examples, weights=example_weights(sample_weight, len(of_examples))))
+
+
+def au_prc(y: npt.ArrayLike, scores: Floats, sample_weight: npt.ArrayLike | None = None) -> float:
     """Average precision of all decisions together; infinite scores, of nodes that no path or every one has, are ends.
 
     Parameters
@@ -62,11 +73,13 @@ def au_prc(y: npt.ArrayLike, scores: Floats) -> float:
     y : array-like or sparse matrix of shape (n, k)
         0 or 1.
     scores : ndarray of shape (n, k)
+    sample_weight : array-like of shape (n,), default=None
     """
-    return float(average_precision_score(_known(y), np.nan_to_num(scores), average="micro"))
+    truth, ranks = _known(y), np.nan_to_num(scores)
+    return float(average_precision_score(truth, ranks, average="micro", sample_weight=sample_weight))
 
 
-def precision_at(y: npt.ArrayLike, scores: Floats, most: int) -> float:
+def precision_at(y: npt.ArrayLike, scores: Floats, most: int, sample_weight: npt.ArrayLike | None = None) -> float:
     """Mean share of the right ones among the `most` labels of largest score; of all labels where there are fewer.
 
     Parameters
@@ -75,9 +88,10 @@ def precision_at(y: npt.ArrayLike, scores: Floats, most: int) -> float:
         0 or 1.
     scores : ndarray of shape (n, k)
     most : int
+    sample_weight : array-like of shape (n,), default=None
     """
     best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
-    return float(np.take_along_axis(_known(y), best, axis=1).mean())
+    return _mean(np.take_along_axis(_known(y), best, axis=1).mean(axis=1), sample_weight)
 
 
 _RANKED_BY = ("predict_proba", "decision_function")
@@ -94,7 +108,8 @@ label_set_scorers: dict[str, Any] = {
     "precision_at_3": make_scorer(precision_at, most=3, response_method=_RANKED_BY),
     "precision_at_5": make_scorer(precision_at, most=5, response_method=_RANKED_BY),
 }
-"""For `scoring=` of scikit-learn's searches and of `structural_search`, one of them or all.
+"""For `scoring=` of scikit-learn's searches and of `structural_search`, one of them or all. With metadata routing
+they take `sample_weight`: a weight of 2 is the example twice.
 
 "jaccard"
     Mean over the examples of |both| / |either| (the papers' Acc); 1 for an empty set that is predicted to be empty.

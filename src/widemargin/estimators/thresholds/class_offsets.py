@@ -56,8 +56,8 @@ class OffsetRule:
         Whether the (tightened) constraints are met; if not, it is the rule of smallest summed violation.
     gap : float
         The objective exceeds the lowest one of any such rule by at most this; NaN where the constraints are not met.
-    proved : bool
-        Where the constraints are not met: that no such rule meets them.
+    least_violation : float
+        No such rule has a smaller summed excess; 0 where nothing is proved of it.
     """
 
     offsets: Floats
@@ -65,7 +65,12 @@ class OffsetRule:
     violation: float
     met: bool
     gap: float
-    proved: bool
+    least_violation: float
+
+    @property
+    def proved(self) -> bool:
+        """Whether it is proved that no such rule meets the constraints."""
+        return self.least_violation > 0.0
 
     @property
     def rank(self) -> tuple[float, float]:
@@ -108,7 +113,7 @@ def best_offset_rule(
     found = best_offsets(rows, options)
     met = found.violation == 0.0
     gap = max(found.objective - found.lower, 0.0) if met else np.nan
-    return OffsetRule(found.offsets, found.objective, found.violation, met, gap, found.lower == np.inf)
+    return OffsetRule(found.offsets, found.objective, found.violation, met, gap, found.least_violation)
 
 
 def class_costs(tied: TiedGoal, margins: Floats) -> tuple[list[Floats], Floats]:

@@ -401,9 +401,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         medians, shares = self._adopt(rule, rows, met=rule.met)
         if not rule.met:
             listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
+            tried = "every one was tried" if rule.proved else "not all combinations could be tried"
+            if isinstance(rule, OffsetRule) and rule.proved:
+                tried = f"all miss its constraints by {rule.least_violation:.2g} or more together, which is proved"
             text = refusal_text(
-                rows.tied, rows.tied.measure(rows.tied.positive_mass(shares)), refused=self._none_of(),
-                tried="every one was tried" if rule.proved else "not all combinations could be tried",
+                rows.tied, rows.tied.measure(rows.tied.positive_mass(shares)), refused=self._none_of(), tried=tried,
                 nearest=f"the nearest, {listed},",
             )  # fmt: skip
             keep = f'or keep {self._kept()} with on_infeasible="warn".'

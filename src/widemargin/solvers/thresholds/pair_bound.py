@@ -16,7 +16,7 @@ tells which of its combinations says most: weight moves there, and prices follow
 that pairs choose their differences without regard to the others.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -63,6 +63,8 @@ class PairBound:
     ----------
     costs : ClassCosts
     options : PairOptions
+    highest : float
+        Price of a constraint.
     lower : float
         No offsets that meet the constraints have a smaller objective.
     prices : ndarray of shape (m,)
@@ -75,6 +77,7 @@ class PairBound:
 
     costs: ClassCosts
     options: PairOptions = field(default_factory=PairOptions)
+    highest: float = np.inf
     lower: float = field(default=-np.inf, init=False)
     prices: Floats = field(init=False)
     zones: Floats = field(init=False)
@@ -95,7 +98,7 @@ class PairBound:
         Parameters
         ----------
         best_known : float
-            Objective of offsets that meet the constraints; inf where none are known.
+            Objective of offsets that meet the constraints.
         """
         costs, options, prices = self.costs, self.options, self.prices.copy()
         n_classes, n_constraints = costs.scores.shape[1], len(prices)
@@ -104,9 +107,7 @@ class PairBound:
         reads = sum(len(star.row) for star in stars) * n_classes * 10.0
         rounds = int(np.clip(options.looks / max(reads, 1.0), options.rounds / 20, options.rounds))
         share, since, mean_slope, before = options.price_step, 0, np.zeros(n_constraints), -np.inf
-        # Nothing is better than the best known; or, as no decisions have a larger objective, nothing meets the
-        # constraints.
-        reached, enough = -np.inf, min(best_known, costs.most + FEASIBLE)
+        reached = -np.inf
         for number in range(rounds):
             bound, slope = -float(prices @ costs.bound), -costs.bound
             parts = []
@@ -124,27 +125,26 @@ class PairBound:
                 since += 1
                 if since == options.patience:
                     share, since = 0.7 * share, 0
-            if bound >= enough:
+            if bound >= best_known:  # nothing is better
                 return
             if number % 50 == 49:
-                if reached - before < options.least_gain * (best_known - reached) < np.inf:
+                if reached - before < options.least_gain * (best_known - reached):
                     return
                 before = reached
             # Narrower zones raise the bound as well, but they change slowly.
-            narrows = number % 10 == 9 and best_known < np.inf
-            if narrows and not self._narrow([star for star, _, _ in parts], best_known - bound):
+            if number % 10 == 9 and not self._narrow([star for star, _, _ in parts], best_known - bound):
                 self.lower = best_known
                 return
             for (star, own, apart), (_, cost) in zip(parts, given, strict=True):
                 slope = slope + star.shift(own, cost, apart, step)
             # The slope of one round leaps from step to step of the rates, so prices follow its running mean.
             mean_slope = 0.7 * mean_slope + 0.3 * slope
-            # A price that is zero and would fall stays where it is, and takes no part in the length of the step.
-            steep = np.where((prices > 0.0) | (mean_slope > 0.0), mean_slope, 0.0)
+            # A price at an end of its range that would leave it stays, and takes no part in the length of the step.
+            free = np.where(mean_slope > 0.0, prices < self.highest, prices > 0.0)
+            steep = np.where(free, mean_slope, 0.0)
             if (length := float(steep @ steep)) > 0.0:
-                # Where no offsets are known that meet the constraints, the bound may rise without limit.
-                target = best_known if best_known < np.inf else self.lower + 0.05 * abs(self.lower) + 0.01
-                prices = np.maximum(0.0, prices + share * max(target - bound, 1e-4) / length * steep)
+                moved = prices + share * max(best_known - bound, 1e-4) / length * steep
+                prices = np.clip(moved, 0.0, self.highest)
 
     def _narrow(self, stars: list["Stars"], slack: float) -> bool:
         """Leave out differences at which a pair costs more by itself than all pairs together may; False where no
@@ -156,6 +156,27 @@ class PairBound:
                 # No difference is larger than a way by another class.
                 np.minimum(zone, zone[:, [k]] + zone[[k]], out=zone)
         return bool(all(zone.diagonal().min() >= -1e-9 for zone in self.zones))
+
+
+def least_excess(costs: ClassCosts, offsets: Floats, options: PairOptions) -> float:
+    """No offsets have a smaller summed excess; 0 where nothing is proved.
+
+    The excess is the objective of a problem of its own: at prices of at most 1, what the constraints cost together less
+    what their bounds are worth is below the sum of all excesses.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_groups, K)
+        Those of the least excess known.
+    """
+    cost, totals = costs.cost.copy(), costs.totals(offsets)
+    cost[:, :, 0] = 0.0
+    bound = PairBound(replace(costs, cost=cost), options, highest=1.0)
+    # At no prices no decision costs anything, and no centre of a row is better than another.
+    bound.prices = np.where(totals[1:] > costs.bound - 0.02, 1.0, 0.0)
+    for _ in range(2):
+        bound.raise_from(offsets, costs.rank(totals)[0])
+    return bound.lower if bound.lower > FEASIBLE else 0.0
 
 
 def priced(cost: Floats, prices: Floats) -> Floats:
