@@ -31,7 +31,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-svc test-machines test-torch test-oldest test-newest coverage mutation goal-suite lint types docs docs-versions notebooks dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-svc test-browser test-machines test-torch test-oldest test-newest coverage mutation goal-suite lint types docs docs-versions notebooks dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,10 @@ goal-suite: $(DEV_STAMP) ## Judge the search under goals on fresh tables by exac
 
 test-svc: $(DEV_STAMP) ## Run scikit-learn's own tests of SVC on KernelSVC (half a minute)
 	@$(BIN)/python -m testing.svc_suite
+
+test-browser: $(DEV_STAMP) ## Look at the report, and at the site if it is built, in headless Chromium (install one first)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group browser
+	@$(BIN)/python -m pytest -q -rs tests/report/test_browser.py tests/test_docs_browser.py $(ARGS)
 
 test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (half an hour)
 	@PYTHONPATH=testing $(BIN)/python -m machines --jobs $(JOBS) $(ARGS)

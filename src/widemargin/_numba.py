@@ -196,6 +196,7 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """How compiled code calls it: a template, with the types of the arguments."""
         declared, folded = self._compiler.fold_argument_types(args, kws)
+        folded = tuple(map(types.unliteral, folded))  # numba would compile it for a count that is 0, and for any other
         if folded not in self._parts and _Loop._takes_in:
             try:
                 self._parts[folded] = self._part(folded)

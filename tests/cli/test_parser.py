@@ -1,12 +1,16 @@
-"""The table of options in the documentation is that of the parser."""
+"""The table of options in the documentation is that of the parser, and it understands every command shown."""
 
 import argparse
 import re
+import shlex
 from pathlib import Path
+
+import pytest
 
 from widemargin.cli.parser import make_parser
 
-TEXT = (Path(__file__).parents[2] / "docs" / "goals-file.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "goals-file.md").read_text(encoding="utf-8")
 
 
 def options():
@@ -45,3 +49,26 @@ def test_the_table_of_options_is_true():
 def test_the_commands_of_the_documentation_are_those_of_the_parser():
     shown = re.findall(r"(?m)^    widemargin (\w+) ", TEXT[TEXT.index("## Commands") :])
     assert list(dict.fromkeys(shown)) == list(options())
+
+
+PAGES = [path for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")) if "_build" not in path.parts]
+COMMANDS = {
+    f"{path.relative_to(ROOT)}: {line}": line
+    for path in PAGES
+    for line in re.findall(
+        r"(?m)^(?:    |\$ )?widemargin ([a-z].*)$", re.sub(r"\\\n\s*", "", path.read_text(encoding="utf-8"))
+    )
+    if not re.search(r"\[|\.\.\.| [A-Z]{2,}", line.partition("#")[0])  # a form with places to fill in
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_every_command_that_a_page_shows_is_understood(line, capsys):
+    try:
+        make_parser().parse_args(shlex.split(line, comments=True))
+    except SystemExit as end:
+        raise AssertionError(capsys.readouterr().err) from end
+
+
+def test_commands_are_found_on_the_pages():
+    assert len(COMMANDS) > 15

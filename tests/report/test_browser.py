@@ -1,34 +1,33 @@
-"""The page in headless Chromium: it renders, the slider works, nothing is fetched, nothing hostile runs."""
+"""The page in headless Chromium: screens, keyboard, axe, paper; the slider works, nothing is fetched or hostile."""
 
-import os
-import re
-import shutil
+import itertools
+import unicodedata
 
 import numpy as np
 import pyarrow as pa
+import pypdf
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from testing.browsers import SIZES, Tab, browser_of_tests
 from testing.report_pages import HOSTILE, goal, hostile_page, plain_page, rows
 from testing.trade_offs import made_path
 
 from widemargin import RateConstrainedClassifier, goal_scorer, margin_report
-from widemargin.report import html_report
-
-sync_api = pytest.importorskip("playwright.sync_api")
-
-BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium on the PATH (set CHROMIUM to its place)")
+from widemargin.diagnostics import local_law_144
+from widemargin.report import bias_audit_page, html_report
 
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as play:
-        started = play.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+    with browser_of_tests() as started:
         yield started
-        started.close()
+
+
+def bias_audit():
+    sex = ["F"] * 50 + ["M"] * 60 + [None] * 10
+    return bias_audit_page(local_law_144([1, 0] * 25 + [1, 1, 0] * 20 + [1] * 10, sex, ["A", "B", "C"] * 40))
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +35,8 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     return {
         name: made.save(folder / f"{name}.html")
-        for name, made in {"plain": plain_page(), "hostile": hostile_page()}.items()
+        for name, made in {"plain": plain_page(), "hostile": hostile_page(), "bias audit": bias_audit()}.items()
     }
-
-
-class Tab:
-    """An open page, what its console said, and what it asked for."""
-
-    def __init__(self, browser, file, **options):
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
-        self.said, self.asked = [], []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(file.as_uri())
-        self.quiet = lambda: self.said == [] and self.asked == [file.as_uri()]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *problem):
-        self.context.close()
 
 
 @pytest.mark.parametrize("name", ["plain", "hostile"])
@@ -73,13 +52,34 @@ def test_it_renders_without_errors_or_requests(browser, files, name, scheme):
         assert box["width"] > 200 and box["height"] > 100
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile"])
-def test_a_phone_never_scrolls_sideways(browser, files, name):
-    with Tab(browser, files[name], viewport={"width": 360, "height": 740}) as tab:
-        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
+@pytest.mark.parametrize("name", ["plain", "hostile", "bias audit"])
+@pytest.mark.parametrize("size", [*SIZES, (360, 740)], ids=str)
+def test_it_fits_every_screen_and_axe_finds_nothing(browser, files, name, size):
+    with Tab(browser, files[name], viewport={"width": size[0], "height": size[1]}) as tab:
+        assert tab.width() <= size[0]
         for part in tab.page.locator("details").all():
             part.evaluate("part => { part.open = true; }")
-        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
+        assert tab.width() <= size[0]
+        for scheme in ("light", "dark"):
+            tab.page.emulate_media(color_scheme=scheme)
+            tab.picture(f"{name}-{size[0]}-{scheme}")
+            assert tab.violations() == []
+
+
+@pytest.mark.parametrize("name", ["plain", "bias audit"])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_the_keyboard_goes_down_the_page_once(browser, files, name, size):
+    with Tab(browser, files[name], viewport={"width": size[0], "height": size[1]}) as tab:
+        walk = tab.keyboard_walk()
+        assert "skip" in walk[0][1]  # first the way past the header
+        for (number, text, top), (later, other, below) in itertools.pairwise(walk[1:]):
+            assert number < later and top <= below + 1, (text, other)
+        reached = {number for number, _, _ in walk}
+        wanted = tab.page.evaluate(
+            """[...document.querySelectorAll("*")].flatMap((part, number) =>
+               part.matches("a[href], summary, input") && part.checkVisibility() ? [number] : [])"""
+        )
+        assert set(wanted) <= reached
 
 
 def test_the_keyboard_moves_the_bound_through_the_points_of_the_path(browser, files):
@@ -172,16 +172,31 @@ def test_what_notebooks_show_is_plain_html(browser, tmp_path):
         assert inside.locator("#path-0-slider").is_visible()
 
 
+def words(text):
+    """A text without spaces and ligatures, which a PDF has in places of its own."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
+def whole_tables(tab, file):
+    """How many pages the PDF on A4 has, and for every table how many of them show all of its words in a row."""
+    tab.page.pdf(path=file, format="A4")
+    pages = [words(page.extract_text()) for page in pypdf.PdfReader(file).pages]
+    tab.page.emulate_media(media="print")
+    tables = tab.page.locator("table").evaluate_all(
+        "all => all.filter(part => part.checkVisibility()).map(part => part.innerText)"
+    )
+    return len(pages), [sum(words(table) in page for page in pages) for table in tables]
+
+
 def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
     with Tab(browser, files["plain"], viewport={"width": 720, "height": 900}) as tab:
-        tab.page.pdf(path=tmp_path / "page.pdf", format="A4")
+        pages, tables = whole_tables(tab, tmp_path / "page.pdf")
+        assert pages <= 2 and len(tables) > 4 and set(tables) == {1}
         assert 20_000 < (tmp_path / "page.pdf").stat().st_size < 1_000_000
-        assert len(re.findall(rb"/Type\s*/Page[^s]", (tmp_path / "page.pdf").read_bytes())) <= 2
-        tab.page.emulate_media(media="print")
         assert not tab.page.locator("#path-0-slider").is_visible()
         assert tab.page.locator("details table").first.bounding_box()["height"] > 20
         assert tab.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert tab.page.evaluate("document.documentElement.scrollWidth") <= 720
+        assert tab.width() <= 720
 
 
 def test_many_rules_of_many_groups_take_two_sheets_and_cut_no_table(browser, tmp_path):
@@ -205,9 +220,8 @@ def test_many_rules_of_many_groups_take_two_sheets_and_cut_no_table(browser, tmp
     page = html_report(LogisticRegression().fit(X, y), goal, X, y, populations=table)
     assert page.text.count("<article") == 7
     with Tab(browser, page.save(tmp_path / "page.html"), viewport={"width": 688, "height": 900}) as tab:
-        tab.page.pdf(path=tmp_path / "page.pdf", format="A4")
-        assert len(re.findall(rb"/Type\s*/Page[^s]", (tmp_path / "page.pdf").read_bytes())) == 2
-        tab.page.emulate_media(media="print")
+        pages, tables = whole_tables(tab, tmp_path / "page.pdf")
+        assert pages == 2 and len(tables) > 2 and set(tables) == {1}
         for part in tab.page.locator(".scroll").all():
             assert part.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
 

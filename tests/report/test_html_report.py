@@ -253,3 +253,12 @@ def test_without_rules_no_mark_says_that_all_is_well():
     banner = html.split('class="banner ')[1].split("</p>")[0]
     assert banner.startswith("is-undefined") and "no rules" in banner and "✓" not in banner
     assert "watched_group" in html
+
+
+def test_groups_of_columns_with_any_name_are_called_as_people_write_them():
+    X, y, _ = rows()
+    table = pa.table({"legal sex": np.where(X[:, 1] > 0, "F", "M"), "flag": (X[:, 2] > 0).astype(int)})
+    goal = 'subject to demographic_parity(col("legal sex"), ratio=0.5)\nsubject to demographic_parity(flag, ratio=0.5)'
+    page = PageReader(html_report(LogisticRegression().fit(X, y), goal, X, y, populations=table).text)
+    texts = {text for _, text in page.texts}
+    assert {"legal sex: F", "flag: 1", "legal sex: F and flag: 1"} <= texts

@@ -180,12 +180,9 @@ def add_products(
             row = place[column[e]]
             if row < 0:  # a constraint that was not asked for
                 continue
-            if value[e] > 0.0:
-                for k in range(out.shape[1]):
-                    out[row, k] += value[e] * above[c, k]
-            else:
-                for k in range(out.shape[1]):
-                    out[row, k] += value[e] * below[c, k]
+            side = above if value[e] > 0.0 else below
+            for k in range(out.shape[1]):
+                out[row, k] += value[e] * side[c, k]
 
 
 @kernel

@@ -9,7 +9,7 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Cells, Flags, Floats
 
-__all__ = ["KEEP_MINUS", "KEEP_PLUS", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
+__all__ = ["KEEP_MINUS", "KEEP_PLUS", "clipped", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
 
 KEEP_PLUS = 1  # bit of `keep`: the positive side is bounded by max(0, 1/2 + z), not by the constant 1
 KEEP_MINUS = 2  # the same for the negative side and max(0, 1/2 - z)
@@ -21,11 +21,17 @@ def ramp(z: Floats) -> Floats:
 
 
 @kernel
+def clipped(t: float) -> float:
+    """The nearest number in [0, 1]; the builtins `min` and `max` are compiled anew for every loop."""
+    return 0.0 if t < 0.0 else 1.0 if t > 1.0 else t
+
+
+@kernel
 def ramp_sums(z: Floats, weight: Floats, cell: Cells, positive: Floats) -> None:
     """Add `weight_i ramp(z_i)` to `positive[cell_i]`."""
     for i in range(z.shape[0]):
         # The probability of "positive", so the sum is the mass of the randomised classifier.
-        positive[cell[i]] += weight[i] * min(1.0, max(0.0, 0.5 + z[i]))
+        positive[cell[i]] += weight[i] * clipped(0.5 + z[i])
 
 
 @kernel
@@ -42,9 +48,9 @@ def hinge_sums(z: Floats, weight: Floats, cell: Cells, keep: Flags, plus: Floats
     for i in range(z.shape[0]):
         # A side whose bit is not set is constant; `majoriser` has counted it already.
         if keep[i] & KEEP_PLUS:
-            plus[cell[i]] += weight[i] * max(0.0, 0.5 + z[i])
+            plus[cell[i]] += weight[i] * (0.5 + z[i]) if z[i] > -0.5 else 0.0
         if keep[i] & KEEP_MINUS:
-            minus[cell[i]] += weight[i] * max(0.0, 0.5 - z[i])
+            minus[cell[i]] += weight[i] * (0.5 - z[i]) if z[i] < 0.5 else 0.0
 
 
 @kernel

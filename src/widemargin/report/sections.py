@@ -188,10 +188,11 @@ def groups(content: Content) -> Html | None:
     ]
     of_several = "the class that stands before the group" if content.report.classes else ""
     called = of_several or f"“{content.report.positive_class}”"
+    truly = "of that class" if of_several else called
     intro = (
-        f"Positive rate: of a group's rows, the share that the model calls {called}. Recall: "
-        "of the rows that truly are, the share that the model finds. Precision: of the rows that the model calls so, "
-        "the share that are. False positive rate: of the rows that are not, the share called so all the same."
+        f"Positive rate: of a group's rows, the share that the model calls {called}. Recall: of the rows that are "
+        f"truly {truly}, the share that the model finds. Precision: of the rows that the model calls so, the share "
+        f"that are. False positive rate: of the rows that are not {truly}, the share that the model calls so."
     )
     if content.report.confidence is not None:
         intro += f" In brackets exact {content.report.confidence:.0%} intervals, where rows are not weighted."
@@ -223,8 +224,9 @@ def _on_screen_if(n_groups: int) -> str | None:
 
 
 def _in_words(name: str) -> str:
-    """A group of a bundle, `race == 'Asian'`, as people write it: `race: Asian`."""
-    return re.sub(r" == '([^']*)'", r": \1", name)
+    """A group of a bundle, `col('legal sex') == 'F'` or `flag == 1`, as people write it: `legal sex: F`, `flag: 1`."""
+    plain = re.sub(r"\bcol\('([^']*)'\)", r"\1", name)
+    return re.sub(r" == (?:'([^']*)'|(-?[\d.]+))", lambda found: f": {found[found.lastindex or 0]}", plain)
 
 
 def missing_groups(content: Content) -> Html | None:

@@ -170,6 +170,19 @@ def test_groups_that_a_rule_leaves_out_are_named(tmp_path):
     assert "; not for 'C', of fewer than 100 rows with 0" in rule
 
 
+def test_people_who_did_not_say_are_no_group_and_years_of_birth_no_ages(tmp_path, capsys):
+    table = clients()
+    del table["age"], table["Sex"]
+    table["race"] = (["A", "B", "Decline to state"] * len(table["amount"]))[: len(table["amount"])]
+    table["year of birth"] = [1950 + amount % 50 for amount in range(len(table["amount"]))]
+    write_csv(tmp_path / "clients.csv", table)
+    content = init(tmp_path, "clients.csv", capsys)
+    assert 'values=["A", "B"]' in content["goal"] and "race ==" not in content["goal"]
+    text = " ".join((tmp_path / "goals.toml").read_text().replace("\n#", "").split())
+    assert "; not for rows whose group nobody knows ('Decline to state')" in text
+    assert "year of birth: it holds years, and ages are cut at 25, 40, 60" in text
+
+
 def test_nothing_is_replaced_without_force(tmp_path, capsys):
     write_csv(tmp_path / "people.csv", people())
     (tmp_path / "goals.toml").write_text("mine")
@@ -442,8 +455,8 @@ def test_ages_are_cut_where_law_and_practice_cut(tmp_path, capsys):
 
 NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "date_naissance", "Ausländer", "GENDER",
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
-         "religion", "nationality", "disabled", "Geschlecht", "foreign_worker", "date_of_birth",
-         "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
+         "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
+         "date_of_birth", "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

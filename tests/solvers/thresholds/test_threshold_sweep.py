@@ -145,7 +145,7 @@ def test_compiled_sweep_equals_its_python_source() -> None:
             out, now = np.zeros(3), excess.copy()
             count = sweep(
                 order, t.z, t.weight, t.cell, t.coef.alpha0 - t.coef.beta0, t.coef.indptr, t.coef.column,
-                t.coef.value, now, 1e-12, FEASIBLE, out,
+                t.coef.value, now, 1e-12, out,
             )  # fmt: skip
             found.append(np.concatenate([[count], out, now]))
         np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-13)

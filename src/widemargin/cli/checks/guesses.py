@@ -193,7 +193,10 @@ def _positive(
     """The class that rates call positive, and why: the outcome that people want, or the rarer one; None of several."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) > 2:
-        return None, f"it has {len(classes)} values, and the goal names the one that a rate is about"
+        return (
+            None,
+            f"it has {len(classes)} values: write the rules that you need, such as recall(of={classes[0]!r}) >= 0.8",
+        )
     by_text = {str(value): value for value in classes.tolist()}
     rarer = str(classes[counts == counts.min()].tolist()[-1])
     if favourable is not None:

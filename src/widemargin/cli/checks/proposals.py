@@ -24,6 +24,7 @@ from widemargin.cli.checks.column_checks import few_rows, several_spellings, sta
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
+from widemargin.diagnostics.standards.local_law_144 import UNKNOWN_WORDS
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
 from widemargin.exceptions import WidemarginError
@@ -185,7 +186,12 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     for column, kind in [*guesses.protected.items()][: OPTIONS.columns]:
         shown = column_names([column])
         rules = [*_rules(table, column, kind, guesses)]
-        if not rules:
+        if not rules and kind == "age" and _tells_years(table[column]):
+            left_out.append(
+                f"{shown}: it holds years, and ages are cut at {listing(OPTIONS.ages)}. Add a column of ages, or write "
+                f"populations by year yourself"
+            )
+        elif not rules:
             left_out.append(f"{shown}: no two groups have {OPTIONS.least_rows} training rows of the positive class")
         for rule in rules:
             kept, why = _least_margin_that_keeps(rule, proposals, trials, plain)
@@ -413,11 +419,13 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
         table.filter(pc.equal(table[guesses.target], pa.scalar(guesses.positive))), column, kind, OPTIONS.least_rows
     )
     if pairs or values:
-        small = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
-        known = [value for value in small if value is not None]
-        listed = ([listing(known)] if known else []) + (["rows without a value"] if None in small else [])
-        few = f"of fewer than {OPTIONS.least_rows} rows with {outcome}"
-        rest = f"; not for {' and '.join(listed)}, {few}" if small else ""
+        rest_of = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
+        unknown = [value for value in rest_of if _is_unknown(value)]
+        small = [value for value in rest_of if value not in unknown]
+        rest = f"; not for {listing(small)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
+        if unknown:
+            rest += "; not for rows whose group nobody knows"
+            rest += f" ({listing([value for value in unknown if value is not None])})" if unknown != [None] else ""
         why = f"every group gets {outcome} at least four fifths as often as any other"
         promised = _four_fifths(column, pairs, values, 0.8)
         yield [
@@ -463,9 +471,20 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
     if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
         return [], []  # a number without a practice of cutting it
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
-    large = [pair for pair in counts if pair[1] is not None and pair[0] >= least]
+    large = [pair for pair in counts if pair[0] >= least and not _is_unknown(pair[1])]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
     return [], of_size if len(of_size) > 1 else []
+
+
+def _is_unknown(value: object) -> bool:
+    """Whether a value says that a row's group is not known: missing, or words such as "prefer not to say"."""
+    return value is None or (isinstance(value, str) and value.strip().casefold() in UNKNOWN_WORDS)
+
+
+def _tells_years(values: pa.ChunkedArray) -> bool:
+    """Whether a column of ages holds years of birth instead."""
+    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    return bool(is_number and values.null_count < len(values) and pc.min(values).as_py() > 1000)
 
 
 def _name(text: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 HARMS = """
 bad risk risiko* risque riesgo risco rischio risico* ryzyko schlecht mauvais malo mau ruim cattivo slecht
 default* delinq* late bankrupt* insolv* impay* defaut defaillan* failli* moros* moroso* impago* incumpl* mora
-inadimpl* inadempi* insolut* atraso* retard* retraso* ritard* *ausfall* *verzug verspat* verspaet*
+inadimpl* inadempi* insolut* ausgefallen atraso* retard* retraso* ritard* *ausfall* *verzug verspat* verspaet*
 uberfallig* ueberfaellig* wanbetal* *achterstand* vertraging* faillissement* zaleg* niespłac* betalningsanm* mislighold*
 fraud* recid* reoffend* rearrest* arrest* convict* incarcerat* jail* betrug* *betrug ruckfall* rueckfall* festnahme*
 verhaft* straffall* verurteil* *straftat* frode frodi condamn* reincid* detenid* detencion detid* condena* condann*
@@ -42,7 +42,7 @@ BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento nas
 """Words of a day or a year that tells an age."""
 PROTECTED = {
     "sex": "sex sexe sexo sesso gender* *gender geschlecht genero genre geslacht kon male female* woman women "
-    "weiblich mannlich femme homme mujer hombre płec kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
+    "geschl weiblich mannlich femme homme mujer hombre płec kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
     "race": "race* racial* ethni* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* latino* latina* "
     "raza raca razza rasse aborig* indigen* skin caste",
     "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
@@ -50,7 +50,7 @@ PROTECTED = {
     "religion": "relig* faith konfession geloof",
     "disability": "disab* handicap* *behinder* invalid* discapac* deficiencia",
     "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
-    "staatsangehorigkeit *auslander* auslaender* etrang* extranj* estrang* stranier* "
+    "staatsang* *auslander* auslaender* etrang* extranj* estrang* stranier* "
     "cittadinanza medborg* obywatel* narodowosc гражданство национальность uyruk 国籍 국적",
     "family": "marit* marri* pregnan* familienstand schwanger* enceinte embaraz* gestante gravid* zwanger*",
     "orientation": "orientation lgbt*",

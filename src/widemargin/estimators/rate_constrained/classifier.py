@@ -55,7 +55,8 @@ STABILITY = "stability"
 class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Linear or kernel classifier trained to meet a goal: an objective and constraints on rates.
 
-    Minimises the goal's objective in ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
+    Decisions are steps, so training replaces each by a ramp, a straight line from 0 to 1 around the boundary. It
+    minimises the goal's objective in these ramp rates plus `lam/2 |w|^2`, `lam = 2 / (n C)`, subject to the goal's
     constraints, by majorisation-minimisation (Goh et al. 2016, Algorithm 1). Every convex step carries a duality gap.
 
     Parameters

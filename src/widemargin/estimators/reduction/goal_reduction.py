@@ -75,7 +75,7 @@ class GoalReduction(ThresholdedModel):
     goal : Goal or str, default=None
         What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
     max_models : int, default=4
-        Most prices to try. Each costs as many fits as there are folds; more than four rarely gain anything.
+        How many sets of prices to try at most. Each costs as many fits as there are folds; more than four rarely gain.
     one_run : bool or "auto", default="auto"
         For boosted trees of scikit-learn, LightGBM and XGBoost with two classes: change the prices while the trees
         grow, in place of a new model for each. As many trees are grown as by a fit for each fold, `max_models` is not
@@ -94,7 +94,7 @@ class GoalReduction(ThresholdedModel):
         None: one threshold, and no population is needed at prediction. Else a threshold of its own for each, as in
         `GoalThresholdClassifier`; `predict` then needs `populations`.
     randomize : bool, default=False
-        Draw model and threshold for each row by fixed probabilities. The best such lottery over the models visited is
+        Draw model and threshold for each row by fixed probabilities. The best such mixture of the models visited is
         found exactly, and nothing that they can do alone is better. Constraints then hold for the expected rates of
         `predict_randomized`.
     pos_label : label, default=None
@@ -124,13 +124,13 @@ class GoalReduction(ThresholdedModel):
         With K > 2 classes, as in `GoalThresholdClassifier`; `threshold_` is then None.
     groups_ : tuple of Population or None
     mixture_weights_ : ndarray of shape (s,) or None
-        With `randomize=True`: the probability of each ticket of the lottery.
+        With `randomize=True`: the probability of each pair of a model and thresholds that may be drawn.
     mixture_models_ : ndarray of shape (s, number of models) or None
-        The shares of the models in the score of each ticket.
+        The shares of the trained models in the score of each pair.
     mixture_thresholds_ : ndarray of shape (s, n_groups) or None
-        The thresholds of each ticket.
+        The thresholds of each pair.
     lagrangian_gap_ : float
-        At most so far is the objective on the cross-fitted rows from that of the best lottery over all models visited
+        At most so far is the objective on the cross-fitted rows from that of the best mixture of all models visited
         and all their thresholds. It is no certificate: about models that were not trained it implies nothing.
     n_models_ : int
         Prices tried.

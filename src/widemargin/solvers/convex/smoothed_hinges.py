@@ -18,6 +18,7 @@ from widemargin._numba import kernel
 from widemargin._threads import loop_over_rows, sums_over_rows
 from widemargin._typing import Cells, Flags, Floats, Ints, Reals
 from widemargin.linalg.cells import fill_columns
+from widemargin.losses.ramp import clipped
 from widemargin.solvers.base import ConstrainedHinge, Shares
 from widemargin.solvers.convex.linear_system import BandGram, BandRows, Moments, SystemOptions
 
@@ -229,13 +230,15 @@ def smooth_sums(
         c, zi = cell[i], z[i] + step * dz[i]
         # The positive side, whose argument rises with the score.
         t, s = 0.5 + zi, weight[i] * (keep[i] & 1)
-        U = min(1.0, max(0.0, up[i] + t * inverse))
-        sums[c, 0] += s * (U * t - half * (U - up[i]) ** 2)
+        U = clipped(up[i] + t * inverse)
+        moved = U - up[i]
+        sums[c, 0] += s * (U * t - half * (moved * moved))
         sums[c, 2] += s * U * dz[i]
         # The negative side, whose argument falls with it.
         t, s = 0.5 - zi, weight[i] * ((keep[i] >> 1) & 1)
-        U = min(1.0, max(0.0, um[i] + t * inverse))
-        sums[c, 1] += s * (U * t - half * (U - um[i]) ** 2)
+        U = clipped(um[i] + t * inverse)
+        moved = U - um[i]
+        sums[c, 1] += s * (U * t - half * (moved * moved))
         sums[c, 3] -= s * U * dz[i]
 
 
@@ -257,7 +260,7 @@ def side_slopes(
         if -near < U < 1.0 + near or (old and 0.0 < u[i] < 1.0):
             curvature[i] += coefficient[cell[i]] * s * inverse
         # Most slopes stay 0 or 1 from step to step, so the change is what the sums over the rows need.
-        new = s * min(1.0, max(0.0, U))
+        new = s * clipped(U)
         change[i] = new - slope[i]
         slope[i] = new
 
@@ -265,16 +268,11 @@ def side_slopes(
 @kernel
 def add_by_cell(cell: Cells, plus: Floats, minus: Floats, sums: Floats) -> None:
     """Add `plus` and `minus` to the first two sums of each row's cell; the other two begin at zero and are changed."""
-    n = cell.shape[0]
     # An addition has to wait for the last one to the same number, so odd rows go to sums of their own first.
-    for i in range(0, n - 1, 2):
-        sums[cell[i], 0] += plus[i]
-        sums[cell[i], 1] += minus[i]
-        sums[cell[i + 1], 2] += plus[i + 1]
-        sums[cell[i + 1], 3] += minus[i + 1]
-    if n % 2 == 1:
-        sums[cell[n - 1], 0] += plus[n - 1]
-        sums[cell[n - 1], 1] += minus[n - 1]
+    for i in range(cell.shape[0]):
+        c, k = cell[i], 2 * (i & 1)
+        sums[c, k] += plus[i]
+        sums[c, k + 1] += minus[i]
     for c in range(sums.shape[0]):
         sums[c, 0] += sums[c, 2]
         sums[c, 1] += sums[c, 3]
@@ -285,5 +283,5 @@ def move_dual(z: Floats, keep: Flags, up: Reals, um: Reals, delta: float) -> Non
     """Replace the proximal points `up` and `um` by the slopes U (0 for a side that is not kept)."""
     inverse = 1.0 / delta
     for i in range(z.shape[0]):
-        up[i] = min(1.0, max(0.0, up[i] + (0.5 + z[i]) * inverse)) * (keep[i] & 1)
-        um[i] = min(1.0, max(0.0, um[i] + (0.5 - z[i]) * inverse)) * ((keep[i] >> 1) & 1)
+        up[i] = clipped(up[i] + (0.5 + z[i]) * inverse) * (keep[i] & 1)
+        um[i] = clipped(um[i] + (0.5 - z[i]) * inverse) * ((keep[i] >> 1) & 1)

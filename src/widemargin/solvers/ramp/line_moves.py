@@ -183,7 +183,8 @@ def _state(problem: RampProblem, w: Floats) -> State:
     z = problem.scores(w[:-1], float(w[-1]))
     objective, excess = problem.values(problem.hard_mass(z))
     best = np.array([excess[excess > FEASIBLE].sum(), objective])
-    return State(w.copy(), z, excess, np.array([objective]), w.copy(), best, np.zeros(2, np.int64))
+    work = np.empty(z.shape[0]), np.empty(z.shape[0], np.int64), np.empty_like(excess)
+    return State(w.copy(), z, excess, np.array([objective]), w.copy(), best, np.zeros(2, np.int64), *work)
 
 
 def _kicked(problem: RampProblem, columns: "Columns", w: Floats, far: float, rng: np.random.Generator) -> Floats:
@@ -286,9 +287,11 @@ class Columns:
         v = rng.standard_normal((size, d + 1)) / self.spread
         v[:, d] *= self.bias != 0.0
         # What is drawn is made orthogonal to the rows that are held, extended by the bias.
-        held = self._dense.T[rng.choice(pivots, (size, int(n_fixed.max(initial=0))))]
-        hold(v, held, n_fixed)
-        direction[some] = v
+        rows, last = np.empty((size, 1 + int(n_fixed.max(initial=0)), d + 1)), (np.arange(size), n_fixed)
+        rows[:, :-1] = self._dense.T[rng.choice(pivots, (size, rows.shape[1] - 1))]
+        rows[last] = v
+        hold(rows, n_fixed)
+        direction[some] = rows[last]
 
     def _columns(self, features: Ints) -> Floats:
         """Entries of all rows of features or the bias, where rows are dense, shape (k, n)."""

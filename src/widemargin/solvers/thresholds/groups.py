@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from widemargin._typing import Cells, Floats, Integers, Ints
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, OPTIONS, sweep
+from widemargin.solvers.thresholds.threshold_sweep import OPTIONS, sweep
 
 
 class Candidates:
@@ -169,7 +169,7 @@ class Candidates:
                 # What the other groups add does not change meanwhile, so one sweep over this group is exact.
                 excess = self.excess + np.delete(change, g, axis=0).sum(axis=0)
                 cells = self._z, self._weight, self._cell, self._gain
-                count = sweep(rows, *cells, *coef.entries, excess, self._tie, FEASIBLE, best)
+                count = sweep(rows, *cells, *coef.entries, excess, self._tie, best)
                 numbers[g] = self.first[g] + np.searchsorted(self.count[self.first[g] : self.first[g + 1]], count)
                 called = rows[:count]
                 change[g] = np.bincount(self._cell[called], self._weight[called], len(self._gain)) @ self._change

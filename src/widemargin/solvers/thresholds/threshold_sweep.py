@@ -117,7 +117,7 @@ def swept(
     """
     best = np.zeros(3)
     gain = coef.alpha0 - coef.beta0
-    count = sweep(order, z, weight, cell, gain, *coef.entries, excess.copy(), tie, FEASIBLE, best)
+    count = sweep(order, z, weight, cell, gain, *coef.entries, excess.copy(), tie, best)
     return count, float(best[0]), float(best[1])
 
 
@@ -134,9 +134,29 @@ def between(z: Floats, order: Ints, count: int) -> float:
 
 
 @kernel
+def total(excess: Floats) -> float:
+    """Sum of the excesses, rounding left out."""
+    violation = 0.0
+    for j in range(excess.shape[0]):
+        if excess[j] > FEASIBLE:
+            violation += excess[j]
+    return violation
+
+
+@kernel
+def turn_over(
+    c: int, moved: float, gain: Floats, indptr: Integers, column: Integers, change: Floats, excess: Floats
+) -> float:
+    """Move so much weight of cell c to the positive side: what it adds to the objective; excesses are changed."""
+    for e in range(indptr[c], indptr[c + 1]):
+        excess[column[e]] += moved * change[e]
+    return float(moved * gain[c])
+
+
+@kernel
 def sweep(
     order: Ints, z: Floats, weight: Floats, cell: Cells, gain: Floats, indptr: Integers, column: Integers,
-    change: Floats, excess: Floats, tie: float, feasible_tol: float, best_values: Floats,
+    change: Floats, excess: Floats, tie: float, best_values: Floats,
 ) -> int:  # fmt: skip
     """Move the rows in `order` (falling scores) to the positive side one by one; return how many to call positive.
 
@@ -147,33 +167,23 @@ def sweep(
     change, violation and number.
     """
     n = order.shape[0]
-    m = excess.shape[0]
-    objective = 0.0
-    violation = 0.0
-    for j in range(m):
-        if excess[j] > feasible_tol:
-            violation += excess[j]
+    objective, violation = 0.0, total(excess)
     best, best_objective, best_violation, best_digits = 0, objective, violation, np.rint(violation * 1e11)
-    best_shift = max(z[order[0]], 0.0)
+    best_shift = z[order[0]] if z[order[0]] > 0.0 else 0.0
     for p in range(n):
         # One more row is called positive, which changes the objective and the constraints of its cell.
         i = order[p]
-        c = cell[i]
-        objective += weight[i] * gain[c]
-        for e in range(indptr[c], indptr[c + 1]):
-            excess[column[e]] += weight[i] * change[e]
+        objective += turn_over(cell[i], weight[i], gain, indptr, column, change, excess)
         # The threshold would lie between this score and the next one. Scores closer than rounding leave no room for it.
         low = z[order[p + 1]] if p + 1 < n else -np.inf
         if z[i] - low <= tie:
             continue
         # Summed afresh: a running sum of violations would drift, and equal violations would look different.
-        violation = 0.0
-        for j in range(m):
-            if excess[j] > feasible_tol:
-                violation += excess[j]
+        violation = total(excess)
         # Sums in another order, as those over blocks, differ in their last digits and must count as equal.
         digits = np.rint(violation * 1e11)
-        shift = max(low, -z[i], 0.0)  # from zero to the nearest threshold between the two scores
+        # From zero to the nearest threshold between the two scores.
+        shift = low if low > 0.0 else -z[i] if z[i] < 0.0 else 0.0
         # Less violation wins, then the lower objective, then the smaller move of the threshold, so that a model that is
         # the best already stays as it is.
         better = digits < best_digits
