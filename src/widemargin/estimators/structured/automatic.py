@@ -72,12 +72,15 @@ class _Automatic:
 
 
 class Chosen(NamedTuple):
-    """C, offset and width of the kernel for a training, and the seconds that their choice took."""
+    """C, offset and width of the kernel for a training, the seconds of their choice, and their score on rows held out,
+    NaN where nothing was chosen.
+    """
 
     C: float
     offset: float
     gamma: float | str
     seconds: float
+    score: float = np.nan
 
 
 def choose(
@@ -176,7 +179,8 @@ def choose(
                 break
     if best is None:
         return Chosen(Cs[2], known, usual, time.perf_counter() - started)
-    return Chosen(best.C, known if best.offset is None else best.offset, gamma, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Chosen(best.C, known if best.offset is None else best.offset, gamma, seconds, best.score)
 
 
 def _mean_square(X: Examples) -> float:

@@ -142,15 +142,15 @@ class ChainSVC(ReadyMadeSVM):
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
         model = ChainModel(self.weights)
-        C, _, gamma, spent = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
+        chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
             if len({x.shape[1] for x in sequences}) == 1:
                 # one map for the steps of all sequences
                 ends = np.cumsum([x.shape[0] for x in sequences])
-                steps = self._training_rows(stacked(sequences), gamma)
+                steps = self._training_rows(stacked(sequences), chosen.gamma)
                 sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
-        self._train(model, sequences, y, C=C, spent=spent, sample_weight=sample_weight)
+        self._train(model, sequences, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
         return self
 
     @property

@@ -135,7 +135,7 @@ def likely_sets(probabilities: Floats, order: Ints, among: Ints | None = None) -
 
 def fit_probabilities(
     X: Matrix, Y: Ints, missing: Bools | None, weight: Floats, rng: np.random.RandomState, how: _Chosen = _Chosen()
-) -> LabelProbabilities:
+) -> tuple[LabelProbabilities, Floats]:
     """Width and regulariser of least squared error on left-out rows, and the sigmoids of their scores.
 
     Parameters
@@ -149,6 +149,12 @@ def fit_probabilities(
         Weights of the rows, `>= 0`.
     rng : RandomState
         Of the landmarks.
+
+    Returns
+    -------
+    LabelProbabilities
+    ndarray of shape (number of rows of positive weight, k)
+        What each of these rows has from the others, but for the sigmoids.
 
     Raises
     ------
@@ -185,7 +191,9 @@ def fit_probabilities(
     common = float(_sigmoids(scores[:, often], Y[:, often], seen[:, often], None, how)[0][0])
     for part in parts:
         slope[part], shift[part] = _sigmoids(scores[:, part], Y[:, part], seen[:, part], common, how)
-    return LabelProbabilities(landmarks, ridge.gamma, coef * slope, intercept * slope + shift)
+    return LabelProbabilities(landmarks, ridge.gamma, coef * slope, intercept * slope + shift), expit(
+        scores * slope + shift
+    )
 
 
 class _Ridge(NamedTuple):

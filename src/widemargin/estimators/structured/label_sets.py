@@ -113,6 +113,8 @@ class MultiLabelSVC(LabelSetSVM):
         `C`, or what was chosen.
     offset_ : float
         `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
+    decode_ : str
+        The option `decode` at the time of `fit`, or what was chosen.
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
@@ -260,6 +262,8 @@ class HierarchicalSVC(LabelSetSVM):
         `C`, or what was chosen.
     offset_ : float
         `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
+    decode_ : str
+        The option `decode` at the time of `fit`, or what was chosen.
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool

@@ -18,6 +18,7 @@ from widemargin.estimators._binary import checked_rows
 from widemargin.estimators.structured.automatic import choose
 from widemargin.estimators.structured.label_names import GivenSets, read_label_sets
 from widemargin.estimators.structured.label_probabilities import LabelProbabilities, fit_probabilities, likely_sets
+from widemargin.estimators.structured.scorers import example_jaccard
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.learners.problem import example_weights
@@ -98,12 +99,16 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         )  # fmt: skip
         for name in ("label_sets_", "probabilities_"):
             self.__dict__.pop(name, None)
+        self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
         if self.calibration is not None:
-            weight = example_weights(sample_weight, X.shape[0])
+            weight, rng = example_weights(sample_weight, X.shape[0]), check_random_state(self.random_state)
             with limit_threads(self.n_jobs):
-                self.probabilities_ = fit_probabilities(
-                    X, Y, given.missing, weight, check_random_state(self.random_state)
-                )
+                self.probabilities_, left_out = fit_probabilities(X, Y, given.missing, weight, rng)
+            if self._options.decode == "auto" and self._options.scoring is None:
+                likely = likely_sets(left_out, self._coherent(left_out), self._allowed())
+                # Both scores are of rows that were not learned from; there is none where C is given.
+                if example_jaccard(marked[weight > 0.0], likely) > chosen.score:
+                    self.decode_ = "expected"
         if self._options.decode == "seen":
             self.label_sets_ = np.unique(Y[~missing.any(axis=1)], axis=0)
         return self
@@ -202,7 +207,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             If `decode` became "seen" after `fit`, which keeps the label sets only where it is asked to; or is
             "expected", which does not go by scores.
         """
-        if self._options.decode == "expected":
+        if self._decoding() == "expected":
             raise CapabilityError("decode='expected' looks for no largest score: use predict, or another decode.")
         sets, u = self._decode(X)
         if self.model_.exact or self._options.decode == "seen":
@@ -210,9 +215,13 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         proved = [self.model_.decode_certified(own[None, :], self.theta_)[1] for own in u]
         return sets, np.array(proved, dtype=bool)
 
+    def _decoding(self) -> str:
+        """The option `decode`, or what `fit` chose; models stored before there was a choice have the best sets."""
+        return vars(self).get("decode_", "best") if self._options.decode == "auto" else self._options.decode
+
     def _decode(self, X: Features) -> tuple[Ints, Floats]:
         """The predictions, and the potentials by which they are the best of all label sets."""
-        u, decode = self._potentials(X), self._options.decode
+        u, decode = self._potentials(X), self._decoding()
         if decode == "expected":
             if "probabilities_" not in vars(self):
                 raise CapabilityError("decode='expected' goes by probabilities: set calibration='sigmoid' before fit.")

@@ -82,12 +82,14 @@ class StructuralOptions(SolverOptions):
     n_components : int, default=500
         Features of the map. Raising it brings the model closer to the kernel's, at a cost linear in it; with as many as
         there are rows, "nystroem" is the kernel itself.
-    decode : {"best", "nonempty", "seen", "expected"}, default="best"
+    decode : {"auto", "best", "nonempty", "seen", "expected"}, default="auto"
         Which label sets `predict` of `MultiLabelSVC` and `HierarchicalSVC` chooses from: all; all but the empty one,
         for data in which every example has a label; or those of the training examples, which are then kept in
         `label_sets_`. "expected" goes by `predict_proba` instead of the score: of the sets, or paths where
         `labels="path"`, the one of largest expected Jaccard index, as if labels were independent; needs `calibration`.
-        Training and `decision_function` look at all sets whatever it is.
+        "auto" is "expected" where there is a `calibration` and its sets have a larger Jaccard index, on training rows
+        left out, than those that `C="auto"` chose by; else "best". Training and `decision_function` look at all sets
+        whatever it is.
     scoring : str or callable, default=None
         What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
         for label sets, the share of right steps for sequences.
@@ -115,7 +117,7 @@ class StructuralOptions(SolverOptions):
     degree: kinds.NotNegative = 3
     coef0: kinds.AnyNumber = 0.0
     n_components: kinds.Count = 500
-    decode: Literal["best", "nonempty", "seen", "expected"] = "best"
+    decode: Literal["auto", "best", "nonempty", "seen", "expected"] = "auto"
     scoring: str | Callable[..., float] | None = None
     on_interrupt: kinds.OnInterrupt = "raise"
     verbose: kinds.Verbose = 0
