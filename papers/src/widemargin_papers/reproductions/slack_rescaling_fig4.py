@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.datasets import LabelSets
 from widemargin.extending import Ints, Matrix, limit_threads
 from widemargin.solvers.base import Budget, Progress
 from widemargin.structured.learners import block_frank_wolfe
@@ -23,6 +22,7 @@ from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.learners.result import LearnerResult, primal_value
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
+from widemargin_papers.data import LabelSets
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import learning_figure
 from widemargin_papers.reproductions.slack_rescaling_study import (
     TITLES,
