@@ -12,7 +12,8 @@ of the scale (`g = gamma/s`, `Psi_{gamma,s} = s^2 Psi_{g,1}`) the minimiser u, f
 On the left psi is a cubic polynomial; on the right it is one where `g + u <= sqrt 2` and constant beyond.
 """
 
-from typing import Any, TypeAlias
+import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +23,6 @@ from widemargin.exceptions import DataError
 from widemargin.losses.margin import KNEE, TOP
 
 __all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]
-
-Complexes: TypeAlias = npt.NDArray[np.complexfloating[Any]] | Floats
 
 _TINY = 1e-50
 """Powers up to the fourth of numbers between this and its inverse neither vanish nor overflow."""
@@ -81,11 +80,7 @@ def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale
 
 
 def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
-    """The theta in [0, 1] of which Psi is `value`, in closed form.
-
-    Psi lies above all lines `phi(0) - A(u) + theta B(u)`, u in (0, gamma], and touches them at its minimisers. So theta
-    is the least `(value - phi(0) + A(u)) / B(u)`, where its slope is 0: at a root of a polynomial, of degree three in
-    u^2 where `gamma + u` lies inside, of degree four in `gamma - u` where psi(gamma + u) is constant.
+    """The theta in [0, 1] of which Psi is `value`, by bisection.
 
     Parameters
     ----------
@@ -106,32 +101,15 @@ def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.
     a = a / s / s
     if not ((a >= 0.0) & (a <= _rho(g) * (1.0 + 1e-12))).all():
         raise DataError("value must lie between 0 and phi(0), the largest value of Psi: psi_transform(1.0, ...).")
-    # Inside, with v = u^2, A = 1/2 - g^2/4, B = 1 - g^2/6:  v^3/144 + (A/6 - B/8) v^2 + (A B + a/2) v = a B.
-    alpha, beta = 0.5 - 0.25 * g**2, 1.0 - g**2 / 6.0
-    inside = _cubic(144.0 * (alpha / 6.0 - beta / 8.0), 144.0 * (alpha * beta + 0.5 * a), -144.0 * a * beta)
-    # Beyond, with x = g - u, k = psi(g + u), b = a - rho(g), e = b + 2 k g - 1/2:
-    # k/8 x^4 - e/6 x^3 - k/2 x^2 + e x = -k b.
-    b = a - _rho(g)
-    e = b + 2.0 * TOP * g - 0.5
-    beyond = _quartic(-4.0 * e / (3.0 * TOP), np.full_like(e, -4.0), 8.0 * e / TOP, 8.0 * b)
-    # A root that is complex, or outside of (0, g], is none of the problem and gives way to g; every u in (0, g] is an
-    # upper bound of theta, so a wrong one does no harm beside the right one.
-    candidates = [*(np.sqrt(v) for v in inside), *(g - x for x in beyond)]
-    roots = [np.where((np.abs(u.imag) <= 1e-4 * (1.0 + g)) & (u.real > 0.0), u.real, g) for u in candidates]
-    # The root inside that is next to 0, where Cardano's formula has no digits left: Newton steps in v.
-    alpha, beta = np.maximum(alpha, 0.0), np.maximum(beta, 0.0)
-    second, first = alpha / 6.0 - beta / 8.0, alpha * beta + 0.5 * a
-    v = np.where(first > 0.0, a * beta / np.where(first > 0.0, first, 1.0), 0.0)
-    for _ in range(4):
-        slope = v**2 / 48.0 + 2.0 * second * v + first
-        safe = np.where(slope > 0.0, slope, 1.0)
-        v = np.where(slope > 0.0, v - (v * (v**2 / 144.0 + second * v + first) - a * beta) / safe, v)
-    theta = np.ones(g.shape)
-    for u in (*roots, np.sqrt(np.clip(v, 0.0, g**2))):
-        rise, odd = _parts(np.clip(u, 1e-300, g), g)
-        theta = np.minimum(theta, (a + rise) / odd)
-    theta = np.where(a < _rho(g) * (1.0 - 1e-15), np.clip(theta, 0.0, 1.0), 1.0)
-    return _plain(np.where(a > 0.0, theta, 0.0 * theta))
+    # Psi rises with theta, so every value between tells on which side of it theta is. The logarithm of theta is halved,
+    # because small ones need all their digits, too; 70 halvings leave nothing but rounding.
+    low, high = np.full(g.shape, math.log(_TINY**4)), np.zeros(g.shape)
+    for _ in range(70):
+        middle = 0.5 * (low + high)
+        is_below = psi_transform(np.exp(middle), g) < a
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    theta = np.where(a < _rho(g) * (1.0 - 1e-15), np.exp(high), 1.0)  # near its end Psi is flat within rounding
+    return _plain(np.where(a > 0.0, theta, 0.0))
 
 
 def excess_risk_bound(
@@ -211,35 +189,3 @@ def _rho(u: Floats) -> Floats:
     """rho at scale 1."""
     c = np.minimum(np.abs(u), KNEE)
     return np.asarray(c**2 * (0.5 - c**2 / 24.0) + (np.abs(u) - c) * TOP)
-
-
-def _cubic(b: Complexes, c: Complexes, d: Complexes) -> list[Complexes]:
-    """The three complex roots of `x^3 + b x^2 + c x + d`, by Cardano's formula, elementwise."""
-    b, c, d = (np.asarray(item, dtype=np.complex128) for item in (b, c, d))
-    p, q = c - b**2 / 3.0, 2.0 * b**3 / 27.0 - b * c / 3.0 + d
-    root = np.sqrt(q**2 / 4.0 + p**3 / 27.0)
-    one, other = -q / 2.0 + root, -q / 2.0 - root
-    # The larger of the two cube roots keeps its digits; the other follows from it.
-    larger = np.where(np.abs(one) >= np.abs(other), one, other) ** (1.0 / 3.0)
-    safe = np.where(larger == 0.0, 1.0, larger)
-    turn = np.exp(2j * np.pi / 3.0)
-    return [larger * turn**k - np.where(larger == 0.0, 0.0, p / (3.0 * safe * turn**k)) - b / 3.0 for k in range(3)]
-
-
-def _quartic(b: Floats, c: Floats, d: Floats, e: Floats) -> list[Complexes]:
-    """The four complex roots of `x^4 + b x^3 + c x^2 + d x + e`, by Ferrari's formula, elementwise."""
-    # With x = t - b/4 the cubic term vanishes: t^4 + p t^2 + q t + r.
-    p = c - 3.0 * b**2 / 8.0
-    q = b**3 / 8.0 - b * c / 2.0 + d
-    r = -3.0 * b**4 / 256.0 + b**2 * c / 16.0 - b * d / 4.0 + e
-    # Every root m of the resolvent cubic makes the equation a difference of two squares; the largest one is the
-    # furthest from 0, by whose root the next line divides.
-    resolvent = np.array(_cubic(p, p**2 / 4.0 - r, -(q**2) / 8.0))
-    m = np.take_along_axis(resolvent, np.abs(resolvent).argmax(axis=0)[None], axis=0)[0]
-    w = np.sqrt(2.0 * m)
-    turned = np.where(w == 0.0, 0.0, 2.0 * q / np.where(w == 0.0, 1.0, w))
-    return [
-        0.5 * (first * w + second * np.sqrt(-(2.0 * p + 2.0 * m + first * turned))) - b / 4.0
-        for first in (1.0, -1.0)
-        for second in (1.0, -1.0)
-    ]

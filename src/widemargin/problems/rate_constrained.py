@@ -141,7 +141,12 @@ class RateConstrainedProblem(_Weighted):
     def _masses(self, at: BlockedPoint) -> Floats:
         """Weight by cell, shape (4, k): positive by the ramp, positive by sign, and the two constant sides."""
         assert isinstance(self.rows, BlockedRows)
-        return self.rows.sums_at(_block_masses, at)
+
+        def of_block(block: Block, at: BlockedPoint) -> Floats:
+            problem, z = block.data, block_scores(block, at.w, at.b)
+            return np.stack([problem.ramp_mass(z), problem.hard_mass(z), *problem.sides(z)[1:]])
+
+        return self.rows.sums_at(of_block, at)
 
     def ramp_mass(self, z: Floats | BlockedPoint) -> Floats:
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
@@ -308,7 +313,11 @@ def build_problem(
     """
     kind, coef, cell_weight = _kinds(tied.defined.coefficients, tied.cell_weight)
     blocks, weights, cells = [], [], []
-    for X, source in zip(map(_dense_if_small, matrices), tied.sources, strict=True):
+    for X, source in zip(matrices, tied.sources, strict=True):
+        # Sparse rows as dense ones where that costs nothing: the same numbers in the same order give the same model.
+        # The last digits of sums decide ties on small tables, and with them where the search by 0/1 rates ends.
+        if not isinstance(X, np.ndarray) and X.shape[1] <= 20 and X.shape[0] <= 50_000:
+            X = np.asarray(X.toarray())
         seen = source.cell if kind is None else kind[source.cell]
         row_of, s = merge_rows(X, seen, source.weight)
         blocks.append((X, row_of))
@@ -324,12 +333,6 @@ def build_problem(
         cell_weight=cell_weight,
         **_scaled(coef, tied),
     )
-
-
-def _dense_if_small(X: Matrix) -> Matrix:
-    """Sparse rows as dense ones where that costs nothing: the same numbers in the same order give the same model."""
-    # The last digits of sums decide ties on small tables, and with them where the search by 0/1 rates ends.
-    return X if isinstance(X, np.ndarray) or X.shape[1] > 20 or X.shape[0] > 50_000 else np.asarray(X.toarray())
 
 
 def _scaled(coef: CellCoefficients, tied: TiedGoal) -> dict[str, Any]:
@@ -398,13 +401,6 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 # Functions that run where a block is.
-
-
-def _block_masses(block: Block, at: BlockedPoint) -> Floats:
-    """The summands of one block in `RateConstrainedProblem._masses`."""
-    problem, z = block.data, block_scores(block, at.w, at.b)
-    _, plus, minus = problem.sides(z)
-    return np.stack([problem.ramp_mass(z), problem.hard_mass(z), plus, minus])
 
 
 def _drawn(block: Block, message: tuple[Floats, int]) -> tuple[Matrix, Cells, Floats]:

@@ -17,8 +17,7 @@ from widemargin.solvers.base import Budget, ConvexState, exact_penalty
 from widemargin.solvers.convex import newton
 from widemargin.solvers.convex.block_passes import Opening, open_hinges
 from widemargin.solvers.convex.certificate import CertifiedRecorder
-from widemargin.solvers.convex.level_method import Cuts, LevelOptions, Master, _Search, solve
-from widemargin.solvers.convex.small_qp import minimise
+from widemargin.solvers.convex.level_method import Cuts, LevelOptions, Master, _Search, minimise, solve
 from widemargin.solvers.ramp.majorization import minimise_ramp
 
 
@@ -67,7 +66,7 @@ def test_every_bound_is_below_the_exact_optimum(seed: int, m: int, fit_intercept
 
 
 def test_bounds_hold_where_the_programme_is_solved_badly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("widemargin.solvers.convex.small_qp.minimise", partial(minimise, most=3))
+    monkeypatch.setattr("widemargin.solvers.convex.level_method.minimise", partial(minimise, most=3))
     for seed in range(5):
         problem, w, b = random_ramp_problem(seed, 60, 3, 2)
         sub, there = both(problem, w, b)
@@ -197,7 +196,9 @@ def test_weights_whose_slopes_do_not_sum_to_zero_are_mended(monkeypatch: pytest.
     """`max(0, 1 - b)` is zero for a large b; the weight 1 of its one cut would say that it is at least one."""
     cuts = Cuts(1)
     cuts.add(np.zeros(1), 0.0, np.array([1.0]), np.zeros((1, 1)), np.array([-1.0]))
-    monkeypatch.setattr("widemargin.solvers.convex.small_qp.minimise", lambda *_: (np.array([1.0, 0.0]), np.zeros(2)))
+    monkeypatch.setattr(
+        "widemargin.solvers.convex.level_method.minimise", lambda *_: (np.array([1.0, 0.0]), np.zeros(2))
+    )
     bound, _ = Master(cuts, np.zeros(0), 1.0, 1.0, with_bias=True).bound(1e-8)
     assert bound == 0.0
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.solvers.convex.small_qp import minimise
+from widemargin.solvers.convex.level_method import minimise
 
 
 def instance(seed: int, n: int, rank: int) -> tuple[np.ndarray, ...]:

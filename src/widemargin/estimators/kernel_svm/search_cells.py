@@ -275,8 +275,13 @@ class CellSearch:
                 duals += found
             done += len(stage)
             rows = np.concatenate([fold.held for fold in folds[:done]])
-            if done == len(folds) or self._hopeless(missed[rows], rows):
+            if done == len(folds):
                 break
+            # A cell that has missed clearly more of these rows than the best one, by McNemar's test, is given up.
+            if math.isfinite(self._best[0]):
+                change = missed[rows].astype(float) - self._best[1][rows]
+                if float(change.sum()) > SEARCH.hopeless * float(np.linalg.norm(change)):
+                    break
         error = float(missed[rows].mean())
         if done == len(folds) and error < self._best[0]:
             self._best = error, missed
@@ -295,13 +300,6 @@ class CellSearch:
         for number, ((index, _), dual) in enumerate(zip(fold.paths, duals, strict=True)):
             coef[index, number] = dual.coef
         return multiclass.votes(matrix.block(fold.held) @ coef + [dual.intercept for dual in duals], k)
-
-    def _hopeless(self, missed: Bools, rows: Ints) -> bool:
-        """Whether a cell that has missed some of these rows is clearly worse than the best one, by McNemar's test."""
-        if not math.isfinite(self._best[0]):
-            return False
-        change = missed.astype(float) - self._best[1][rows]
-        return float(change.sum()) > SEARCH.hopeless * float(np.linalg.norm(change))
 
     def on_new_rows(self, model: KernelSVC | SBPClassifier) -> tuple[float | None, float | None]:
         """Error of a model trained on the subsample, on rows that are not in it, and its standard error."""

@@ -12,9 +12,8 @@ from widemargin._text import listing
 from widemargin.exceptions import DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.cells import CellSpace, build_cells
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import SAID, Sought, Source, View
+from widemargin.goals.binding.sources import SAID, Sought, Source, View, seen, view_of
 from widemargin.goals.binding.tied_goal import Dropped, TiedConstraint, TiedGoal, assemble, dropped_texts
-from widemargin.goals.binding.views import seen, view_of
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
 from widemargin.goals.language.goal import Goal

@@ -15,8 +15,7 @@ import pyarrow as pa
 from widemargin._typing import Bools, Cells, Floats, Ints, Signs
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import Source
-from widemargin.goals.binding.views import view_of
+from widemargin.goals.binding.sources import Source, view_of
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.populations import Population
 from widemargin.goals.language.predicates import Predicate

@@ -8,16 +8,17 @@ import narwhals as nw
 import numpy as np
 
 from widemargin._text import listing
-from widemargin._typing import Bools, Column, Floats, Ints, Label, Signs
+from widemargin._typing import Bools, Column, Floats, Integers, Ints, Label, Signs
 from widemargin.exceptions import CapabilityError, DataError, GoalError, GoalWarning, warn
 from widemargin.goals.binding.labels import encode_labels
 from widemargin.goals.binding.tables import PopulationTable, is_frame
-from widemargin.goals.language.linear import ScoreFact
+from widemargin.goals.language.linear import Rate, ScoreFact
 from widemargin.goals.language.values import Literal
 from widemargin.rows import Rows, is_asked, rows_of_source
 
 __all__ = [
-    "SAID", "Repeats", "Sought", "Source", "View", "make_source", "make_sources", "with_predictions",
+    "SAID", "Repeats", "Sought", "Source", "View", "make_source", "make_sources", "seen", "sought", "view_of",
+    "with_predictions",
 ]  # fmt: skip
 
 SAID = "(the label it would give)"
@@ -48,7 +49,12 @@ Sought: TypeAlias = tuple[str, Literal | None]
 
 
 class View(NamedTuple):
-    """What a rate looks for in rows of several classes (see `goals/binding/views.py`).
+    """What a rate looks for in rows of several classes.
+
+    `recall(of="cat")` looks for cats everywhere, `error_rate()` for the row's own class, `churn("old")` for what the
+    baseline said. What is looked for is the positive class of a *view* of the rows, whose labels, baselines and
+    decisions are those of two classes, so that cells, rates, coefficients and intervals are those of two classes as
+    well. Views of one source are the same rows, and a classifier makes one decision for each of them.
 
     Attributes
     ----------
@@ -346,3 +352,34 @@ def with_predictions(
     if values.ndim == 1:
         values[~decided] = classes[0]
     return source.that_says(encode_labels(values, classes, what=what)), decided
+
+
+def view_of(rate: Rate) -> View:
+    """What a rate looks for in rows of several classes."""
+    decision: Sought = ("class", rate.of)
+    if rate.of is None:
+        compares = rate.baseline is not None and not rate.definition.needs_label and rate.fact is None
+        decision = ("baseline", rate.baseline) if compares else ("label", None)
+    return View(rate.population.source, decision, decision if rate.actual is None else ("class", rate.actual))
+
+
+def sought(source: Source, what: Sought) -> Integers:
+    """The number of the class that is looked for in each row of a source, shape (n_rows,); 0 where it is unknown."""
+    kind, name = what
+    if kind == "class" and name is not None:
+        return np.full(source.n_rows, source.number_of(name), np.int16)
+    if kind == "baseline":
+        return source.baselines[str(name)]
+    return np.zeros(source.n_rows, np.int16) if source.labels is None else source.labels
+
+
+def seen(source: Source, view: View) -> Source:
+    """The rows of a view: labels, and what baselines say, as +1 where they are what is looked for, -1, or 0."""
+    decision, label = sought(source, view.decision), sought(source, view.label)
+
+    def signs(numbers: Signs, target: Integers) -> Signs:
+        return np.where((numbers == 0) | (target == 0), 0, np.where(numbers == target, 1, -1)).astype(np.int8)
+
+    labels = None if source.labels is None else signs(source.labels, label)
+    baselines = {name: signs(numbers, decision) for name, numbers in source.baselines.items()}
+    return dataclasses.replace(source, view=view, labels=labels, baselines=baselines, whole=source)

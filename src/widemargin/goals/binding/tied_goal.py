@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from widemargin._typing import Cells, Floats, Integers, Label
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace
-from widemargin.goals.binding.sources import Repeats, Source, View
-from widemargin.goals.binding.views import sought
+from widemargin.goals.binding.sources import Repeats, Source, View, sought
 from widemargin.goals.language.constraints import ClearedConstraint, Constraint
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.language.linear import Linear

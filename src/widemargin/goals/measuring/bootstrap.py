@@ -2,7 +2,7 @@
 
 Rows that a constraint cannot tell apart are counted once, and a replicate is a draw of multinomial counts of these few
 kinds of rows: never an array of rows times replicates, so its cost does not grow with the number of rows. A row of
-several classes stands in several views (`goals/binding/views.py`) and is drawn once for all of them.
+several classes stands in several views (`goals/binding/sources.py`) and is drawn once for all of them.
 """
 
 from collections.abc import Collection, Hashable

@@ -449,7 +449,13 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
         A line for each bundle with more pairs. The same two groups in the other order are no pair of their own.
     """
     pairs: dict[tuple[str, object], int] = {}
-    ratios = [_called_by_pair(item) for item in items]
+    ratios = []
+    for item in items:
+        ratio = item.as_ratio()
+        if item.bundle is not None and item.factor is not None:  # its label is the quotient, `sex: "f" / "m"`
+            head, one, other = pair_of(item)
+            ratio = dataclasses.replace(ratio, label=f"{head}: {one} / {other}")
+        ratios.append(ratio)
     order = {j: (*item.badness[:3], not _missed_by_ramp(item), item.badness[3]) for j, item in enumerate(ratios)}
     for j in sorted(order, key=lambda j: order[j]):
         item = ratios[j]
@@ -479,14 +485,6 @@ def worst_pairs(items: Sequence[ConstraintReport], *, most: int = 3) -> tuple[di
 
 def _missed_by_ramp(item: ConstraintReport) -> bool:
     return item.ramp_slack is not None and not item.ramp_met
-
-
-def _called_by_pair(item: ConstraintReport) -> ConstraintReport:
-    """A constraint as a ratio; if it is of a bundle its label is the quotient, `sex: "f" / "m"`."""
-    if item.bundle is None or item.factor is None:
-        return item.as_ratio()
-    head, one, other = pair_of(item)
-    return dataclasses.replace(item.as_ratio(), label=f"{head}: {one} / {other}")
 
 
 def pair_of(item: ConstraintReport) -> tuple[str, str, str]:

@@ -195,7 +195,7 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
     for source, chosen in zip(sources, positive, strict=True):
         n_rows += _collect(table.rates, source, chosen, fixed, alike)
     fixed.below[table.is_count] = 1.0
-    groups = list(alike.values())
+    groups = [*alike.values()]
     ends: list[Range | None] = []
     for j in range(len(table.rates)):
         ways = [(item.above[:, j], item.below[:, j], item.n_rows) for item in groups]
@@ -205,6 +205,7 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
     known = table.values(values.positive_mass)
     moved = [j for j in range(len(table.rates)) if any(_varies(item, j) for item in groups)]
     of_constraints = {rate for item in tied.constraints for rate in item.constraint.rates}
+    spans = _Spans(table, fixed, groups, ends)
     return MissingGroups(
         n_rows,
         tuple(
@@ -212,7 +213,7 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
             for j in moved if table.rates[j] in of_constraints
         ),
         tuple(
-            _span_as_ratio(item.constraint, item.constraint.label or f"#{j + 1}", table, fixed, groups, ends)
+            spans.of_constraint(item.constraint, item.constraint.label or f"#{j + 1}")
             for j, item in enumerate(tied.constraints)
         ),
     )  # fmt: skip
@@ -345,138 +346,140 @@ def _extreme(top: float, bottom: float, ways: Sequence[tuple[Floats, Floats, int
         level = above / below
 
 
-def _span_as_ratio(
-    constraint: Constraint, label: str, table: RateTable, fixed: _Sums, groups: Sequence[_Alike],
-    ends: Sequence[Range | None],
-) -> ConstraintSpan:  # fmt: skip
-    """The span of a constraint; where it compares two rates by a factor, that of their ratio."""
-    if constraint.factor is not None:
-        above, below, is_floor = constraint.compared_with_level()
-        if below is not None and _form_range(below, table, ends)[0] > 1e-12:  # else there is no ratio in some ways
-            ratio = Linear(((1.0, Ratio(above, below)),))
-            constraint = Constraint(ratio, ">=" if is_floor else "<=", Linear((), constraint.factor.value))
-    return _constraint_span(constraint, label, table, fixed, groups, ends)
+class _Spans(NamedTuple):
+    """The rates of a goal over all ways to fill in.
 
+    Attributes
+    ----------
+    table : RateTable
+    fixed : _Sums
+        What the rows of known groups add to each rate.
+    groups : list of _Alike
+        All other rows.
+    ends : list of tuple of float, or None
+        The least and the largest value of each rate; None where it is undefined in every way.
+    """
 
-def _constraint_span(
-    constraint: Constraint, label: str, table: RateTable, fixed: _Sums, groups: Sequence[_Alike],
-    ends: Sequence[Range | None],
-) -> ConstraintSpan:  # fmt: skip
-    """The span of a constraint's slack."""
-    used = [table.place[rate] for rate in constraint.rates]
-    own = [item for item in groups if any(_varies(item, j) for j in used)]
-    # To the rates of this constraint the other rows add the same whatever they are filled in with.
-    others = [item for item in groups if not any(_varies(item, j) for j in used)]
-    fixed = _Sums(
-        sum((item.n_rows * item.above[0] for item in others), fixed.above),
-        sum((item.n_rows * item.below[0] for item in others), fixed.below),
-    )
-    cleared = constraint.cleared
-    may_be_undefined = False
-    if cleared.denominator is not None:
-        low, _ = _form_range(cleared.denominator, table, ends)
-        may_be_undefined = low <= 1e-12
-    spans: list[tuple[float | None, bool]]
-    if cleared.ratio is not None and all(rate.definition.is_count for rate in constraint.rates):
-        # Both sides are sums over rows, so the ratio is one fraction.
-        sides = [_weighted(side, table) for side in (cleared.ratio.numerator, cleared.ratio.denominator)]
-        top, bottom = (float(fixed.above @ factors) + constant for factors, constant in sides)
-        ways = [(item.above @ sides[0][0], item.above @ sides[1][0], item.n_rows) for item in own]
-        spans = [(_extreme(top, bottom, ways, sign), True) for sign in (-1.0, 1.0)]
-        bound, turn = cleared.ratio_bound or 0.0, 1.0 if cleared.sense == ">=" else -1.0
-        spans = [(None if end is None else turn * (end - bound), exact) for end, exact in spans][:: int(turn)]
-    else:
-        spans = [_end(constraint, table, fixed, own, ends, sign) for sign in (-1.0, 1.0)]
-    (least, exact_least), (largest, exact_largest) = spans
-    near = -TOLERANCE * max(1.0, abs(cleared.ratio_bound or cleared.bound))
-    holds: Literal["yes", "no", "open"] = "open"
-    if largest is None or largest < near:
-        holds = "no"
-    elif least is not None and least >= near and not may_be_undefined:
-        holds = "yes"
-    return ConstraintSpan(label, least, largest, exact_least and exact_largest, holds)
+    table: RateTable
+    fixed: _Sums
+    groups: Sequence[_Alike]
+    ends: Sequence[Range | None]
 
+    def of_constraint(self, constraint: Constraint, label: str) -> ConstraintSpan:
+        """The span of a constraint's slack; where it compares two rates by a factor, in units of their ratio."""
+        if constraint.factor is not None:
+            above, below, is_floor = constraint.compared_with_level()
+            if below is not None and self._range_of(below)[0] > 1e-12:  # else there is no ratio in some ways
+                ratio = Linear(((1.0, Ratio(above, below)),))
+                constraint = Constraint(ratio, ">=" if is_floor else "<=", Linear((), constraint.factor.value))
+        used = [self.table.place[rate] for rate in constraint.rates]
+        own = [item for item in self.groups if any(_varies(item, j) for j in used)]
+        # To the rates of this constraint the other rows add the same whatever they are filled in with.
+        others = [item for item in self.groups if not any(_varies(item, j) for j in used)]
+        fixed = _Sums(
+            sum((item.n_rows * item.above[0] for item in others), self.fixed.above),
+            sum((item.n_rows * item.below[0] for item in others), self.fixed.below),
+        )
+        cleared = constraint.cleared
+        may_be_undefined = cleared.denominator is not None and self._range_of(cleared.denominator)[0] <= 1e-12
+        spans: list[tuple[float | None, bool]]
+        if cleared.ratio is not None and all(rate.definition.is_count for rate in constraint.rates):
+            # Both sides are sums over rows, so the ratio is one fraction.
+            sides = [self._weighted(side) for side in (cleared.ratio.numerator, cleared.ratio.denominator)]
+            top, bottom = (float(fixed.above @ factors) + constant for factors, constant in sides)
+            ways = [(item.above @ sides[0][0], item.above @ sides[1][0], item.n_rows) for item in own]
+            spans = [(_extreme(top, bottom, ways, sign), True) for sign in (-1.0, 1.0)]
+            bound, turn = cleared.ratio_bound or 0.0, 1.0 if cleared.sense == ">=" else -1.0
+            spans = [(None if end is None else turn * (end - bound), exact) for end, exact in spans][:: int(turn)]
+        else:
+            of_own = self._replace(fixed=fixed, groups=own)
+            spans = [of_own._end(constraint, sign) for sign in (-1.0, 1.0)]
+        (least, exact_least), (largest, exact_largest) = spans
+        near = -TOLERANCE * max(1.0, abs(cleared.ratio_bound or cleared.bound))
+        holds: Literal["yes", "no", "open"] = "open"
+        if largest is None or largest < near:
+            holds = "no"
+        elif least is not None and least >= near and not may_be_undefined:
+            holds = "yes"
+        return ConstraintSpan(label, least, largest, exact_least and exact_largest, holds)
 
-def _weighted(form: Linear, table: RateTable) -> tuple[Floats, float]:
-    """Coefficients of a form on the rates of a table, and its constant."""
-    factors = np.zeros(len(table.rates))
-    for coefficient, atom in form.terms:
-        assert isinstance(atom, Rate)  # there is no ratio within a ratio
-        factors[table.place[atom]] += coefficient
-    return factors, form.constant
+    def _weighted(self, form: Linear) -> tuple[Floats, float]:
+        """Coefficients of a form on the rates of the table, and its constant."""
+        factors = np.zeros(len(self.table.rates))
+        for coefficient, atom in form.terms:
+            assert isinstance(atom, Rate)  # there is no ratio within a ratio
+            factors[self.table.place[atom]] += coefficient
+        return factors, form.constant
 
+    def _range_of(self, form: Linear) -> Range:
+        """Where a form without ratios lies, each rate for itself."""
+        low = high = form.constant
+        for coefficient, atom in form.terms:
+            assert isinstance(atom, Rate)
+            first, last = sorted(
+                coefficient * end for end in self.ends[self.table.place[atom]] or atom.definition.range
+            )
+            low, high = low + first, high + last
+        return low, high
 
-def _form_range(form: Linear, table: RateTable, ends: Sequence[Range | None]) -> Range:
-    """Where a form without ratios lies, each rate for itself."""
-    low = high = form.constant
-    for coefficient, atom in form.terms:
-        assert isinstance(atom, Rate)
-        first, last = sorted(coefficient * end for end in ends[table.place[atom]] or atom.definition.range)
-        low, high = low + first, high + last
-    return low, high
+    def _end(self, constraint: Constraint, sign: float) -> tuple[float | None, bool]:
+        """The least (`sign` -1) or largest slack, and whether it is attained."""
+        table, groups = self.table, self.groups
+        directions, outer = self._directions(constraint)
+        left = [self._worth_trying(item, sign * directions) for item in groups]
+        n_ways = math.prod(math.comb(item.n_rows + len(item.above) - 1, len(item.above) - 1) for item in left)
+        if n_ways <= TRIED:
+            above, below = (np.repeat(part[:, None], n_ways, axis=1) for part in self.fixed)
+            for number, taken in enumerate(itertools.product(*(list(_shares(len(i.above), i.n_rows)) for i in left))):
+                for item, shares in zip(left, taken, strict=True):
+                    above[:, number] += shares @ item.above
+                    below[:, number] += shares @ item.below
+            standing = constraint_standing(constraint, table, rate_values(above, below, table.is_count))
+            slacks = standing.slack[~np.isnan(standing.slack)]
+            if len(slacks):
+                return float(sign * (sign * slacks).max()), True
+            if all(len(item.above) == len(whole.above) for item, whole in zip(left, groups, strict=True)):
+                return None, True  # undefined in every way
+        end = outer[0] if sign < 0.0 else outer[1]
+        return (float(end) if math.isfinite(end) else None), False
 
+    def _directions(self, constraint: Constraint) -> tuple[Floats, Range]:
+        """In which direction each rate moves the slack (+1, -1; NaN: unknown, 0: not at all); where it surely lies."""
+        cleared = constraint.cleared
+        turn = 1.0 if cleared.sense == ">=" else -1.0
+        if cleared.ratio is None:
+            factors, _ = self._weighted(constraint.difference)
+            low, high = sorted(turn * end for end in self._range_of(constraint.difference))
+            return turn * np.sign(factors), (low, high)
+        sides = cleared.ratio.numerator, cleared.ratio.denominator
+        top, bottom = map(self._range_of, sides)
+        (of_top, _), (of_bottom, _) = map(self._weighted, sides)
+        directions = turn * (np.sign(of_top) - np.sign(of_bottom))
+        # A rate of both sides, or a numerator that may be negative, leaves it open what is best.
+        if top[0] < 0.0 or (of_top * of_bottom).any():
+            directions[(of_top != 0.0) | (of_bottom != 0.0)] = np.nan
+        low, high = quotient_range(top, (max(bottom[0], 0.0), bottom[1])) if bottom[1] > 0.0 else (-math.inf, math.inf)
+        bound = cleared.ratio_bound or 0.0
+        low, high = sorted((turn * (low - bound), turn * (high - bound)))
+        return directions, (low, high)
 
-def _end(
-    constraint: Constraint, table: RateTable, fixed: _Sums, groups: Sequence[_Alike], ends: Sequence[Range | None],
-    sign: float,
-) -> tuple[float | None, bool]:  # fmt: skip
-    """The least (`sign` -1) or largest slack, and whether it is attained."""
-    directions, outer = _directions(constraint, table, ends)
-    left = [_worth_trying(item, sign * directions, ends) for item in groups]
-    n_ways = math.prod(math.comb(item.n_rows + len(item.above) - 1, len(item.above) - 1) for item in left)
-    if n_ways <= TRIED:
-        above, below = (np.repeat(part[:, None], n_ways, axis=1) for part in fixed)
-        for number, taken in enumerate(itertools.product(*(list(_shares(len(i.above), i.n_rows)) for i in left))):
-            for item, shares in zip(left, taken, strict=True):
-                above[:, number] += shares @ item.above
-                below[:, number] += shares @ item.below
-        standing = constraint_standing(constraint, table, rate_values(above, below, table.is_count))
-        slacks = standing.slack[~np.isnan(standing.slack)]
-        if len(slacks):
-            return float(sign * (sign * slacks).max()), True
-        if len(left) == 0 or all(len(item.above) == len(whole.above) for item, whole in zip(left, groups, strict=True)):
-            return None, True  # undefined in every way
-    end = outer[0] if sign < 0.0 else outer[1]
-    return (float(end) if math.isfinite(end) else None), False
-
-
-def _directions(constraint: Constraint, table: RateTable, ends: Sequence[Range | None]) -> tuple[Floats, Range]:
-    """In which direction each rate moves the slack (+1, -1; NaN: unknown, 0: not at all), and where it surely lies."""
-    cleared = constraint.cleared
-    turn = 1.0 if cleared.sense == ">=" else -1.0
-    if cleared.ratio is None:
-        factors, _ = _weighted(constraint.difference, table)
-        low, high = sorted(turn * end for end in _form_range(constraint.difference, table, ends))
-        return turn * np.sign(factors), (low, high)
-    top, bottom = (_form_range(side, table, ends) for side in (cleared.ratio.numerator, cleared.ratio.denominator))
-    of_top, of_bottom = (_weighted(side, table)[0] for side in (cleared.ratio.numerator, cleared.ratio.denominator))
-    directions = turn * (np.sign(of_top) - np.sign(of_bottom))
-    # A rate of both sides, or a numerator that may be negative, leaves it open what is best.
-    if top[0] < 0.0 or (of_top * of_bottom).any():
-        directions[(of_top != 0.0) | (of_bottom != 0.0)] = np.nan
-    low, high = quotient_range(top, (max(bottom[0], 0.0), bottom[1])) if bottom[1] > 0.0 else (-math.inf, math.inf)
-    bound = cleared.ratio_bound or 0.0
-    low, high = sorted((turn * (low - bound), turn * (high - bound)))
-    return directions, (low, high)
-
-
-def _worth_trying(item: _Alike, directions: Floats, ends: Sequence[Range | None]) -> _Alike:
-    """Without the ways that another one beats in every rate, at both ends of the levels that the rate can have."""
-    used = np.flatnonzero(directions != 0.0)
-    levels = np.array([ends[j] or (0.0, 1.0) for j in used.tolist()]).reshape(-1, 2)
-    # A fraction at level t gains by a change of its sums where `above - t * below` grows, which is linear in t.
-    gains = np.concatenate([item.above[:, used] - levels[:, end] * item.below[:, used] for end in (0, 1)], axis=1)
-    signs = np.tile(directions[used], 2)
-    keep: list[int] = []
-    for i in range(len(gains)):
-        beaten = False
-        for k in (*keep, *range(i + 1, len(gains))):
-            change = gains[k] - gains[i]
-            better = np.where(np.isnan(signs), change == 0.0, np.nan_to_num(signs) * change >= -1e-15)
-            beaten = beaten or bool(better.all())
-        if not beaten:
-            keep.append(i)
-    return _Alike(item.above[keep], item.below[keep], item.n_rows)
+    def _worth_trying(self, item: _Alike, directions: Floats) -> _Alike:
+        """Without the ways that another one beats in every rate, at both ends of the levels that the rate can have."""
+        used = np.flatnonzero(directions != 0.0)
+        levels = np.array([self.ends[j] or (0.0, 1.0) for j in used.tolist()]).reshape(-1, 2)
+        # A fraction at level t gains by a change of its sums where `above - t * below` grows, which is linear in t.
+        gains = np.concatenate([item.above[:, used] - levels[:, end] * item.below[:, used] for end in (0, 1)], axis=1)
+        signs = np.tile(directions[used], 2)
+        keep: list[int] = []
+        for i in range(len(gains)):
+            beaten = False
+            for k in (*keep, *range(i + 1, len(gains))):
+                change = gains[k] - gains[i]
+                better = np.where(np.isnan(signs), change == 0.0, np.nan_to_num(signs) * change >= -1e-15)
+                beaten = beaten or bool(better.all())
+            if not beaten:
+                keep.append(i)
+        return _Alike(item.above[keep], item.below[keep], item.n_rows)
 
 
 def _shares(ways: int, count: int) -> Iterator[Floats]:

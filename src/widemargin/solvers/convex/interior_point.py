@@ -194,7 +194,11 @@ class _Run:
         coef, m, k = sub.coef, sub.n_constraints, sub.coef.n_cells
         self.options = options
         self.sub, self.rho, self.elastic = sub, rho, bool(np.isfinite(rho))
-        self.hinges = _hinges_of(sub)
+        # Kept hinges of rows of positive weight whose coefficient is positive for some v.
+        n, touched = sub.rows.n_rows, sub.coef.per_cell(np.ones(m))
+        row, slot = np.empty((2, 2 * n), dtype=np.int32)
+        count = loops.list_hinges(sub.cell, sub.weight, sub.keep, np.concatenate(touched) > 0.0, row, slot)
+        self.hinges = loops.Hinges(row[:count].copy(), slot[:count].copy(), *(np.empty(count) for _ in range(6)))
         mass, value = np.zeros(2 * k), np.zeros(2 * k)
         self.hinges.s.fill(1.0)
         loops.slot_sums(self.hinges, sub.weight, mass)
@@ -383,14 +387,6 @@ class _System:
             run.dz -= point[d]
         e, q = (target.ve - run.e * dv) / run.v, (target.yq + run.q * dv) / run.y
         return _Direction(point, dv, e, q, sub.coef.change(dv))
-
-
-def _hinges_of(sub: ConstrainedHinge) -> loops.Hinges:
-    """Kept hinges of rows of positive weight whose coefficient is positive for some v."""
-    n, touched = sub.rows.n_rows, sub.coef.per_cell(np.ones(sub.n_constraints))
-    row, slot = np.empty(2 * n, dtype=np.int32), np.empty(2 * n, dtype=np.int32)
-    count = loops.list_hinges(sub.cell, sub.weight, sub.keep, np.concatenate(touched) > 0.0, row, slot)
-    return loops.Hinges(row[:count].copy(), slot[:count].copy(), *(np.empty(count) for _ in range(6)))
 
 
 def _columns(sub: ConstrainedHinge, hinges: loops.Hinges) -> Floats:

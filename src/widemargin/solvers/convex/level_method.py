@@ -26,14 +26,14 @@ import numpy as np
 
 from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block, Variant, block_scores
+from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
-from widemargin.solvers.convex import small_qp
 from widemargin.solvers.convex.block_passes import Opening, block_problem, open_hinges
 from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.linear_system import SystemOptions
 from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 
-__all__ = ["Cuts", "LevelOptions", "Master", "solve"]
+__all__ = ["Cuts", "LevelOptions", "Master", "minimise", "solve"]
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ class Master:
         shrink = np.minimum(1.0, self._limit / np.maximum(sums, 1e-300))
         return theta * shrink[self.cuts.owner], idle * shrink
 
-    def _solve(self, mu: float, products: Floats, tol: float) -> small_qp.Optimum:
+    def _solve(self, mu: float, products: Floats, tol: float) -> tuple[Floats, Floats]:
         """Unknowns: weights of the cuts, then of the model's zeros, then what is left of each rho."""
         cuts, m = self.cuts, self.gamma.shape[0]
         count, functions = len(cuts), 1 + m
@@ -329,7 +329,103 @@ class Master:
             A[-1, :count] = cuts.slope
         # An interior point to start from: every function's limit is shared evenly among its unknowns.
         start = (self._limit / np.bincount(group))[group]
-        return small_qp.minimise(H, c, A, b, start, tol)
+        return minimise(H, c, A, b, start, tol)
+
+
+# The quadratic programme of the master.
+
+
+def minimise(
+    H: Floats, c: Floats, A: Floats, b: Floats, x: Floats, tol: float, *, most: int = 60
+) -> tuple[Floats, Floats]:
+    """Minimise `1/2 x'Hx - c'x` subject to `A x = b`, `x >= 0`, from a point x > 0 that need not meet the equalities.
+
+    By Mehrotra's predictor-corrector, for small dense H that is positive semi-definite and few equalities. An iteration
+    factors `H + diag(z / x)`, so cuts that are next to equal do no harm. The multipliers y of the equalities are those
+    of the Lagrangian `1/2 x'Hx - c'x - y'(A x - b) - z'x`.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n, n)
+    c : ndarray of shape (n,)
+    A : ndarray of shape (p, n)
+        Its rows may be dependent as long as the equalities can be met.
+    b : ndarray of shape (p,)
+    x : ndarray of shape (n,)
+    tol : float
+        Absolute gap `x'z` to reach; where rounding ends the progress before, the last point is returned.
+    most : int, default=60
+        Iterations.
+
+    Returns
+    -------
+    x : ndarray of shape (n,)
+        `x > 0`, the equalities up to rounding.
+    y : ndarray of shape (p,)
+        Multipliers of the equalities.
+    """
+    n, y = x.shape[0], np.zeros(b.shape[0])
+    slope = H @ x - c
+    # Multipliers so large that no entry of x is pushed to zero at once.
+    z = np.maximum(np.abs(slope).max(initial=0.0), tol / n) * np.ones(n)
+    scale = 1.0 + np.abs(b).max(initial=0.0)
+    for _ in range(most):
+        # Stop where complementarity and both residuals are small; the residual of the gradient counts by what it could
+        # still change, which is its product with x.
+        dual_left, primal_left = slope - A.T @ y - z, b - A @ x
+        gap = float(x @ z)
+        harm = float(np.abs(dual_left) @ x)
+        if max(gap, harm) <= tol and np.abs(primal_left).max(initial=0.0) <= 1e-9 * scale:
+            break
+        try:
+            system = _NewtonSystem(H, A, x, z)
+        except np.linalg.LinAlgError:
+            break
+        # Predictor: all complementarity at once, to see how far that goes.
+        dx, _, dz = system.solve(-x * z, dual_left, primal_left)
+        # The affine direction shows how much complementarity a step can take away; Mehrotra aims at its cube.
+        ahead = float((x + _room(x, dx) * dx) @ (z + _room(z, dz) * dz))
+        target = (ahead / gap) ** 3 * gap / n
+        # Corrector: the same factor, with the target and the product of the first changes.
+        dx, dy, dz = system.solve(target - x * z - dx * dz, dual_left, primal_left)
+        # One length for x and z: the programme is quadratic, so the two are tied by the gradient.
+        step = min(1.0, 0.99 * min(_room(x, dx), _room(z, dz)))
+        if not step > 1e-10:  # rounding ends the progress
+            break
+        x, y, z = x + step * dx, y + step * dy, z + step * dz
+        slope = H @ x - c
+    return x, y
+
+
+class _NewtonSystem:
+    """The factored Newton system at a point.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Where it is singular, or not finite.
+    """
+
+    def __init__(self, H: Floats, A: Floats, x: Floats, z: Floats) -> None:
+        self._A, self._x, self._z = A, x, z
+        # x and z are eliminated first, then the few equalities; so dependent cuts cost no accuracy.
+        self._factor = cholesky.factor(np.asfortranarray(H + np.diag(z / x)))
+        self._across = cholesky.solve(self._factor, np.asfortranarray(A.T))
+        self._small = cholesky.factor(np.asfortranarray(A @ self._across))
+
+    def solve(self, product: Floats, dual_left: Floats, primal_left: Floats) -> tuple[Floats, Floats, Floats]:
+        """Step (dx, dy, dz) to `z dx + x dz = product` that takes away what is left of the other two equations."""
+        # The equalities are few: their system is all that is left after x and z.
+        right = cholesky.solve(self._factor, product / self._x - dual_left)
+        dy = cholesky.solve(self._small, primal_left - self._A @ right)
+        dx = right + self._across @ dy
+        return dx, dy, (product - self._z * dx) / self._x
+
+
+def _room(x: Floats, dx: Floats) -> float:
+    """How far x may go along dx before an entry is zero, at most 1 / 0.99."""
+    shrinking = dx < 0.0
+    return float(np.min(-x[shrinking] / dx[shrinking], initial=1.0 / 0.99))
 
 
 # What runs where a block is.
