@@ -137,23 +137,21 @@ class DeviceRows(KernelRows):
             before = self._owner[taken]
             self._place[before[before >= 0]] = -1
             self._place[missing], self._owner[taken] = taken, missing
-            self._compute(missing, taken)
+            few, width, first = self._rows[missing], self._tile(missing.shape[0]), int(taken[0])
+            # Places that follow one another are a view of `kept`: the device writes there, and no block is copied.
+            following = np.array_equal(taken, np.arange(first, first + taken.shape[0]))
+            where = slice(first, first + taken.shape[0]) if following else self.put(taken)
+            for low in range(0, self.n_rows, width):
+                tile = slice(low, min(low + width, self.n_rows))
+                values = self._device.values(
+                    self.kernel, few, self._rows[tile], self.kept[where, tile] if following else None
+                )
+                if not following:
+                    self.kept[where, tile] = values
+            self._count.evaluations += missing.shape[0] * self.n_rows
         self.hits += rows.shape[0] - missing.shape[0]
         self.misses += missing.shape[0]
         return self._place[rows]
-
-    def _compute(self, rows: Ints, places: Ints) -> None:
-        """Write kernel rows to places in `kept`."""
-        few, width, first = self._rows[rows], self._tile(rows.shape[0]), int(places[0])
-        following = np.array_equal(places, np.arange(first, first + places.shape[0]))
-        where = slice(first, first + places.shape[0]) if following else self.put(places)
-        for low in range(0, self.n_rows, width):
-            tile = slice(low, min(low + width, self.n_rows))
-            out = self.kept[where, tile] if following else None
-            values = self._device.values(self.kernel, few, self._rows[tile], out)
-            if not following:
-                self.kept[where, tile] = values
-        self._count.evaluations += rows.shape[0] * self.n_rows
 
     def weighted(self, places: Ints, change: Floats) -> Any:
         """`sum_k change[k] kept[places[k]]` on the device, in double precision, shape (n,)."""

@@ -311,7 +311,12 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             if self.calibration is None:
                 solved = self._train(rows, codes, weight, index, rng, budget)
             if held:  # probabilities are fitted to scores of models that did not see their rows
-                self._calibrate(np.concatenate(scores), codes[np.concatenate(held)], weight[np.concatenate(held)])
+                method, parts, table = self.calibration or "sigmoid", self._splits(), np.concatenate(scores)
+                judged = codes[np.concatenate(held)], weight[np.concatenate(held)]
+                self.calibrators_ = multiclass.fit_calibrators(method, parts, table, *judged)
+                if method == "sigmoid" and self.classes_.shape[0] > 2:
+                    chances = multiclass.probabilities(self.calibrators_, parts, table)
+                    self.sharpness_ = multiclass.sharpness(chances, *judged)
         self._conclude(solved, budget)
         return self
 
@@ -327,14 +332,6 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
             warn("probabilities are fitted to training scores, because a class has 1 row: too sure.", KernelWarning)
             return [(everyone, everyone)]
         return list(StratifiedKFold(n_folds, shuffle=True, random_state=rng).split(codes, codes))
-
-    def _calibrate(self, scores: Floats, codes: Ints, weight: Floats) -> None:
-        """Fit probabilities to scores of rows that training did not see."""
-        method, parts = self.calibration or "sigmoid", self._splits()
-        self.calibrators_ = multiclass.fit_calibrators(method, parts, scores, codes, weight)
-        if method == "sigmoid" and self.classes_.shape[0] > 2:
-            table = multiclass.probabilities(self.calibrators_, parts, scores)
-            self.sharpness_ = multiclass.sharpness(table, codes, weight)
 
     def _train(
         self, X: Matrix, codes: Ints, weight: Floats, index: Ints, rng: np.random.RandomState, budget: Budget

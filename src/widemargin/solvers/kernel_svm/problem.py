@@ -176,6 +176,7 @@ class KernelProblem:
         """A copy of `start` within its bounds and, with a bias, of sum 0; zeros for None."""
         if start is None:
             return np.zeros(self.n_rows)
+        # A start may come from another C or other weights, and then lies outside of these bounds.
         coef = np.clip(start, *self.bounds()).astype(np.float64)
         # A sum of 0 that is off by rounding only is left as it is: the start may be an optimum.
         if self.fit_intercept and abs(float(coef.sum())) > 1e-12 * float(np.abs(coef).sum()):

@@ -62,6 +62,7 @@ def pick_moving(rows: Integers, dual: DualRows, longest: int, s: Floats, b: floa
             continue
         visits += 1
         if coordinate_step(s[i] - b, xi[i], plus[i], minus[i], q[i]) == xi[i]:
+            # A variable that its bound holds seldom leaves it, so every visit in vain doubles the pause until the next.
             delay[i] = min(longest, 2 * delay[i] + 1)
             rest[i] = delay[i]
             continue

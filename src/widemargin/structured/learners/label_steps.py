@@ -96,6 +96,8 @@ def go_by_label(
     gains, lengths, moved = np.empty(k), np.empty(k), np.empty(pairs.shape[0])
     gap = bend = 0.0
     for label in range(k):
+        # A place of p or a is off 0 only as far as the label differs from the truth, so its absolute value is the share
+        # of the loss that the label brings, and the gap is a sum over labels.
         move = C * p[0, label] - a[0, label]
         gains[label] = weight[label] * (abs(C * p[0, label]) - abs(a[0, label])) - move * u[0, label]
         lengths[label] = move * move * square

@@ -104,13 +104,13 @@ class MultiLabelModel(LabelSetModel):
         k = weight.shape[1]
         parent, edge = _as_forest(pairs, k)
         cost, unit = integer_costs(weight)
-        # A table of 2^18 label sets takes a millisecond and four megabytes; each label more doubles both.
         if self.loss_over not in LOSSES:
             raise DataError(f"loss={self.loss_over!r} is not one of {', '.join(map(repr, LOSSES))}.")
         scored = LOSSES.index(self.loss_over)
         if scored and (self.weights is not None or self.oracle_kind in (*_PROGRAMS, "tree")):
             given = "weights" if self.weights is not None else f"oracle={self.oracle_kind!r}"
             raise CapabilityError(f"{given} and loss={self.loss_over!r} do not go together: leave one out.")
+        # A table of 2^18 label sets takes a millisecond and four megabytes; each label more doubles both.
         able = ["tree"] * (parent is not None and not scored) + ["enumeration"] * (k <= 18) + ["greedy"]
         best = able[0]
         if best == "tree" and unit == 0.0 and "enumeration" in able:

@@ -149,7 +149,7 @@ class _Run:
         highest, lowest = float(up[0]), -float(down[0])
         middle = 0.5 * (highest + lowest) if self._pairs and np.isfinite(highest - lowest) else 0.0
         size = max(0.0, highest - lowest if self._pairs else max(highest, -lowest))
-        # Only rows beyond the middle can gain.
+        # Only rows beyond the middle can gain: at that bias the conditions of all others hold already.
         left = Violation(size, middle, ups[up > middle], downs[down > -middle])
         margin = 1.0 - self._y * (self.scores + middle)
         square, loss = float(self._coef @ self.scores), float(self._cost @ (margin * (margin > 0.0)))
