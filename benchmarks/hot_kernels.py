@@ -203,7 +203,7 @@ def _silent(run: Action) -> Any:
 
 
 def _adult(n: int) -> Any:
-    from widemargin.datasets import synthetic_a9a
+    from widemargin_papers.data import synthetic_a9a
 
     return synthetic_a9a(n)
 

@@ -56,9 +56,6 @@ GROUPS: dict[str, dict[str, list[str]]] = {
             "tests/solvers/paper_nest/test_sdca.py",
         ]
         for name in ("sdca", "weighted_hinges")
-    }
-    | {
-        "solvers/kernel_svm/sdca.py": ["tests/solvers/kernel_svm/test_sdca.py"],
     },
 }
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from widemargin.datasets import Adult
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
+from widemargin_papers.data import Adult
 
 __all__ = ["GoalRows", "dense_task", "heavy_task", "mixed_task", "resampled_task", "text_task"]
 

@@ -14,21 +14,11 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from benchmarks.data import goal_rows, structures
 from benchmarks.data.families import KERNEL_FAMILIES, RISK_FAMILIES, Floats, Rows
 from benchmarks.machine import ROOT
-from widemargin.datasets import (
-    GENES,
-    HIERARCHIES,
-    Adult,
-    load_a9a,
-    load_mnist,
-    load_people,
-    load_rcv1,
-    load_yeast,
-    synthetic_a9a,
-    synthetic_digits,
-)
-from widemargin.datasets.covtype import read_covtype
+from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
+from widemargin_papers.data import Adult, load_a9a, load_mnist, load_rcv1, load_yeast, synthetic_a9a, synthetic_digits
+from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
 __all__ = ["QUICK_ROWS", "SOURCES", "Draw", "Split", "drawn", "encoded", "family", "two_classes"]

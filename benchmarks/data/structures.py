@@ -11,8 +11,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
-from widemargin.datasets import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
 from widemargin.exceptions import MissingDataError
+from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
 
 __all__ = [
     "N_TOPICS", "SCALINGS", "Array", "Words", "few_labels", "hierarchy", "hold_outs", "ocr", "paths", "shuffled",

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from widemargin.datasets import Adult
 from widemargin.distributed import DaskMap, ParquetRows, Recipe, parquet_rows
+from widemargin_papers.data import Adult
 
 __all__ = [
     "GOAL", "AdultColumns", "KilledMap", "Kills", "adult_columns", "cluster", "limited", "watched",

@@ -20,7 +20,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.data.structures import Array, hold_outs
 from benchmarks.task import Row, mean_and_error, quietly
-from widemargin.datasets import LabelSets
+from widemargin_papers.data import LabelSets
 
 __all__ = [
     "SCORES", "Binary", "Chain", "HiClass", "Method", "OneVsRest", "best_path", "compare_methods", "jaccards",

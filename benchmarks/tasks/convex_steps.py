@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from benchmarks.data.sources import OUTCOMES, encoded
 from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, ratios
-from widemargin.datasets import Adult
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.sources import make_sources
@@ -17,6 +16,7 @@ from widemargin.problems.rate_constrained import ConvexSubproblem, build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.base import Budget, ConvexResult
 from widemargin.solvers.convex.convex_step import ConvexStep
+from widemargin_papers.data import Adult
 
 GAPS = (1e-4, 1e-6)
 EXACT = 1e-8

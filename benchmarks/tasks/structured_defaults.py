@@ -25,9 +25,9 @@ from benchmarks.tasks._structured_methods import (
     parents,
 )
 from widemargin import HierarchicalSVC, MultiLabelSVC
-from widemargin.datasets import Hierarchy, LabelSets
 from widemargin.estimators.structured.scorers import au_prc
 from widemargin.structured.models.label_graph import LabelGraph
+from widemargin_papers.data import Hierarchy, LabelSets
 
 LINEAR = (0.1, 1.0, 10.0, 100.0)
 RBF = tuple((C, gamma) for C in (1.0, 10.0, 100.0) for gamma in (0.1, 1.0, 3.0))

@@ -12,7 +12,7 @@ from benchmarks.data.structures import Array, Words
 from benchmarks.task import Content, Context, Ratio, Row, Table, Task, grouped, mean_and_error, quietly, ratios
 from benchmarks.tasks._structured_methods import Method, compare_methods
 from widemargin import ChainSVC
-from widemargin.datasets import LabelSets
+from widemargin_papers.data import LabelSets
 
 CHAIN_GRIDS = {"slack": (0.0003, 0.001, 0.003, 0.01, 0.03), "margin": (0.01, 0.03, 0.1, 0.3, 1.0)}
 LETTER_GRID = (0.01, 0.03, 0.1, 0.3, 1.0)

@@ -16,11 +16,10 @@ from sklearn.datasets import make_moons
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
-from widemargin.solvers.kernel_svm import sdca as kernel_sdca
 from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
 from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin_papers.solvers import kernel_pegasos, kernel_sdca
 
 n = 6000
 X, y = make_moons(n, noise=0.3, random_state=0)

@@ -19,8 +19,8 @@ from benchmarks.tasks._structured_methods import (
     top_down,
 )
 
-from widemargin.datasets import LabelSets
 from widemargin.exceptions import MissingDataError
+from widemargin_papers.data import LabelSets
 
 
 def test_missing_words_are_named(tmp_path):

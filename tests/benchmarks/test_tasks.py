@@ -13,7 +13,7 @@ from benchmarks.tasks import convex_steps, fairness, guarantees, kernel_speed, s
 from joblib import cpu_count
 from testing import exact
 
-from widemargin.datasets import MALE, synthetic_a9a
+from widemargin_papers.data import MALE, synthetic_a9a
 
 TASKS = all_tasks()
 SHORT = {

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from widemargin.datasets import load_yeast
 from widemargin.datasets.files import data_folder, find, get_it, text_of
 from widemargin.exceptions import MissingDataError
+from widemargin_papers.data import load_yeast
 
 
 @pytest.mark.parametrize("kind", [str, Path])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from widemargin.datasets import EDUCATION, MALE, synthetic_a9a
+from widemargin_papers.data import EDUCATION, MALE, synthetic_a9a
 from widemargin_papers.reproductions import dataset_constraints_fig2 as figure
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from widemargin.datasets import synthetic_a9a
+from widemargin_papers.data import synthetic_a9a
 from widemargin_papers.reproductions import dataset_constraints_fig3 as figure
 from widemargin_papers.reproductions.recall_task import draw
 

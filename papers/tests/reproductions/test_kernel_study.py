@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from widemargin.solvers.kernel_svm import sdca as kernel_sdca
 from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin_papers.reproductions import kernel_study as study
+from widemargin_papers.solvers import kernel_sdca
 
 
 @pytest.fixture(scope="module")

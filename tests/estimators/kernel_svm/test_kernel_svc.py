@@ -41,7 +41,7 @@ from widemargin.exceptions import (
 from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
-from widemargin.solvers.kernel_svm.automatic import SOLVERS
+from widemargin.solvers.kernel_svm.automatic import NAMES
 
 UP_TO_TOL = "weights and repeated rows give the same optimum, of which tol=1e-3 finds points that differ by about 1e-3"
 
@@ -279,7 +279,7 @@ def stripes(n, seed, columns=2):
     return X, (np.sin(2 * X[:, 0]) + X[:, 1] + 0.4 * rng.normal(size=n) > 0).astype(int)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", NAMES)
 def test_every_solver_has_the_error_of_svc_when_it_stops_on_rows_held_out(solver):
     X, y = stripes(1500, 0)
     new, labels = stripes(3000, 1)
@@ -341,7 +341,7 @@ def test_where_no_row_can_be_held_out_there_is_a_tolerance():
 def test_every_default_call_ends_soon():
     """An overlap of classes, where the loose bounds never come near 1e-3: as long as the duals, or some times that."""
     X, y = stripes(5000, 0, columns=5)
-    for solver in SOLVERS:
+    for solver in NAMES:
         model = KernelSVC(
             solver=solver, solver_options={"fit_intercept": solver not in ("sdca", "pegasos")}, random_state=0
         )

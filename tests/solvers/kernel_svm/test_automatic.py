@@ -6,7 +6,7 @@ import pytest
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm.automatic import SOLVERS, choose
+from widemargin.solvers.kernel_svm.automatic import NAMES, choose
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
 
@@ -38,7 +38,7 @@ def test_auto_follows_the_problem_and_says_why(options, name, reason):
 
 
 def test_names_are_obeyed_or_refused():
-    for name in SOLVERS:
+    for name in NAMES:
         assert chosen(name)[:2] == (name, "as asked for")
     with pytest.raises(CapabilityError, match=r"solver='simplex' is unknown; use 'auto', 'dual'"):
         chosen("simplex")
@@ -46,7 +46,7 @@ def test_names_are_obeyed_or_refused():
         chosen("spatial-dual", reach=None)
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_solver_is_called_as_the_estimator_calls_it(name):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 2))

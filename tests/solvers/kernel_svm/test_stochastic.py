@@ -10,11 +10,11 @@ from testing.kernel_svms import RBF, Counting, data, problem
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
-from widemargin.solvers.kernel_svm import perceptron, sdca
+from widemargin.solvers.kernel_svm import perceptron
 from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
 from widemargin.solvers.kernel_svm.problem import responses
-from widemargin_papers.solvers import norm_ball_sgd
+from widemargin_papers.solvers import kernel_pegasos, norm_ball_sgd
+from widemargin_papers.solvers import kernel_sdca as sdca
 
 SOLVERS = {
     "pegasos": kernel_pegasos.solve,
@@ -178,7 +178,7 @@ def test_draws_follow_the_weights():
     X, y = data(12, 4)
     p = free(X, y, np.array([0.0, 1.0, 3.0, 0.0]))
     rng = np.random.default_rng(0)
-    counts = sum(np.bincount(kernel_sgd.drawn(p, rng), minlength=4) for _ in range(2000))
+    counts = sum(np.bincount(kernel_pegasos.drawn(p, rng), minlength=4) for _ in range(2000))
     assert counts[[0, 3]].sum() == 0
     assert counts[2] / counts.sum() == pytest.approx(0.75, abs=0.03)
     assert sorted(kernel_sgd.passes(p, rng)) == [1, 2]

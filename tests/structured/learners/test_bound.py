@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from structured_models import LabelSets, exact_training, examples
 from widemargin._threads import limit_threads
 from widemargin.solvers.base import Budget, Status
-from widemargin.structured.learners import block_frank_wolfe, cutting_planes
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.learners.result import hinge_bound, proved_primal
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
+from widemargin_papers.solvers import structured_cutting_planes as cutting_planes
 
 
 def problem_of(seed, slack, oracle="greedy", n=6, **options):

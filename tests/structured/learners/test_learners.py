@@ -14,11 +14,12 @@ from structured_models import LabelSets, exact_training, examples
 from widemargin._threads import limit_threads
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.solvers.base import Budget, Status
-from widemargin.structured.learners import block_frank_wolfe, sgd
-from widemargin.structured.learners.cutting_planes import one_slack, slack_per_example
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.problem import StructuredProblem, dual_value, weights_of
 from widemargin.structured.learners.result import next_look
 from widemargin.structured.models import MulticlassModel, MultiLabelModel
+from widemargin_papers.solvers import structured_sgd as sgd
+from widemargin_papers.solvers.structured_cutting_planes import one_slack, slack_per_example
 
 LEARNERS = [block_frank_wolfe.solve, sgd.solve, slack_per_example, one_slack]
 KINDS = ["classes", "label sets", "sequences"]

@@ -5,12 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin._threads import limit_threads
-from widemargin.structured.learners import block_frank_wolfe, example_rows, passes, sgd, visits
-from widemargin.structured.learners.cutting_planes import one_slack, slack_per_example
+from widemargin.structured.learners import block_frank_wolfe, example_rows, passes, visits
 from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, zero_blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.models import ChainModel, HierarchyModel, MulticlassModel, MultiLabelModel
+from widemargin_papers.solvers import structured_sgd as sgd
+from widemargin_papers.solvers.structured_cutting_planes import one_slack, slack_per_example
 
 KINDS = ["none", "tree", "full", "weighted", "hierarchy", "paths", "chain", "classes"]
 

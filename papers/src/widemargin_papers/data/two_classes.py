@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_svmlight_file
 
-from widemargin.datasets.covtype import read_covtype
 from widemargin.datasets.files import Folder, find, get_it
+from widemargin_papers.data.covtype import read_covtype
 
 __all__ = ["TwoClasses", "load_ijcnn1", "load_spruce", "synthetic_rows"]
 

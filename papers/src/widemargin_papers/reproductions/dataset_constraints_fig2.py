@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widemargin.datasets import EDUCATION, MALE, Adult
 from widemargin.extending import Floats, Table, limit_threads
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -26,6 +25,7 @@ from widemargin.rows import Rows
 from widemargin.solvers.convex.convex_step import ConvexStep
 from widemargin.solvers.ramp.majorization import MajorizeOptions, minimise_ramp
 from widemargin_papers.baselines import ZafarClassifier
+from widemargin_papers.data import EDUCATION, MALE, Adult
 from widemargin_papers.reproductions.experiment import load_adult as load
 from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import fairness_figure
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd, number

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin import RateConstrainedClassifier
-from widemargin.datasets import Adult
 from widemargin.extending import Floats
 from widemargin.goals import Goal, errors, false_positives, recall
 from widemargin_papers.baselines import ShiftedSVC
+from widemargin_papers.data import Adult
 from widemargin_papers.reproductions.experiment import load_adult as load
 from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import churn_figure
 from widemargin_papers.reproductions.recall_task import D1, D2, RecallTask, goal_of

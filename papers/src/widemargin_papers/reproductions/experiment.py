@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import widemargin
 import widemargin_papers
-from widemargin.datasets import Adult, load_a9a, synthetic_a9a
 from widemargin.exceptions import DataError
 from widemargin.extending import replace_file
+from widemargin_papers.data import Adult, load_a9a, synthetic_a9a
 
 __all__ = ["QUICK_ROWS", "Data", "Experiment", "Record", "code_hash", "libraries", "load_adult", "write_result"]
 

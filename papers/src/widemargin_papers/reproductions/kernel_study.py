@@ -14,20 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin.datasets import (
-    load_a9a,
-    load_covtype,
-    load_mnist,
-    synthetic_a9a,
-    synthetic_digits,
-    synthetic_forest,
-)
 from widemargin.exceptions import MissingDataError
 from widemargin.extending import Floats, Index, Integers, Ints, Reals
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin_papers.data import load_a9a, load_covtype, load_mnist, synthetic_a9a, synthetic_digits, synthetic_forest
 from widemargin_papers.reproductions.experiment import QUICK_ROWS
 
 __all__ = [

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import skew
 
-from widemargin.datasets import load_a9a, load_mnist
 from widemargin.extending import Floats, Ints
 from widemargin.losses.margin import CATONI
 from widemargin.problems.margin_pursuit import data_driven_scale
 from widemargin.solvers.smooth import margin_sgd
+from widemargin_papers.data import load_a9a, load_mnist
 from widemargin_papers.data.two_classes import TwoClasses, load_ijcnn1, load_spruce, synthetic_rows
 from widemargin_papers.reproductions.experiment import QUICK_ROWS
 from widemargin_papers.solvers import linear_sgd_loops as linear_sgd

@@ -15,8 +15,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from widemargin.datasets import Adult
 from widemargin.goals import External, Goal, Population, churn, col, errors, false_positives, recall
+from widemargin_papers.data import Adult
 
 __all__ = ["INFEASIBLE", "POINTS", "RecallTask", "draw", "goal_of"]
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from widemargin.extending import limit_threads
 from widemargin.kernels.rows import KernelRows
-from widemargin.solvers.kernel_svm import sdca as kernel_sdca
 from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form as sbp_c_form
 from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
@@ -35,7 +34,7 @@ from widemargin_papers.reproductions.kernel_study import (
 )  # fmt: skip
 from widemargin_papers.reproductions.pictures.constraint_and_kernel_pictures import evaluations_figure
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd, percent
-from widemargin_papers.solvers import kernel_averages
+from widemargin_papers.solvers import kernel_averages, kernel_sdca
 
 __all__ = [
     "AVERAGED",

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.datasets import LabelSets
 from widemargin.extending import Ints, Matrix, limit_threads
 from widemargin.solvers.base import Budget, Progress
-from widemargin.structured.learners import block_frank_wolfe, sgd
-from widemargin.structured.learners.cutting_planes import slack_per_example
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.example_rows import potentials_of
 from widemargin.structured.learners.passes import choose_passes
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.learners.result import LearnerResult, primal_value
 from widemargin.structured.model import Weights
 from widemargin.structured.models import MultiLabelModel
+from widemargin_papers.data import LabelSets
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import learning_figure
 from widemargin_papers.reproductions.slack_rescaling_study import (
     TITLES,
@@ -35,6 +34,8 @@ from widemargin_papers.reproductions.slack_rescaling_study import (
     with_constant,
 )
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd
+from widemargin_papers.solvers import structured_sgd as sgd
+from widemargin_papers.solvers.structured_cutting_planes import slack_per_example
 
 __all__ = ["METHODS", "draw", "keys", "load", "run", "settings", "summarise", "table"]
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.metrics import f1_score, hamming_loss, jaccard_score
 
-from widemargin.datasets import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin.extending import Matrix
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import CONE, FREE, LEVEL, LEVELS, Answer, Oracle, PartialOracle
 from widemargin.structured.oracles.enumeration import PointOracle
+from widemargin_papers.data import LabelSets, load_rcv1, load_yeast, synthetic_label_sets
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd
 
 __all__ = [

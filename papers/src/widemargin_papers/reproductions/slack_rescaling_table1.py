@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from widemargin.extending import Floats, Ints, Matrix, limit_threads
-from widemargin.structured.learners.cutting_planes import slack_per_example
 from widemargin.structured.learners.problem import StructuredProblem, Violation
 from widemargin.structured.models import MultiLabelModel
 from widemargin.structured.oracle import Found, Oracle
@@ -22,6 +21,7 @@ from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import se
 from widemargin_papers.reproductions.slack_rescaling_study import Study, TreeModel, drawn_rows, load
 from widemargin_papers.reproductions.summary import markdown, mean_and_sd, number
 from widemargin_papers.solvers import label_searches
+from widemargin_papers.solvers.structured_cutting_planes import slack_per_example
 
 __all__ = ["PROBLEMS", "SEARCHED", "draw", "keys", "load", "run", "settings", "summarise", "table"]
 

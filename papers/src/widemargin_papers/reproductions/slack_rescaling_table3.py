@@ -17,8 +17,9 @@ import numpy.typing as npt
 from sklearn.preprocessing import normalize
 
 from widemargin import HierarchicalSVC
-from widemargin.datasets import HIERARCHIES, Hierarchy, load_hierarchy, synthetic_hierarchy
+from widemargin.datasets import HIERARCHIES
 from widemargin.exceptions import MarginConvergenceWarning
+from widemargin_papers.data import Hierarchy, load_hierarchy, synthetic_hierarchy
 from widemargin_papers.reproductions.pictures.slack_rescaling_pictures import scores_figure
 from widemargin_papers.reproductions.slack_rescaling_study import (
     MEASURES,

@@ -6,8 +6,8 @@ last entry of v and u belongs to a constant feature of value `bias` (0: there is
 """
 
 from widemargin.extending import Floats, Integers, Ints, Reals, kernel
-from widemargin.solvers.kernel_svm.stochastic import project
 from widemargin.solvers.smooth.margin_sgd import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
+from widemargin_papers.solvers.kernel_pegasos import project
 
 __all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
 

@@ -19,7 +19,8 @@ from widemargin.extending import Floats, Ints, Reals, kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
+from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
+from widemargin_papers.solvers.kernel_pegasos import drawn, fold, project
 
 __all__ = ["norm_ball", "solve"]
 
@@ -90,7 +91,7 @@ def solve(
 
     method = stochastic.Method(
         "sgd in a norm ball",
-        epoch=lambda: stochastic.drawn(problem, rng),
+        epoch=lambda: drawn(problem, rng),
         moves=lambda rows: y[rows] * iterates.scores_of(rows) < 1.0,
         advance=advance,
         read=iterates.average if average else iterates.last,

@@ -47,7 +47,7 @@ from widemargin.estimators.kernel_svm.options import KernelOptions
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NEED_NORMS, SOLVERS, Chosen, meaning_of_tol
+from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen, meaning_of_tol
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
@@ -120,7 +120,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         which "auto" takes for a kernel that is found not to be positive semi-definite;
         "sbp": the stochastic batch perceptron, which draws from cached rows, and is biased towards them until all rows
         below the margin are cached (`cache_size`); "sbp-unbiased" draws from all, and computes what is not cached;
-        "sdca" and "pegasos": only with `KernelOptions(fit_intercept=False)`.
+        "sdca" and "pegasos": in widemargin-papers, to compare with, only with `KernelOptions(fit_intercept=False)`.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`: one fit.
     probability : bool, default="deprecated"
@@ -207,7 +207,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
     decision_function_shape: Literal["ovr", "ovo"] = "ovr"
     break_ties: bool = False
     random_state: kinds.Random = None
-    solver: Annotated[str, StrOptions({"auto", *SOLVERS})] = "auto"
+    solver: Annotated[str, StrOptions({"auto", *NAMES})] = "auto"
     calibration: kinds.Calibration = None
     probability: Annotated[bool | str, "boolean", StrOptions({"deprecated"})] = "deprecated"
     n_jobs: int | None = None

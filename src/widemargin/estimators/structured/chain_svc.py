@@ -52,7 +52,8 @@ class ChainSVC(ReadyMadeSVM):
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
+        all, are there to compare with, and live in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000

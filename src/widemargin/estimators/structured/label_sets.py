@@ -74,7 +74,8 @@ class MultiLabelSVC(LabelSetSVM):
         large as the loss. "auto": slack up to 128 labels, margin beyond: the products of slack rescaling grow with the
         labels, and its gap closes ever more slowly (with 30 of 1000 labels a row it was above 70% after 60 passes).
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
+        all, are there to compare with, and live in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000
@@ -226,7 +227,8 @@ class HierarchicalSVC(LabelSetSVM):
         large as the loss. "auto": slack where its search is exact, so margin where nodes have several parents, unless
         `oracle="milp"`.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
+        all, are there to compare with, and live in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000

@@ -42,7 +42,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         "slack" asks all classes for the same margin, and weighs the violation by the cost; "margin" asks for a margin
         as large as the cost.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
+        all, are there to compare with, and live in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000

@@ -48,7 +48,8 @@ class StructuralSVM(StructuralEstimator):
         A search of your own is a function of the protocol `widemargin.structured.oracle.Search`; it is exact if its
         attribute `exact` says so.
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
-        Block-coordinate Frank-Wolfe, Pegasos steps, or cutting planes with a slack per example or one in all.
+        Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
+        all, are there to compare with, and live in widemargin-papers.
     tol : float, default=0.05
         Relative duality gap at which to stop.
     max_iter : int, default=1000

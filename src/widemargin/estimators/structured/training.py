@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
+from widemargin._papers import papers_module
 from widemargin._threads import limit_threads
 from widemargin._typing import Bools, Floats, Matrix
 from widemargin.estimators import _kinds as kinds
@@ -26,7 +27,7 @@ from widemargin.estimators.feature_space import (
 )
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning, warn
 from widemargin.solvers.base import Budget, Status
-from widemargin.structured.learners import block_frank_wolfe, cutting_planes, sgd
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.problem import Blocks, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
@@ -34,12 +35,12 @@ from widemargin.structured.models.base import StructureModel, in_memory
 from widemargin.structured.oracle import LEVELS, Search
 from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
-_SOLVERS: dict[str, Callable[..., LearnerResult]] = {
-    "bcfw": block_frank_wolfe.solve,
-    "sgd": sgd.solve,
-    "cutting-plane": cutting_planes.slack_per_example,
-    "one-slack": cutting_planes.one_slack,
+_IN_PAPERS = {
+    "sgd": ("structured_sgd", "solve"),
+    "cutting-plane": ("structured_cutting_planes", "slack_per_example"),
+    "one-slack": ("structured_cutting_planes", "one_slack"),
 }
+"""Learners to compare with: where they are below `widemargin_papers.solvers`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +129,7 @@ class StructuralParameters:
     """The parameters that all structural SVMs have; each says in its own docstring what they mean there."""
 
     rescaling: kinds.Rescaling = "slack"
-    solver: Annotated[str, StrOptions(set(_SOLVERS))] = "bcfw"
+    solver: Annotated[str, StrOptions({"bcfw", *_IN_PAPERS})] = "bcfw"
     tol: kinds.NotNegative = 0.05
     max_iter: kinds.Count = 1000
     search: Annotated[str | Search, StrOptions({"auto", *SEARCHES, *IN_PAPERS}), callable] = "auto"
@@ -222,7 +223,11 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         # A model of the user's own may not be made for several questions at once, so that has to be asked for.
         alone = self.n_jobs is None and not isinstance(self, ReadyMadeSVM)
         with limit_threads(1 if alone else self.n_jobs):
-            result = _SOLVERS[self.solver](problem, budget=budget, **arguments)
+            learn: Callable[..., LearnerResult] = block_frank_wolfe.solve
+            if self.solver in _IN_PAPERS:
+                module, function = _IN_PAPERS[self.solver]
+                learn = getattr(papers_module(f"solvers.{module}", f"solver={self.solver!r}"), function)
+            result = learn(problem, budget=budget, **arguments)
         self.model_, self.search_ = problem.model, problem.search_name
         self._set_weights(result.weights)
         self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap

@@ -6,19 +6,22 @@ To add a solver, add its line to `SOLVERS`.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
+from widemargin._papers import papers_module
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm import pegasos, sdca, smo
+from widemargin.solvers.kernel_svm import smo
 from widemargin.solvers.kernel_svm.batch_perceptron import c_form
 from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
 from widemargin.solvers.kernel_svm.dual import nested, on_device, spatial, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
-__all__ = ["BY_GAP", "DEFAULT_TOL", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol"]
+__all__ = [
+    "BY_GAP", "DEFAULT_TOL", "NAMES", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol",
+]  # fmt: skip
 
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
@@ -27,13 +30,18 @@ SOLVERS: dict[str, KernelSolver] = {
     "smo": smo.solve,
     "sbp": c_form.solve,
     "sbp-unbiased": partial(c_form.solve, options=CFormOptions(fresh=0, batch=256)),
-    "sdca": sdca.solve,
-    "pegasos": pegasos.solve,
 }
-"""The names that users give."""
 
-OPTIONS = {name: frozenset(inspect.signature(solve).parameters) for name, solve in SOLVERS.items()}
-"""The options of each solver, read once: reading a signature takes as long as solving some ten rows."""
+NAMES = (*SOLVERS, "sdca", "pegasos")
+"""The names that users give; the last two are there to compare with, in `widemargin_papers.solvers.kernel_sdca`, ..."""
+
+
+@cache
+def solver_of(name: str) -> tuple[KernelSolver, frozenset[str]]:
+    """A solver and its options, read once: reading a signature takes as long as solving some ten rows."""
+    solve = SOLVERS.get(name) or papers_module(f"solvers.kernel_{name}", f"solver={name!r}").solve
+    return solve, frozenset(inspect.signature(solve).parameters)
+
 
 DEFAULT_TOL = 1e-3
 """LIBSVM's."""
@@ -92,7 +100,7 @@ class Chosen(NamedTuple):
     @property
     def options(self) -> frozenset[str]:
         """Names of the options that the solver knows."""
-        return OPTIONS[self.name]
+        return solver_of(self.name)[1]
 
     def solve(
         self, problem: KernelProblem, *, tol: float | None, budget: Budget | None = None, start: Floats | None = None,
@@ -101,7 +109,7 @@ class Chosen(NamedTuple):
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.
         known = {name: value for name, value in options.items() if name in self.options and value is not None}
-        solver = SOLVERS[self.name]
+        solver, _ = solver_of(self.name)
         if self.name == "dual" and hasattr(problem.rows, "kept"):  # an `on_device.DeviceMatrix`
             solver = on_device.solve
         return solver(problem, tol=tol, budget=budget, start=start, **known)
@@ -129,7 +137,7 @@ def choose(
     Parameters
     ----------
     name : str
-        One of `SOLVERS`, or "auto".
+        One of `NAMES`, or "auto".
     n_rows, n_columns : int
         Shape of the training rows of the problem.
     reach : callable, optional
@@ -152,8 +160,8 @@ def choose(
     """
     # Who names a solver gets it, even where another would be quicker.
     if name != "auto":
-        if name not in SOLVERS:
-            raise CapabilityError(f"solver={name!r} is unknown; use 'auto', {', '.join(map(repr, SOLVERS))}.")
+        if name not in NAMES:
+            raise CapabilityError(f"solver={name!r} is unknown; use 'auto', {', '.join(map(repr, NAMES))}.")
         if name == "spatial-dual" and reach is None:
             raise CapabilityError("solver='spatial-dual' needs kernel='rbf' and dense rows; use solver='auto'.")
         return Chosen(name, "as asked for")

@@ -28,8 +28,8 @@ from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, K
 from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = [
-    "AHEAD", "Advance", "Iterates", "Method", "Moves", "Now", "Point", "add_row", "drawn", "fold", "hinge", "in_box",
-    "judge_svm", "passes", "project", "run", "visit",
+    "AHEAD", "Advance", "Iterates", "Method", "Moves", "Now", "Point", "add_row", "hinge", "in_box", "judge_svm",
+    "passes", "run", "visit",
 ]  # fmt: skip
 
 AHEAD = 8
@@ -61,31 +61,6 @@ def add_row(row: Reals, i: int, delta: float, v: Floats, V: Floats, u: Floats, U
         change = delta * row[j]
         V[j] += change
         U[j] += total * change
-
-
-@kernel
-def project(radius: float, now: Floats) -> None:
-    """Scale w into the ball of this radius."""
-    if now[Now.SQUARE] > radius * radius:
-        # The projection is one number: w = scale v, and v stays.
-        now[Now.SCALE] *= radius / np.sqrt(now[Now.SQUARE])
-        now[Now.SQUARE] = radius * radius
-
-
-@kernel
-def fold(v: Floats, V: Floats, u: Floats, U: Floats, now: Floats) -> None:
-    """Make scale 1 and total 0 again where scale has become small: else v grows, and `total v - u` loses its digits."""
-    # At a tenth one digit of sixteen is lost, and the pass over all rows comes seldom enough.
-    scale, total = now[Now.SCALE], now[Now.TOTAL]
-    if scale >= 0.1:
-        return
-    for j in range(v.shape[0]):
-        u[j] -= total * v[j]
-        U[j] -= total * V[j]
-        v[j] *= scale
-        V[j] *= scale
-    now[Now.SCALE] = 1.0
-    now[Now.TOTAL] = 0.0
 
 
 Moves = Callable[[Ints], Bools]
@@ -292,16 +267,6 @@ def run(
 def passes(problem: KernelProblem, rng: np.random.Generator) -> Ints:
     """All rows that are not held out, once each, in random order."""
     return rng.permutation(np.flatnonzero(problem.upper > 0.0))
-
-
-def drawn(problem: KernelProblem, rng: np.random.Generator) -> Ints:
-    """As many rows as are not held out, drawn with replacement in proportion to `upper`."""
-    rows = np.flatnonzero(problem.upper > 0.0)
-    weight = problem.upper[rows]
-    # Equal weights need no table of probabilities.
-    if rows.shape[0] == 0 or weight.min() == weight.max():
-        return rows[rng.integers(max(rows.shape[0], 1), size=rows.shape[0])]
-    return rng.choice(rows, rows.shape[0], p=weight / weight.sum())
 
 
 def hinge(problem: KernelProblem, scores: Floats) -> float:

@@ -1,7 +1,7 @@
 """Passes over the examples: compiled where the model's argmax is (`structured.compiled`), in Python otherwise.
 
 Both visit the same examples in the same order and call the same compiled loops on rows and blocks. The steps that a
-learner makes on the way are its own (`block_frank_wolfe`, `sgd`).
+learner makes on the way are its own (`block_frank_wolfe`).
 
 Where an oracle takes longer than everything else, the labels of a batch of examples are looked for at the same weights,
 on the workers of a Dask cluster or in threads; then the blocks move one after the other, each by an exact line search

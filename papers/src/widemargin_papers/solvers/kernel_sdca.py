@@ -9,9 +9,8 @@ The scores of all rows are kept, so a visit costs nothing unless its coefficient
 
 import numpy as np
 
-from widemargin._numba import kernel
-from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.exceptions import KernelError
+from widemargin.extending import Bools, Floats, Ints, Reals, kernel
 from widemargin.linalg.gram import squared_norm
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses

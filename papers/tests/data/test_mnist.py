@@ -6,8 +6,8 @@ import struct
 import numpy as np
 import pytest
 
-from widemargin.datasets import load_mnist, synthetic_digits
 from widemargin.exceptions import MissingDataError
+from widemargin_papers.data import load_mnist, synthetic_digits
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.structured.learners.cutting_planes import ascend, maximise
+from widemargin_papers.solvers.structured_cutting_planes import ascend, maximise
 
 
 def instance(seed, n, rank):

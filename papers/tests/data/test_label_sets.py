@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from widemargin.datasets import (
-    load_hierarchy,
-    load_rcv1,
-    load_yeast,
-    synthetic_hierarchy,
-    synthetic_label_sets,
-)
 from widemargin.exceptions import DataError, MissingDataError
+from widemargin_papers.data import load_hierarchy, load_rcv1, load_yeast, synthetic_hierarchy, synthetic_label_sets
 
 YEAST = "@relation yeast\n@attribute Att1 numeric\n@data\n"
 CLUS = """@RELATION toy

@@ -10,14 +10,13 @@ for t = 1, 2, ...:
 
 import numpy as np
 
-from widemargin._numba import kernel
-from widemargin._typing import Floats, Ints, Reals
+from widemargin.extending import Floats, Ints, Reals, kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm import stochastic
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row, fold, project
+from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 
-__all__ = ["pegasos", "solve"]
+__all__ = ["drawn", "fold", "pegasos", "project", "solve"]
 
 
 def solve(
@@ -85,7 +84,7 @@ def solve(
         max_iter = 10 if tol is not None else 100
     method = stochastic.Method(
         "pegasos",
-        epoch=lambda: stochastic.drawn(problem, rng),
+        epoch=lambda: drawn(problem, rng),
         moves=lambda rows: y[rows] * iterates.scores_of(rows) < 1.0,
         advance=advance,
         read=iterates.average if average else iterates.last,
@@ -131,3 +130,38 @@ def pegasos(
             now[Now.TOTAL] += t * now[Now.SCALE]
             now[Now.WEIGHT] += t
     return last
+
+
+@kernel
+def project(radius: float, now: Floats) -> None:
+    """Scale w into the ball of this radius."""
+    if now[Now.SQUARE] > radius * radius:
+        # The projection is one number: w = scale v, and v stays.
+        now[Now.SCALE] *= radius / np.sqrt(now[Now.SQUARE])
+        now[Now.SQUARE] = radius * radius
+
+
+@kernel
+def fold(v: Floats, V: Floats, u: Floats, U: Floats, now: Floats) -> None:
+    """Make scale 1 and total 0 again where scale has become small: else v grows, and `total v - u` loses its digits."""
+    # At a tenth one digit of sixteen is lost, and the pass over all rows comes seldom enough.
+    scale, total = now[Now.SCALE], now[Now.TOTAL]
+    if scale >= 0.1:
+        return
+    for j in range(v.shape[0]):
+        u[j] -= total * v[j]
+        U[j] -= total * V[j]
+        v[j] *= scale
+        V[j] *= scale
+    now[Now.SCALE] = 1.0
+    now[Now.TOTAL] = 0.0
+
+
+def drawn(problem: KernelProblem, rng: np.random.Generator) -> Ints:
+    """As many rows as are not held out, drawn with replacement in proportion to `upper`."""
+    rows = np.flatnonzero(problem.upper > 0.0)
+    weight = problem.upper[rows]
+    # Equal weights need no table of probabilities.
+    if rows.shape[0] == 0 or weight.min() == weight.max():
+        return rows[rng.integers(max(rows.shape[0], 1), size=rows.shape[0])]
+    return rng.choice(rows, rows.shape[0], p=weight / weight.sum())

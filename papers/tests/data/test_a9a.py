@@ -5,8 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
-from widemargin.datasets import DATA_VARIABLE, FEMALE, MALE, N_FEATURES, data_folder, load_a9a, synthetic_a9a
+from widemargin.datasets import DATA_VARIABLE, data_folder
 from widemargin.exceptions import DataError, MissingDataError
+from widemargin_papers.data import FEMALE, MALE, N_FEATURES, load_a9a, synthetic_a9a
 
 ROWS = b"-1 3:1 72:1 \n+1 39:1 73:1 123:1 \n"
 

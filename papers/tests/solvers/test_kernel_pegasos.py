@@ -6,8 +6,7 @@ from testing.kernel_svms import data, exact, problem
 
 from widemargin.exceptions import KernelError
 from widemargin.kernels.functions import Kernel
-from widemargin.solvers.kernel_svm import pegasos as kernel_pegasos
-from widemargin.solvers.kernel_svm import stochastic as kernel_sgd
+from widemargin_papers.solvers import kernel_pegasos
 
 
 def plain(K, y, draws, lam, radius):
@@ -28,7 +27,7 @@ def test_the_iterates_are_those_of_the_plain_algorithm(project, average):
     X, y = data(0, 60)
     p = problem(X, y, np.random.default_rng(2).uniform(0.5, 5.0, 60), fit_intercept=False)
     rng = np.random.default_rng(7)
-    draws = np.concatenate([kernel_sgd.drawn(p, rng) for _ in range(3)])
+    draws = np.concatenate([kernel_pegasos.drawn(p, rng) for _ in range(3)])
     lam = 1.0 / p.upper.sum()
     found = plain(p.rows.full(), y, draws, lam, lam**-0.5 if project else np.inf)
     t = np.arange(1, 181)

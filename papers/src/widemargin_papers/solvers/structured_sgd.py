@@ -7,8 +7,7 @@ scaled, a dual point: after whole passes in any order every example has had its 
 
 import numpy as np
 
-from widemargin._numba import kernel
-from widemargin._typing import Floats, Ints
+from widemargin.extending import Floats, Ints, kernel
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import Work
 from widemargin.structured.learners.example_rows import add_rows, scores

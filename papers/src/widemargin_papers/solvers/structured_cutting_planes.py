@@ -10,8 +10,7 @@ sparse: their products follow from the scores of a new cut, and no cut needs mem
 import numpy as np
 import scipy.sparse as sp
 
-from widemargin._numba import kernel
-from widemargin._typing import Floats
+from widemargin.extending import Floats, kernel
 from widemargin.solvers.base import Budget
 from widemargin.structured.learners.example_rows import add_rows, all_scores
 from widemargin.structured.learners.passes import Responses, choose_passes

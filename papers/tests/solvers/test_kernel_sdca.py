@@ -11,7 +11,7 @@ from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE
 from widemargin.solvers.base import Budget, Status
-from widemargin.solvers.kernel_svm import sdca as kernel_sdca
+from widemargin_papers.solvers import kernel_sdca
 
 
 def free(X, y, *rest, **options):

@@ -5,8 +5,8 @@ import gzip
 import numpy as np
 import pytest
 
-from widemargin.datasets import load_covtype, synthetic_forest
 from widemargin.exceptions import MissingDataError
+from widemargin_papers.data import load_covtype, synthetic_forest
 
 
 @pytest.fixture

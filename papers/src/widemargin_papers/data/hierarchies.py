@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin.datasets.files import CATALOGUE, GENES, HIERARCHIES, Folder, text_of
-from widemargin.datasets.label_sets import LabelSets
 from widemargin.exceptions import DataError, MissingDataError
+from widemargin_papers.data.label_sets import LabelSets
 
 
 @dataclass(frozen=True)
