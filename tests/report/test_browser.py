@@ -5,7 +5,6 @@ import unicodedata
 
 import numpy as np
 import pyarrow as pa
-import pypdf
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -17,6 +16,8 @@ from testing.trade_offs import made_path
 from widemargin import RateConstrainedClassifier, goal_scorer, margin_report
 from widemargin.diagnostics import local_law_144
 from widemargin.report import bias_audit_page, html_report
+
+pypdf = pytest.importorskip("pypdf", reason="no pypdf: `make test-browser` installs it")
 
 
 @pytest.fixture(scope="module")
