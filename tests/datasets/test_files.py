@@ -5,9 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from widemargin import datasets
 from widemargin.datasets.files import data_folder, find, get_it, text_of
 from widemargin.exceptions import MissingDataError
+from widemargin_papers import data
 from widemargin_papers.data import load_yeast
+
+
+def test_what_moved_to_the_papers_is_found_under_its_old_names():
+    assert set(data.__all__) == datasets._IN_PAPERS
+    assert all(getattr(datasets, name) is getattr(data, name) for name in data.__all__)
+    assert not hasattr(datasets, "load_something")
 
 
 @pytest.mark.parametrize("kind", [str, Path])

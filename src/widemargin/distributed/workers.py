@@ -128,14 +128,8 @@ def side_by_side(
         blocks = JoblibMap(recipes, n_workers, prefer="processes")
     else:
         blocks = block_map(recipes, workers)
-
-    def called(block: Block, function: Callable[[Item], Result]) -> Result:
-        # The workers of one machine share its cores; with all threads of BLAS in each they would slow each other down.
-        with limit_threads(1 if n_jobs is None else n_jobs):
-            return function(block.data)
-
     try:
-        yield from blocks.stream(called, function)
+        yield from blocks.stream(_called_with_threads, (function, n_jobs))
     finally:
         blocks.close()
 
@@ -160,3 +154,10 @@ class Deadline(NamedTuple):
     def left(self) -> float | None:
         """Seconds from now, at least 1 ms; None: no limit."""
         return None if self.time is None else max(1e-3, self.time - time.time())
+
+
+def _called_with_threads(block: Block, message: tuple[Callable[[Item], Result], int | None]) -> Result:
+    function, n_jobs = message
+    # The workers of one machine share its cores; with all threads of BLAS in each they would slow each other down.
+    with limit_threads(1 if n_jobs is None else n_jobs):
+        return function(block.data)

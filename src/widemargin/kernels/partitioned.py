@@ -15,7 +15,7 @@ from widemargin.distributed.dask_map import dask_client
 from widemargin.distributed.recipes import array_rows
 from widemargin.distributed.workers import block_map
 from widemargin.exceptions import CapabilityError
-from widemargin.kernels.backend import NumpyBackend
+from widemargin.kernels.backend import NumpyBackend, Placed
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows, most_entries
 
@@ -90,10 +90,13 @@ class PartitionedRows(KernelRows):
             # Four blocks a worker even out their speeds; below 1,024 rows a block costs more messages than arithmetic.
             size = max(1024, -(-self.n_rows // (4 * max(1, n_workers))))
             recipes = array_rows({"X": self._rows.X}, block_rows=size)
-            self._map = block_map(recipes, self._workers).prepared(
-                lambda data, message: (*message, NumpyBackend().place(data["X"], *message)), (self.kernel, self.dtype)
-            )
+            self._map = block_map(recipes, self._workers).prepared(_placed, (self.kernel, self.dtype))
         return self._map
+
+
+def _placed(data: dict[str, Any], message: tuple[Kernel, Any]) -> tuple[Kernel, Any, Placed]:
+    kernel, dtype = message
+    return kernel, dtype, NumpyBackend().place(data["X"], kernel, dtype)
 
 
 def _values(block: Block, few_rows: Matrix) -> Reals:

@@ -141,12 +141,7 @@ class RateConstrainedProblem(_Weighted):
     def _masses(self, at: BlockedPoint) -> Floats:
         """Weight by cell, shape (4, k): positive by the ramp, positive by sign, and the two constant sides."""
         assert isinstance(self.rows, BlockedRows)
-
-        def of_block(block: Block, at: BlockedPoint) -> Floats:
-            problem, z = block.data, block_scores(block, at.w, at.b)
-            return np.stack([problem.ramp_mass(z), problem.hard_mass(z), *problem.sides(z)[1:]])
-
-        return self.rows.sums_at(of_block, at)
+        return self.rows.sums_at(_block_masses, at)
 
     def ramp_mass(self, z: Floats | BlockedPoint) -> Floats:
         """Weight that the randomised classifier calls positive in each cell, shape (k,)."""
@@ -400,7 +395,14 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-# Functions that run where a block is.
+# Functions that run where a block is. They stand at the top level, so that a look at all rows sends their names to the
+# workers and not their code.
+
+
+def _block_masses(block: Block, at: BlockedPoint) -> Floats:
+    """The summands of one block in `RateConstrainedProblem._masses`."""
+    problem, z = block.data, block_scores(block, at.w, at.b)
+    return np.stack([problem.ramp_mass(z), problem.hard_mass(z), *problem.sides(z)[1:]])
 
 
 def _drawn(block: Block, message: tuple[Floats, int]) -> tuple[Matrix, Cells, Floats]:

@@ -147,14 +147,7 @@ def blocked_problem(
     d, centre = overview.sums.shape[0], overview.sums / max(overview.n_rows, 1)
     task = (labels, counts, tied, lam, fit_intercept, centre, scratch)
     prepared = blocks.prepared(_problem_of, task, hold=True)  # in memory, or as views of files
-
-    def sizes(block: Block, _: None) -> Ints:
-        """Rows, stored numbers, and the rows of each cell."""
-        problem: RateConstrainedProblem = block.data
-        count = np.bincount(problem.cell, minlength=problem.coef.n_cells)
-        return np.array([problem.rows.n_rows, problem.rows.n_stored, *count])
-
-    n_rows, n_stored, *cell_count = prepared.sum(sizes).tolist()
+    n_rows, n_stored, *cell_count = prepared.sum(_sizes).tolist()
     nothing = TiedSource(None, np.zeros(0, np.int32), None, 0)
     empty = replace(tied, sources=(nothing,))
     head = build_problem(empty, [np.zeros((0, d))], lam, fit_intercept=fit_intercept)
@@ -329,3 +322,10 @@ def _mapped(array: Any, folder: str) -> Any:
     finally:
         with contextlib.suppress(PermissionError):  # Windows removes no file that is mapped: there it stays
             Path(name).unlink()
+
+
+def _sizes(block: Block, _: None) -> Ints:
+    """Rows, stored numbers, and the rows of each cell."""
+    problem: RateConstrainedProblem = block.data
+    count = np.bincount(problem.cell, minlength=problem.coef.n_cells)
+    return np.array([problem.rows.n_rows, problem.rows.n_stored, *count])

@@ -221,11 +221,9 @@ class ChainSVC(ReadyMadeSVM):
         lengths = [len(states) for states in y]
         if lengths != [len(states) for states in predicted]:
             raise DataError(f"the labels have {sum(lengths)} steps, or other lengths than the sequences.")
-        truth, weight = (
-            np.concatenate([np.asarray(states) for states in y]),
-            example_weights(sample_weight, len(lengths)),
-        )
-        return float(accuracy_score(truth, np.concatenate(predicted), sample_weight=np.repeat(weight, lengths)))
+        truth = np.concatenate([np.asarray(states) for states in y])
+        weight = np.repeat(example_weights(sample_weight, len(lengths)), lengths)
+        return float(accuracy_score(truth, np.concatenate(predicted), sample_weight=weight))
 
 
 def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:

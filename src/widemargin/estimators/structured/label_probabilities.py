@@ -191,9 +191,8 @@ def fit_probabilities(
     common = float(_sigmoids(scores[:, often], Y[:, often], seen[:, often], None, how)[0][0])
     for part in parts:
         slope[part], shift[part] = _sigmoids(scores[:, part], Y[:, part], seen[:, part], common, how)
-    return LabelProbabilities(landmarks, ridge.gamma, coef * slope, intercept * slope + shift), expit(
-        scores * slope + shift
-    )
+    probabilities = LabelProbabilities(landmarks, ridge.gamma, coef * slope, intercept * slope + shift)
+    return probabilities, expit(scores * slope + shift)
 
 
 class _Ridge(NamedTuple):

@@ -43,9 +43,7 @@ def _of_sets(
     return measure(_known(y), indicator(predicted), sample_weight=sample_weight, **how)
 
 
-def example_jaccard(
-    y: npt.ArrayLike, predicted: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None
-) -> float:  # fmt: skip
+def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
     """Mean over the examples of |both| / |either|; 1 where both sets are empty. A single column is a set too.
 
     Parameters

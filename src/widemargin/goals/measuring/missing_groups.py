@@ -195,7 +195,7 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
     for source, chosen in zip(sources, positive, strict=True):
         n_rows += _collect(table.rates, source, chosen, fixed, alike)
     fixed.below[table.is_count] = 1.0
-    groups = [*alike.values()]
+    groups = list(alike.values())
     ends: list[Range | None] = []
     for j in range(len(table.rates)):
         ways = [(item.above[:, j], item.below[:, j], item.n_rows) for item in groups]

@@ -111,10 +111,8 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
     # The search is over differences of scores, so equal rows would only make every look longer.
     costs = merged(costs)
     n_classes = costs.scores.shape[1]
-    found, pairs = (
-        improved(costs, np.zeros((costs.n_groups, n_classes)), options.sweeps),
-        PairBound(costs, options.pairs),
-    )
+    found = improved(costs, np.zeros((costs.n_groups, n_classes)), options.sweeps)
+    pairs = PairBound(costs, options.pairs)
     lower = pairs.lower
     if n_classes > 3:
         found = soft_offsets(costs, found, options.sweeps, options.temperatures)

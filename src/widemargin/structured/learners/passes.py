@@ -161,7 +161,7 @@ class BatchedPasses(PythonPasses):
             client = threads_in_force()
         parts = client if isinstance(client, int) else max(1, len(client.nthreads()))
         recipes = [ArrayRows({"part": np.array([part])}) for part in range(parts)]
-        self._blocks = block_map(recipes, client).prepared(lambda _, whole: whole, problem)
+        self._blocks = block_map(recipes, client).prepared(_problem_of_block, problem)
 
     def violations(self, order: Ints, weights: Weights) -> Iterator[tuple[int, Floats, Violation]]:
         """See `PythonPasses`: labels are those of the weights at the beginning of their batch, potentials are not."""
@@ -180,6 +180,10 @@ class BatchedPasses(PythonPasses):
         for share, seen in zip(shares, self._blocks.map(_violations_of_block, message), strict=True):
             violations |= zip(share.tolist(), seen, strict=True)
         return (violations[place] for place in range(examples.shape[0]))
+
+
+def _problem_of_block(_: object, problem: StructuredProblem) -> StructuredProblem:
+    return problem
 
 
 def _violations_of_block(block: Block, message: tuple[Weights, list[Ints], Floats | None]) -> list[Violation]:

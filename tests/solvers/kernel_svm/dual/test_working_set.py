@@ -296,7 +296,7 @@ def test_blocks_solved_in_slices_take_the_same_steps(fit_intercept):
 
 def test_few_support_vectors_are_found_on_few_kernel_rows():
     """A ball in a shell."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     X, y = rng.normal(size=(4000, 3)), np.where(np.arange(4000) % 2 == 0, 1.0, -1.0)
     radius = np.where(y > 0.0, rng.uniform(2.0, 3.0, 4000), rng.uniform(0.0, 1.0, 4000))
     X *= (radius / np.linalg.norm(X, axis=1))[:, None]
@@ -307,8 +307,7 @@ def test_few_support_vectors_are_found_on_few_kernel_rows():
     )
     assert growing.dual == pytest.approx(at_once.dual, rel=1e-5)
     assert pairs.dual == pytest.approx(at_once.dual, rel=1e-5)
-    # How many rows the growing blocks look at depends on the processor: a half or three fifths of those at once.
-    assert pairs.evaluations < 0.5 * growing.evaluations < 0.4 * at_once.evaluations < 0.2 * 4000**2
+    assert pairs.evaluations < 0.5 * growing.evaluations < 0.25 * at_once.evaluations < 0.1 * 4000**2
 
 
 def test_an_interrupt_between_pairs_of_all_rows_leaves_a_certificate(monkeypatch):
