@@ -529,6 +529,10 @@ def test_look_alikes_and_the_outcome_are_asked_for():
     assert guesses.protected == {} and "who" in guesses.features and guesses.positive == "b"
     assert asked == ["'who' may be about sex: it holds female and male. Is it a protected attribute?"]
     assert guess_roles(pa.table(columns), None, "t.csv").protected == {"who": "sex"}
+    two = pa.table({"page": [*range(8)], "hat": ["a", "b"] * 4, "shoe": ["x", "y"] * 4})
+    assert guess_roles(two, None, "t.csv", ask=ask).target == "hat"
+    assert asked[1] == "Which column is to be predicted?"
+    assert guess_roles(two, None, "t.csv").target == "shoe"
     guess_roles(pa.table(columns | {"sex": columns["who"]}), None, "t.csv", ask=ask)
     assert asked[-1] == "Which value of 'result' is the outcome that people want?"
     assert guess_roles(pa.table(columns), None, "t.csv", favourable="a").positive == "a"
@@ -536,8 +540,8 @@ def test_look_alikes_and_the_outcome_are_asked_for():
         guess_roles(pa.table(columns), None, "t.csv", favourable="c")
 
 
-@pytest.mark.parametrize(("typed", "given"), [(["2"], "no"), ([""], "yes"), (["maybe", "no"], "no"), ([], "yes")])
-def test_answers_on_the_terminal(monkeypatch, typed, given):
+@pytest.mark.parametrize(("typed", "given"), [(["2"], "no"), ([""], "yes"), (["maybe", "no"], "no")])
+def test_answers_on_the_terminal(monkeypatch, capsys, typed, given):
     def read(prompt):
         assert prompt == "Is it? 1: 'yes', 2: 'no' [1]: "
         if not typed:
@@ -545,7 +549,12 @@ def test_answers_on_the_terminal(monkeypatch, typed, given):
         return typed.pop(0)
 
     monkeypatch.setattr("builtins.input", read)
+    was_refused = "maybe" in typed
     assert answer("Is it?", ("yes", "no")) == given
+    assert ("'maybe' is none of the answers. Give a number from 1 to 2" in capsys.readouterr().out) == was_refused
+    typed = []
+    with pytest.raises(DataError, match=r"Is it\? This was not answered"):
+        answer("Is it?", ("yes", "no"))
 
 
 def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):

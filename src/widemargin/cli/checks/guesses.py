@@ -116,7 +116,7 @@ def guess_roles(
     split = next(filter(None, (_split(name, table[name]) for name in table.column_names)), None)
     taken = set() if split is None else {split.column}
     if target is None:
-        target, why = _guessed_target(table, taken, where)
+        target, why = _guessed_target(table, taken, where, ask)
     else:
         why = "named by --target"
         if target not in table.column_names:
@@ -246,8 +246,8 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
     return Split(column=name, train=train, test=test) if train is not None and test is not None else None
 
 
-def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
-    """The column with two values whose name is the likeliest, else the last one."""
+def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | None) -> tuple[str, str]:
+    """The column with two values whose name is the likeliest, else the one that is chosen, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
     of_people = {name for name in two_valued if matching_kind(PROTECTED, name) is not None}
     earlier = {name for name in two_valued if words_of(name) & EARLIER}
@@ -276,6 +276,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
         ]
         cure = f" ({' or '.join(may_be)})" if may_be else ""
         raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
+    open_ones = [*reversed(candidates), *(name for name in two_valued if "decision" in words_of(name))]
+    if ask is not None and len(set(open_ones)) > 1:
+        return ask("Which column is to be predicted?", list(dict.fromkeys(open_ones))), "as was answered"
     return candidates[-1], "the last column with two values; name another by --target"
 
 

@@ -100,19 +100,23 @@ def _positive(guesses: Guesses) -> str:
 
 
 def answer(question: str, answers: Sequence[str]) -> str:
-    """Ask on the terminal until one of the answers, or nothing for the first one, is given."""
+    """Ask on the terminal until one of the answers, or nothing for the first one, is given; DataError at its end."""
     while True:
         listed = ", ".join(f"{number}: {text!r}" for number, text in enumerate(map(printable, answers), 1))
         try:
             given = input(f"{printable(question)} {listed} [1]: ").strip()
         except EOFError:
-            return answers[0]
+            raise DataError(
+                f"\n{printable(question)} This was not answered, so no file is written. Answer it, or take the careful "
+                "answers by `widemargin init ... </dev/null`"
+            ) from None
         if not given:
             return answers[0]
         if given in answers:
             return given
         if given.isdecimal() and 1 <= int(given) <= len(answers):
             return answers[int(given) - 1]
+        say(f"{given!r} is none of the answers. Give a number from 1 to {len(answers)}, or press Enter for 1.")
 
 
 def _refuse_without_names(table: pa.Table, path: Path) -> None:
