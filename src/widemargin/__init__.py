@@ -135,11 +135,23 @@ _HOMES = {
     "structural_search": "widemargin.estimators.structured.structural_search",
     "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff_path",
 }
+_PARTS = (
+    "diagnostics",
+    "distributed",
+    "exceptions",
+    "goals",
+    "losses",
+    "persistence",
+    "plotting",
+    "preprocessing",
+    "report",
+)
+"""Packages and modules that `import widemargin as wm` reaches as `wm.NAME`, imported when they are asked for."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "goals":
-        return importlib.import_module("widemargin.goals")
+    if name in _PARTS:
+        return importlib.import_module(f"widemargin.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
