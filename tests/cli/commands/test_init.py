@@ -675,6 +675,14 @@ def test_groups_without_a_rule_are_shown_all_the_same(tmp_path, capsys):
         assert f"\n{name} " in printed, name
 
 
+def test_a_feature_that_tells_a_protected_column_is_named(tmp_path, capsys):
+    columns = people(300)
+    columns = {"form": [{"F": "A92", "M": "A93"}[value] for value in columns["sex"]], **columns}
+    write_csv(tmp_path / "p.csv", columns)
+    said = "feature 'form' tells the protected 'sex' in 100.0% of the rows"
+    assert any(said in text for text in init(tmp_path, "p.csv", capsys)["cautions"])
+
+
 def test_a_rare_class_that_scores_find_is_not_called_nothing(tmp_path, capsys):
     rng = np.random.default_rng(4)
     n = rng.normal(size=2000)

@@ -94,13 +94,20 @@ def check_features(
             text = f"{name!r} is protected and a feature all the same, as asked"
             findings.warning(("data", "protected_as_features"), text)
             continue
-        # A feature from which a protected column can be guessed lets the model use that column without seeing it.
-        codes = codes_of(train[name])
-        for other, groups in protected.items():
-            share = _share_told(codes, groups, 0.98)
-            if share is not None:
-                text = f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows"
-                findings.warning(place, f"{text}, so the model knows it nearly as well as if it saw it")
+        for text in tells_groups(name, train[name], protected):
+            findings.warning(place, text)
+
+
+def tells_groups(name: str, column: pa.ChunkedArray, protected: Mapping[str, Ints]) -> list[str]:
+    """Which protected columns, given as codes, a feature tells: the model then uses them without seeing them."""
+    codes = codes_of(column)
+    shares = {other: _share_told(codes, groups, 0.98) for other, groups in protected.items()}
+    return [
+        f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows, so the model knows it nearly as "
+        "well as if it saw it"
+        for other, share in shares.items()
+        if share is not None
+    ]
 
 
 def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) -> list[str]:

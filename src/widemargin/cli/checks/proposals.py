@@ -20,7 +20,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from widemargin._text import column_names, listing
-from widemargin.cli.checks.column_checks import few_rows, several_spellings, stands_for_none, tells_target
+from widemargin.cli.checks.column_checks import (
+    codes_of,
+    few_rows,
+    several_spellings,
+    stands_for_none,
+    tells_groups,
+    tells_target,
+)
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
@@ -233,14 +240,19 @@ def _least_margin_that_keeps(
 
 
 def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[str]:
-    """Why models of these rows may be worth little: values in several spellings or of no meaning, few rows for the
-    columns, or nothing learned by the plain one."""
+    """Why models of these rows may be worth little: values in several spellings or of no meaning, features that tell a
+    protected column, few rows for the columns, or nothing learned by the plain one."""
     said = [
         f"{column_names([name])} {text}"
         for name in (guesses.target, *guesses.protected, *guesses.features)
         for text in (several_spellings(table[name]), stands_for_none(table[name], is_target=name == guesses.target))
         if text
     ]
+    protected = {name: codes_of(table[name]) for name in guesses.protected}
+    for name in guesses.features:
+        said += [
+            f"{text}: name it in data.protected or data.ignore" for text in tells_groups(name, table[name], protected)
+        ]
     labels = table[guesses.target].to_numpy()
     least = int(np.unique(labels, return_counts=True)[1].min())
     if text := few_rows(labels, len(guesses.features)):
