@@ -220,8 +220,8 @@ class RampModel(RampParameters, Provable):
             multipliers=self.multipliers_, status=self.status_, notes=notes,
             certificate=proved + certificate_text(trained),
             # What was promised of the randomised classifier says nothing of `predict`, which is what is foretold.
-            expect=None if validated is not None or self.enforce != "deterministic" else left_out or positive,
-            left_out=left_out is not None,
+            expect=None if validated is not None or self.enforce != "deterministic" else positive,
+            left_out=left_out,
         )  # fmt: skip
 
     def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:
