@@ -56,9 +56,9 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
     Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
-    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu (`widemargin.nu_from_C`), and
-    this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy after few
-    kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
+    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu, its mean hinge loss divided
+    by |w|, and this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy
+    after few kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
 
     Parameters
     ----------
@@ -133,8 +133,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
 
     See Also
     --------
-    widemargin.pareto_path : Norm and mean hinge loss over nu.
-    widemargin.nu_from_C : The nu of the SVM with a given C.
+    widemargin_papers.pareto : The path of solutions over nu, and the nu of the SVM with a given C.
 
     References
     ----------
