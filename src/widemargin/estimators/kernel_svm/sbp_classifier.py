@@ -28,7 +28,6 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
-from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
@@ -225,8 +224,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
             matrix = matrix[np.ix_(used, used)] if self.kernel == "precomputed" else matrix[used]
         kernel = self._resolved(matrix, upper)
         self.gamma_ = kernel.gamma
-        kind = PartitionedRows if self._options.backend == "dask" else KernelRows
-        rows = kind(kernel, matrix, cache_size=self.cache_size)
+        rows = KernelRows(kernel, matrix, cache_size=self.cache_size)
         rows.check_function()
         with name_the_kernel(self.kernel, INDEFINITE):
             refuse_indefinite(sampled_spectrum(rows))
