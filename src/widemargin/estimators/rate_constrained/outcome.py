@@ -10,12 +10,9 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.distributed.blocks import BlockedRows
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
-from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg import cholesky
-from widemargin.problems.generalization import capacity, datasets_of, violation_bound
-from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import at_limit
 
 
@@ -98,47 +95,6 @@ def _centred(X: Matrix, rows: Ints, centre: Floats) -> Floats:
     """Some rows, dense, less their centre: the intercept takes that up."""
     part: Any = X[rows]
     return np.asarray((part.toarray() if sp.issparse(part) else part) - centre)
-
-
-def generalization(
-    tied: TiedGoal, trained: Trained, *, covered: bool, delta: float = 0.05
-) -> tuple[Floats | None, tuple[str, ...]]:
-    """By how much each constraint may fail on new rows, shape (m,), in rates (1 and more says nothing), and a note.
-
-    The largest norm of the training rows (in the kernel's space, where there is one) stands for that of all rows.
-
-    Parameters
-    ----------
-    covered : bool
-        Whether the model is one that the theorem is about: not one whose bias was chosen by 0/1 rates, that is no
-        solution of a convex step, or was trained on features that were themselves fitted. Nor are weighted rows.
-    delta : float, default=0.05
-        Probability with which the bound may fail.
-    """
-    rows = trained.problem.rows
-    if tied.n_constraints == 0:
-        return None, ()
-    if not covered or isinstance(rows, BlockedRows) or tied.weighted:
-        cause = "the bias was searched, or rows are weighted, or features fitted"
-        text = f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)"
-        return None, (text,)
-    # The bound holds at once for every largest multiplier that the steps of the ladder allow, which are known before
-    # any data are seen, each with its share of delta; so that of the step that was reached may be used.
-    data, radius = datasets_of(tied), float(np.sqrt(rows.norms2().max()))
-    share = delta / len(MajorizeOptions.rhos)
-    factor = capacity(data, radius=radius, lam=trained.problem.lam, box=trained.solution.rho, delta=share)
-    violation = violation_bound(data, factor)
-    values = ", ".join(
-        f"{item.constraint.label or f'#{j + 1}'} {min(value, 1.0):.3f}{' (vacuous)' if value >= 1.0 else ''}"
-        for j, (item, value) in enumerate(zip(tied.constraints, violation.tolist(), strict=True))
-    )
-    if (violation >= 1.0).all():
-        values = "1 for every constraint: vacuous"
-    text = (
-        f"generalisation bound (Appendix C, {1.0 - delta:.0%}, E = {factor:.3g}): a constraint of the randomised "
-        f"classifier is violated on new rows by at most {values}; held-out rows say more"
-    )
-    return violation, (text,)
 
 
 @dataclass(frozen=True)
