@@ -61,8 +61,8 @@ def test_cones_are_those_of_the_linear_programme(seed, k, weight):
                     assert any(h <= end.h + 1e-6 and g <= end.g + 1e-6 for end in ends)
                 continue
             K = answer.h + lam * answer.g
-            assert K == pytest.approx(relaxed.h + lam * relaxed.g, abs=1e-6)
-            assert K >= (brute.h + lam * brute.g)[inside].max(initial=-np.inf) - 1e-9
+            assert pytest.approx(relaxed.h + lam * relaxed.g, abs=1e-6) == K
+            assert (brute.h + lam * brute.g)[inside].max(initial=-np.inf) - 1e-9 <= K
             assert beta * answer.h <= answer.g + 1e-9
             assert answer.h >= -1e-9
             assert np.isinf(alpha) or answer.g <= alpha * answer.h + 1e-9
