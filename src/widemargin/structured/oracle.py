@@ -219,7 +219,9 @@ def require(oracle: Oracle, wanted: Sequence[str], search: str) -> None:
     missing = [name for name in wanted if name not in oracle.capabilities]
     if missing:
         able = ", ".join(sorted(oracle.capabilities)) or "nothing"
+        local = CONE in missing and not getattr(oracle, "exact", True)
+        reason = " The best label that a local search meets in a cone bounds none of the others there." if local else ""
         raise CapabilityError(
             f"search={search!r} needs an oracle that answers {', '.join(missing)}; {type(oracle).__name__} answers "
-            f"{able}. Use search='auto'."
+            f"{able}.{reason} Use search='auto'."
         )

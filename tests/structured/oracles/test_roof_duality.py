@@ -9,6 +9,8 @@ from testing import structured_cases as cases
 from widemargin.structured.oracles import max_flow, roof_duality
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.roof_duality import RoofOracle
+from widemargin.structured.search.angular import angular
+from widemargin.structured.search.hull import edge
 
 LAMBDAS = (0.0, 2.0, 0.5, 0.0, 1.0)  # up and down: warm starts in both directions
 
@@ -35,6 +37,47 @@ def test_equals_the_linear_programme(seed, k):
     for lam in LAMBDAS:
         answer = program.free(lam)
         assert roof.value(lam) == pytest.approx(answer.h + lam * answer.g, abs=1e-7)
+
+
+CONES = ((np.inf, 0.0), (np.inf, 0.2), (3.0, 0.5), (1.0, 0.9), (0.4, 0.1), (0.05, 0.0), (40.0, 8.0))
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 7), weight=st.sampled_from(cases.WEIGHTS))
+def test_cones_are_those_of_the_linear_programme(seed, k, weight):
+    """Certified where labels are undecided too: no label set of the cone is better than the answer."""
+    model, truth, u, theta, brute = cases.multi_label(seed, k, "full", weight)
+    roof = RoofOracle(u, theta, truth, model.structure)
+    program = ProgramOracle(u, theta, truth, PairwiseProgram(model.structure))
+    ends = roof.free(0.0), program.free(1e6)
+    for lam in LAMBDAS:
+        for alpha, beta in CONES:
+            answer, relaxed = roof.cone(lam, alpha, beta), program.cone(lam, alpha, beta)
+            steep = np.full(brute.h.shape, np.inf) if np.isinf(alpha) else alpha * brute.h
+            inside = (brute.h >= 0.0) & (beta * brute.h <= brute.g) & (brute.g <= steep)
+            if answer is None:
+                # Whatever lies in the cone has less h and less loss than the largest of the one or of the other.
+                points = [] if relaxed is None else [(relaxed.h, relaxed.g)]
+                for h, g in [*points, *zip(brute.h[inside], brute.g[inside], strict=True)]:
+                    assert any(h <= end.h + 1e-6 and g <= end.g + 1e-6 for end in ends)
+                continue
+            K = answer.h + lam * answer.g
+            assert pytest.approx(relaxed.h + lam * relaxed.g, abs=1e-6) == K
+            assert (brute.h + lam * brute.g)[inside].max(initial=-np.inf) - 1e-9 <= K
+            assert beta * answer.h <= answer.g + 1e-9
+            assert answer.h >= -1e-9
+            assert np.isinf(alpha) or answer.g <= alpha * answer.h + 1e-9
+            gain = model.score(answer.y, u, theta) - model.score(truth, u, theta)
+            assert (gain, model.loss(answer.y, truth)) == pytest.approx((answer.h - 1.0, answer.g), abs=1e-9)
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 8), weight=st.sampled_from(cases.WEIGHTS))
+def test_the_angular_search_over_its_cones_is_exact(seed, k, weight):
+    model, truth, u, theta, brute = cases.multi_label(seed, k, "full", weight)
+    found = angular(RoofOracle(u, theta, truth, model.structure))
+    by_edge = edge(RoofOracle(u, theta, truth, model.structure))
+    assert found.exact
+    assert found.value == pytest.approx(by_edge.value, rel=1e-8, abs=1e-8)
+    assert brute.best_product() - 1e-9 <= found.upper <= by_edge.upper * (1.0 + 1e-8) + 1e-7
 
 
 def test_attractive_pairs_have_no_gap():

@@ -17,7 +17,8 @@ from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
 
 ID_NAME = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$", re.ASCII
+    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?names?|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$",
+    re.ASCII,
 )
 """Names of columns that number or name the rows; those that pandas writes for its index have none."""
 

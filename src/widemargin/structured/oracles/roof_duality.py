@@ -9,12 +9,14 @@ stands for z_l = 1 on the source's side, node k + l for its complement. Written 
 The oracle is the linear programme of `lp_relaxation`, by maximum flow: much faster, and warm over lambda.
 """
 
+import math
+
 import numpy as np
 
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure
-from widemargin.structured.oracle import CONVEX, FREE, Answer, PartialOracle
+from widemargin.structured.oracle import CONE, CONVEX, FREE, Answer, PartialOracle
 from widemargin.structured.oracles.lp_relaxation import Relaxed
 from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment, empty_graph
 
@@ -149,6 +151,8 @@ class RoofOracle(PartialOracle):
 
     Answers `free` with labels of the local polytope (`Relaxed`), for pairs of any sign. `h + lam g` of the answer is
     the value of the relaxation, never below the best label set's; where the answer is integral, it is that label set.
+    The points of the polytope fill a polygon, so that free questions answer `cone` too: by a corner of the polygon, or
+    by the point where its border leaves the cone.
 
     Parameters
     ----------
@@ -159,7 +163,7 @@ class RoofOracle(PartialOracle):
         Of any multi-label kind; `pairs` and `weight` are used.
     """
 
-    capabilities = frozenset({FREE, CONVEX})
+    capabilities = frozenset({FREE, CONE, CONVEX})
 
     def __init__(self, u: Floats, theta: Floats, truth: Ints, structure: Structure) -> None:
         self._truth, self._pairs, self._weight = truth, structure.pairs, structure.weight[0]
@@ -173,6 +177,7 @@ class RoofOracle(PartialOracle):
         self._constant = build(self._v, self._t, self._pairs, self._graph)
         self._flow, self._lam = 0.0, 0.0
         self._scale = float(np.abs(self._v).max() + np.abs(self._t).max(initial=0.0))
+        self._corners: list[Answer] = []
 
     def value(self, lam: float) -> float:
         """`K(lam)`, the value of the relaxation: an upper bound of `h + lam g` over all label sets."""
@@ -194,3 +199,44 @@ class RoofOracle(PartialOracle):
         g = float(self._weight @ mu)
         unflip(mu, pair_mu, self._truth, self._pairs)
         return Answer(Relaxed(mu, pair_mu), float(h), g)
+
+    def cone(self, lam: float, alpha: float, beta: float) -> Answer | None:
+        """The same among the points with `beta h <= g <= alpha h` and `h >= 0`.
+
+        None also where the cone lies beside the slopes from the point of largest h to that of largest loss: one of
+        the two has more of both h and loss than any point of the cone, so a search may do without them.
+        """
+        answer = self.free(lam)
+        # The sum is concave on the polygon: outside the cone, its best point inside lies on the side next to it.
+        if _left(answer, alpha) < 0.0:
+            return self._leaving(alpha)
+        return self._leaving(beta) if _left(answer, beta) > 0.0 else answer
+
+    def _leaving(self, slope: float) -> Answer | None:
+        """The point with `g = slope h` on the border from the largest h to the largest loss; None beside these two."""
+        if not self._corners:
+            # At the price where every flip pays, whatever the others do, everything that costs is wrong.
+            least = self._weight[self._weight > 0.0].min(initial=math.inf)
+            dear = (np.abs(self._v).sum() + np.abs(self._t).sum()) / least
+            self._corners = [self.free(0.0), self.free(2.0 * dear)]
+        while True:
+            # Corners are kept by falling h and growing loss, those before `at` have h to spare.
+            at = sum(_left(corner, slope) >= 0.0 for corner in self._corners)
+            if at in (0, len(self._corners)):
+                return None
+            A, B = self._corners[at - 1 : at + 1]
+            lam = (A.h - B.h) / (B.g - A.g) if B.g > A.g else 0.0
+            answer = self.free(lam)
+            rounding = 1e-12 * (self._scale + lam * self.largest_loss)
+            if B.g <= A.g or answer.h + lam * answer.g <= A.h + lam * A.g + rounding:
+                break  # nothing above the line: A and B are neighbours
+            self._corners.insert(at, answer)
+        share = _left(A, slope) / (_left(A, slope) - _left(B, slope))
+        mu, pairs = ((1.0 - share) * a + share * b for a, b in zip(A.y, B.y, strict=True))
+        return Answer(Relaxed(mu, pairs), A.h + share * (B.h - A.h), A.g + share * (B.g - A.g))
+
+
+def _left(point: Answer, slope: float) -> float:
+    """What a point has more of h than the line `g = slope h` asks for its loss, in units of the loss."""
+    # Where the slope is infinite the line is h = 0.
+    return point.h if math.isinf(slope) else slope * point.h - point.g
