@@ -129,15 +129,18 @@ _HOMES = {
     "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff_path",
 }
 _PARTS = (
+    "datasets",
     "diagnostics",
     "distributed",
     "exceptions",
+    "extending",
     "goals",
     "losses",
     "persistence",
     "plotting",
     "preprocessing",
     "report",
+    "structured",
 )
 """Packages and modules that `import widemargin as wm` reaches as `wm.NAME`, imported when they are asked for."""
 _IN_PAPERS = frozenset(["C_from_nu", "nu_from_C", "pareto_path"])

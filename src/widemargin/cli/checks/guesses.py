@@ -127,7 +127,7 @@ def guess_roles(
         why = "named by --target"
         if target not in table.column_names:
             raise DataError(
-                f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
+                f"{where}: there is no column {target!r} (--target). It has {listing(table.column_names, 20)}"
             )
         if not _is_target(table[target].drop_null(), most=MOST_NAMED):
             n_values = pc.count_distinct(table[target]).as_py()
