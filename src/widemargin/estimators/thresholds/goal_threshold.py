@@ -15,6 +15,7 @@ from widemargin._typing import Floats, Index, Signs
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import parameters
+from widemargin.estimators.thresholds.by_rank import Ranks, chosen_ranks
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
@@ -166,7 +167,9 @@ class GoalThresholdClassifier(ThresholdedModel):
     (fixed-sequence testing), each constraint by a test that is exact for every number of rows (binomial; unconditional
     for two groups; limits of Clopper and Pearson for the rest), and of those that pass all tests the one of best
     objective is taken. One threshold under floors and ceilings on single rates needs neither order nor split: all
-    thresholds are proved at once. A constant classifier counts as proved where its definition settles the goal.
+    thresholds are proved at once. Thresholds by population whose constraints are all about shares of these populations
+    have ranks, which the other rows choose and whose shares obey Beta distributions. A constant classifier counts as
+    proved where its definition settles the goal.
     Populations absent from the rows and constraints dropped for lack of rows are not covered, nor are rows that
     `predict` refuses. Constraints on numbers of rows cannot be guaranteed.
 
@@ -450,8 +453,10 @@ class GoalThresholdClassifier(ThresholdedModel):
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""
         proving = self._scored(own)
-        one = not (self.randomize or self.groups_ or self._abstains() or self._several())
-        number = len(ways(proving.tied)) if one else 0
+        plain = not (self.randomize or self._abstains() or self._several())
+        number = len(ways(proving.tied)) if plain and not self.groups_ else 0
+        ranks: Ranks | None = None
+        ranked: Rule | None = None
         # One threshold under one-sided rates is proved at all thresholds at once; all else is a fixed sequence (see
         # `guarantee.py`).
         if number:
@@ -468,16 +473,23 @@ class GoalThresholdClassifier(ThresholdedModel):
             beside = split_external(own.external, 1.0 - ORDERING, rng)
             ordering = self._scored(train.replaced(external=beside[0]), scores)
             proving = self._scored(own.replaced(external=beside[1]))
-            path = safest_first(
-                partial(self._found, ordering),
-                lambda mass: standard_errors(ordering.tied, mass, proving.tied),
-            )
+            search = partial(self._found, ordering)
+            if plain and self.groups_:
+                alike = ordering if scores is None else self._scored(train.replaced(external=beside[0]))
+                ranks = chosen_ranks(ordering, alike, proving, self.groups_, 1.0 - confidence, search)
+                if ranks is not None and (ranked := ranks.rule(proving)) is None:
+                    level += ranks.risk  # ties leave no place for the thresholds: the sequence has the rest of the risk
+            path = [ranked] if ranked else safest_first(
+                search, lambda mass: standard_errors(ordering.tied, mass, proving.tied)
+            )  # fmt: skip
         drawn = check_random_state(rng.randint(2**31 - 1))
 
         def test(rule: Rule | OffsetRule) -> Judged[Rule | OffsetRule]:
             shares = proving.shares(rule)
             if self.randomize:  # of a rule that draws its decisions, what is drawn is what is tested
                 shares = [(drawn.random_sample(len(share)) < share).astype(np.float64) for share in shares]
+            if ranks is not None and rule is ranked:
+                return ranks.judged(rule, proving.tied, proving.tied.positive_mass(shares))
             return Judged.of(rule, proving.tied, proving.tied.positive_mass(shares), self._possible(rule))
 
         constants: list[Rule | OffsetRule] = []

@@ -152,6 +152,25 @@ def _parts(tied: TiedGoal, item: TiedConstraint, possible: Possible) -> tuple[li
     return parts, sign * item.cleared.bound
 
 
+def linear_shares(tied: TiedGoal, item: TiedConstraint) -> tuple[list[tuple[float, Rate]], float] | None:
+    """A constraint as `sum of factor times share called positive <= bound`; None where labels or baselines matter too.
+
+    The share is that of the rows that the rate is measured on.
+    """
+    parts, bound = _parts(tied, item, lambda population: EITHER)
+    terms = []
+    for part in parts:
+        by_decision = part.values.swapaxes(0, 1)[:2].reshape(2, -1)
+        least, most = np.nanmin(by_decision, axis=1), np.nanmax(by_decision, axis=1)
+        if part.values.shape[1] > 2 or (least != most).any():
+            return None
+        positive, negative = most[:: tied.space.turned(part.rate)[1]]
+        if positive != negative:
+            terms.append((float(positive - negative), part.rate))
+        bound -= float(negative)
+    return terms, bound
+
+
 def evidence(tied: TiedGoal, positive_mass: Floats, possible: Possible = lambda population: EITHER) -> list[Evidence]:
     """What rows say of each constraint of a goal, for decisions that did not depend on these rows.
 

@@ -1,0 +1,234 @@
+"""Thresholds of populations by rank: a proof that needs no luck, where every constraint is about shares of populations.
+
+A fixed threshold calls a share of a population positive that the rows for the proof can only estimate. For a narrow
+difference of groups (within .05, say) the estimate is seldom clear enough, though the best thresholds would do. A
+threshold that leaves k of the m rows for the proof above itself is another matter: the share that it calls positive in
+distribution lies between two order statistics of uniform numbers, of Beta distributions whatever the scores are (Wilks
+1941). Ranks that other rows have chosen therefore break a constraint with a chance that is known before the scores of
+the rows for the proof are looked at. Where it is at most `1 - confidence` there is nothing left to test.
+
+**Ties.** Rows of one score cannot be parted. A rank is therefore a window, as wide as ties ask for among the rows that
+choose it; the threshold goes between two scores whose rank lies in the window, and its share is bounded by the ends.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betainc, betaincc, betaincinv
+
+from widemargin._typing import Floats
+from widemargin.estimators.thresholds.class_offsets import OffsetRule
+from widemargin.estimators.thresholds.guarantee import Found, Judged
+from widemargin.estimators.thresholds.rule import Rule
+from widemargin.estimators.thresholds.scored_rows import ScoredRows
+from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.language.linear import When
+from widemargin.goals.language.populations import Population
+from widemargin.goals.measuring.exact_tests import Evidence, linear_shares, standard_errors
+
+_CELLS = 2000
+"""Of the second of two shares, when the chance of a sum is bounded: the bound is too large by one of them at most."""
+
+
+class _Window(NamedTuple):
+    """Ranks that a threshold may have among the m rows of its population: `low <= rank <= high`.
+
+    `rank` is the one that is wanted; 0 and m stand for the thresholds that call no row positive, or every one.
+    """
+
+    low: int
+    rank: int
+    high: int
+    m: int
+
+    def share(self, *, highest: bool) -> tuple[float, float] | float:
+        """The Beta distribution that bounds the share from above or below, or the bound itself where it is certain."""
+        if self.rank in (0, self.m):
+            return float(self.rank > 0)
+        # At most as much as the row after the last one lets through, at least as much as the first row does.
+        if highest:
+            return 1.0 if self.high >= self.m else (self.high + 1.0, float(self.m - self.high))
+        return 0.0 if self.low <= 0 else (float(self.low), self.m - self.low + 1.0)
+
+
+class Ranks(NamedTuple):
+    """Ranks for every population, and the chance that they break the goal.
+
+    Attributes
+    ----------
+    windows : list
+    label : int
+        Whose rows are counted: 1 or -1, those of that label; 0, all of a population.
+    risk : float
+        Upper limit of the chance, over draws of the rows for the proof.
+    """
+
+    windows: list[_Window]
+    label: int
+    risk: float
+
+    def rule(self, rows: ScoredRows) -> Rule | None:
+        """The thresholds on the rows for the proof; None where ties leave no place for one."""
+        thresholds = [_placed(z, window) for z, window in zip(_counted(rows, self.label), self.windows, strict=True)]
+        if None in thresholds:
+            return None
+        column = np.array(thresholds, dtype=np.float64)[:, None]
+        return Rule(column, np.ones(column.shape), True, math.nan, True)
+
+    def judged(self, rule: Rule | OffsetRule, proving: TiedGoal, positive_mass: Floats) -> Judged[Rule | OffsetRule]:
+        """The thresholds with what is known of them."""
+        rows = min(window.m for window in self.windows)
+        known = [Evidence(self.risk, "ranks of scores", rows)] * proving.n_constraints
+        return Judged(rule, proving.measure(positive_mass), known)
+
+
+_Constraint = tuple[list[tuple[float, int]], float]
+
+
+def chosen_ranks(
+    ordering: ScoredRows,
+    alike: ScoredRows,
+    proving: ScoredRows,
+    groups: Sequence[Population],
+    delta: float,
+    search: Callable[[Floats], Found[Rule | OffsetRule]],
+) -> Ranks | None:
+    """The ranks of best objective that break the goal with a chance of at most delta; None where there are none.
+
+    Parameters
+    ----------
+    ordering : ScoredRows
+        The rows that choose, with scores like those of new rows.
+    alike : ScoredRows
+        The same rows with scores by the fitted scorer itself, which say how many rows share a score.
+    proving : ScoredRows
+        The rows for the proof: only their numbers by population and label are looked at.
+    groups : sequence of Population
+    delta : float
+    search : callable
+        The best thresholds on `ordering`, with bounds tightened by given margins.
+    """
+    stated = _stated(ordering.tied, groups)
+    if stated is None:
+        return None
+    constraints, label = stated
+    numbers, scores, shared = (_counted(rows, label) for rows in (proving, ordering, alike))
+    if not all(len(z) for z in (*numbers, *scores)):
+        return None
+    mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
+
+    def tried(size: float) -> Ranks | None:
+        """The ranks that pass the bounds by so many standard errors, if that is enough."""
+        nonlocal mass
+        found = search(size * standard_errors(ordering.tied, mass, proving.tied))
+        if not found.met or not isinstance(found.candidate, Rule):
+            return None
+        mass = found.positive_mass
+        windows = [
+            _window(t, z, same, len(m))
+            for t, z, same, m in zip(found.candidate.medians, scores, shared, numbers, strict=True)
+        ]
+        risk = sum(_chance(terms, bound, windows) for terms, bound in constraints)
+        return Ranks(windows, label, risk) if risk <= delta else None
+
+    low, best = 0.0, None
+    for size in (0.0, 1.0, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1, 4.0):
+        if best := tried(size):
+            break
+        low = size
+    for _ in range(5 if best and size else 0):
+        middle = 0.5 * (low + size)
+        if ranks := tried(middle):
+            best, size = ranks, middle
+        else:
+            low = middle
+    return best
+
+
+def _stated(tied: TiedGoal, groups: Sequence[Population]) -> tuple[list[_Constraint], int] | None:
+    """Every constraint by shares of the groups, and whose rows are counted; None where one is about anything else."""
+    number, constraints, labels = {group.rows: g for g, group in enumerate(groups)}, [], set()
+    for item in tied.constraints:
+        stated = linear_shares(tied, item)
+        if stated is None or len(stated[0]) > 2:
+            return None
+        terms = []
+        for factor, rate in stated[0]:
+            over = rate.definition.over or When()
+            if rate.population.rows not in number or over.baseline is not None:
+                return None
+            labels.add((over.label or 0) * tied.space.turned(rate)[0])
+            terms.append((factor, number[rate.population.rows]))
+        if len({g for _, g in terms}) < len(terms):
+            return None  # two shares of the same rows are not independent
+        constraints.append((terms, stated[1]))
+    # A threshold has one rank, among the rows of one kind.
+    return (constraints, labels.pop()) if len(labels) == 1 else None
+
+
+def _counted(rows: ScoredRows, label: int) -> list[Floats]:
+    """Scores of the rows that ranks count, for each group, largest first."""
+    own, space = rows.tied.sources[0], rows.tied.space
+    signs = space.parts[own.key].label[own.cell - space.start[own.key]]
+    kept = (signs == label) | (label == 0)
+    return [np.sort(rows.scores[0][kept & (rows.group[0] == g)])[::-1] for g in range(rows.n_groups)]
+
+
+def _window(threshold: float, scores: Floats, shared: Floats, m: int) -> _Window:
+    """The rank among m rows of a threshold, as it is among those that choose it, with room for ties."""
+    if math.isinf(threshold):
+        rank = m if threshold < 0.0 else 0
+        return _Window(rank, rank, rank, m)
+    share = np.count_nonzero(scores > threshold) / len(scores)
+    rank = min(max(round(share * m), 1), m - 1)
+    # The most rows around the place that share a score, and how many of the m rows will: about as many, and two
+    # standard deviations more.
+    place, around = round(share * len(shared)), 1 + len(shared) // 100
+    ties = int(np.unique(shared[max(place - around, 0) : place + around], return_counts=True)[1].max())
+    many = 0.0 if ties == 1 else ties * m / len(shared)
+    room = math.ceil(many + 2.0 * math.sqrt(many))
+    return _Window(max(rank - room, 0), rank, min(rank + room, m), m)
+
+
+def _placed(scores: Floats, window: _Window) -> float | None:
+    """A threshold between two scores with a rank within the window, the nearest one; None where all are tied."""
+    if window.rank in (0, window.m):
+        return math.inf if window.rank == 0 else -math.inf
+    ranks = np.arange(max(window.low, 1), min(window.high, window.m - 1) + 1)
+    parted = ranks[scores[ranks - 1] > scores[ranks]]
+    if not len(parted):
+        return None
+    rank = parted[np.argmin(np.abs(parted - window.rank))]
+    above, below = float(scores[rank - 1]), float(scores[rank])
+    middle = below + 0.5 * (above - below)
+    return middle if below <= middle < above else below
+
+
+def _chance(terms: Sequence[tuple[float, int]], bound: float, windows: Sequence[_Window]) -> float:
+    """Upper limit of the chance that `sum of factor times share` exceeds the bound."""
+    open_ones = []
+    for factor, g in terms:
+        share = windows[g].share(highest=factor > 0.0)
+        if isinstance(share, float):
+            bound -= factor * share
+        else:
+            open_ones.append((factor, *share))
+    if not open_ones:
+        return float(bound < -1e-12)
+    first, *second = open_ones
+    if not second:
+        return float(_above(first, np.array([bound]))[0])
+    # The other share goes through cells of equal chance; in each of them it is taken where it is worst.
+    ((factor, a, b),) = second
+    edges = betaincinv(a, b, np.linspace(0.0, 1.0, _CELLS + 1))
+    worst = factor * (edges[1:] if factor > 0.0 else edges[:-1])
+    return float(_above(first, bound - worst).mean())
+
+
+def _above(share: tuple[float, float, float], bound: Floats) -> Floats:
+    """Chance that `factor` times a Beta distributed share is above each bound."""
+    factor, a, b = share
+    limit = np.clip(bound / factor, 0.0, 1.0)
+    return np.asarray(betaincc(a, b, limit) if factor > 0.0 else betainc(a, b, limit))
