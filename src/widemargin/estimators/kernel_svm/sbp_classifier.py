@@ -56,8 +56,8 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
 
     Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
     helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu, its mean hinge loss divided
-    by |w|, and this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy
-    after few kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
+    by the norm of w, and this parameter has units: a distance in the kernel's space. The method is best at a moderate
+    accuracy after few kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
 
     Parameters
     ----------
