@@ -37,6 +37,7 @@ DOCUMENTS = (
     "docs/guide/several-classes.md",
     "docs/guide/structured-outputs.md",
     "docs/kernel-svm.md",
+    "docs/limits.md",
     "docs/margins.md",
     "docs/report.md",
     "docs/scaling.md",

@@ -43,6 +43,12 @@ def test_every_name_resolves_and_is_listed(name):
     assert name in dir(widemargin)
 
 
+def test_packages_are_reached_without_an_import_of_their_own():
+    assert run("import widemargin as wm; print(wm.exceptions.GoalError.__name__, wm.persistence.to_onnx.__name__)") == (
+        "GoalError to_onnx"
+    )
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="module 'widemargin' has no attribute 'nothing'"):
         _ = widemargin.nothing

@@ -10,6 +10,8 @@ Names are imported when they are first used, so `import widemargin` itself is qu
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from widemargin._papers import papers_module
+
 if TYPE_CHECKING:
     from widemargin import goals as goals
     from widemargin.diagnostics import audit as audit
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC as KernelSVC
     from widemargin.estimators.kernel_svm.options import KernelOptions as KernelOptions
     from widemargin.estimators.kernel_svm.options import SBPOptions as SBPOptions
-    from widemargin.estimators.kernel_svm.pareto import C_from_nu as C_from_nu
-    from widemargin.estimators.kernel_svm.pareto import nu_from_C as nu_from_C
-    from widemargin.estimators.kernel_svm.pareto import pareto_path as pareto_path
     from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier as SBPClassifier
     from widemargin.estimators.margins.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
     from widemargin.estimators.margins.options import PursuitOptions as PursuitOptions
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
-    "C_from_nu",
     "ChainSVC",
     "External",
     "GoalReduction",
@@ -88,8 +86,6 @@ __all__ = [
     "load_model",
     "margin_changes",
     "margin_report",
-    "nu_from_C",
-    "pareto_path",
     "save_model",
     "structural_path",
     "structural_search",
@@ -97,7 +93,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "C_from_nu": "widemargin.estimators.kernel_svm.pareto",
     "ChainSVC": "widemargin.estimators.structured.chain_svc",
     "External": "widemargin.rows",
     "GoalReduction": "widemargin.estimators.reduction.goal_reduction",
@@ -128,18 +123,32 @@ _HOMES = {
     "label_suspects": "widemargin.diagnostics",
     "margin_changes": "widemargin.diagnostics",
     "margin_report": "widemargin.diagnostics",
-    "nu_from_C": "widemargin.estimators.kernel_svm.pareto",
-    "pareto_path": "widemargin.estimators.kernel_svm.pareto",
     "save_model": "widemargin.persistence",
     "structural_path": "widemargin.estimators.structured.structural_search",
     "structural_search": "widemargin.estimators.structured.structural_search",
     "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff_path",
 }
+_PARTS = (
+    "diagnostics",
+    "distributed",
+    "exceptions",
+    "goals",
+    "losses",
+    "persistence",
+    "plotting",
+    "preprocessing",
+    "report",
+)
+"""Packages and modules that `import widemargin as wm` reaches as `wm.NAME`, imported when they are asked for."""
+_IN_PAPERS = frozenset(["C_from_nu", "nu_from_C", "pareto_path"])
+"""Names that were here once: found where widemargin-papers is installed."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "goals":
-        return importlib.import_module("widemargin.goals")
+    if name in _PARTS:
+        return importlib.import_module(f"widemargin.{name}")
+    if name in _IN_PAPERS:
+        return getattr(papers_module("pareto", f"widemargin.{name}"), name)
     if name not in _HOMES:
         raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -30,11 +30,11 @@ from widemargin._typing import (
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import BinaryGoalMixin, checked_rows, refuse_one_class
-from widemargin.estimators._options import CURES, SolverOptions, interrupted, parameters, worst
+from widemargin.estimators._options import CURES, SolverOptions, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import refuse_overflow
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, positive_numbers, refuse_missing
 from widemargin.exceptions import warn
-from widemargin.plotting._canvas import COLOURS, band, new_figure, require_matplotlib, tidy
+from widemargin.plotting._canvas import COLOURS, axes_for, band, new_figure, require_matplotlib, tidy
 
 __all__ = [
     "COLOURS",
@@ -59,7 +59,9 @@ __all__ = [
     "Singles",
     "SolverOptions",
     "Table",
+    "axes_for",
     "band",
+    "budget_of",
     "checked_rows",
     "interrupted",
     "kernel",
@@ -68,6 +70,7 @@ __all__ = [
     "limit_threads",
     "new_figure",
     "parameters",
+    "positive_numbers",
     "refuse_missing",
     "refuse_one_class",
     "refuse_overflow",

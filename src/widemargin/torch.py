@@ -11,11 +11,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from sklearn.utils.validation import check_is_fitted
 
+from widemargin.exceptions import MissingLibraryError, ModelFileError
+
+try:
+    import torch
+except ImportError:
+    raise MissingLibraryError.of("widemargin.torch needs PyTorch", "torch") from None
+
 from widemargin.estimators.networks.goal_network import GoalNetwork, NetworkOptions, NetworkScorer
-from widemargin.exceptions import ModelFileError
 from widemargin.goals import Goal, Population
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.persistence.container import INFO, pack, read_file, unpack, write_file

@@ -18,9 +18,12 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from widemargin import (
+    GoalReduction,
     GoalThresholdClassifier,
     KernelSVC,
     MarginPursuitClassifier,
+    MulticlassSVC,
+    MultiLabelSVC,
     RateConstrainedClassifier,
     RiskClassifier,
     SBPClassifier,
@@ -63,6 +66,7 @@ MODELS = {
     "svc sigmoid": KernelSVC(kernel="sigmoid", gamma=0.05),
     "svc linear": KernelSVC(kernel="linear"),
     "sbp": SBPClassifier(nu=0.05, gamma=0.4, random_state=0),
+    "score of each class": MulticlassSVC(),
     "threshold": GoalThresholdClassifier(LogisticRegression(), FLOOR, random_state=0),
     "threshold of ours": GoalThresholdClassifier(MarginPursuitClassifier(), FLOOR, pos_label="no", random_state=0),
     "fourier": RateConstrainedClassifier(
@@ -144,6 +148,18 @@ REFUSED = {
             LogisticRegression(), "subject to positive_rate() <= 0.9", per_population="g", pos_label="yes",
             random_state=0,
         ).fit(X, y, populations=_groups(len(X))), "thresholds of several populations",
+    ),
+    "abstention": (
+        lambda X, y, z: GoalThresholdClassifier(
+            LogisticRegression(), "minimize coverage(abstain=True)\nsubject to selective_error() <= 0.5",
+            abstain="unsure", random_state=0,
+        ).fit(X, y), "rows left undecided \\(abstain='unsure'\\)",
+    ),
+    "label sets": (
+        lambda X, y, z: MultiLabelSVC().fit(X, np.column_stack([z > 0, z > 1]).astype(int)), "MultiLabelSVC cannot be",
+    ),
+    "averaged models": (
+        lambda X, y, z: GoalReduction(LogisticRegression(), FLOOR).fit(X, y), "AveragedScorer cannot be written",
     ),
     "tree": (lambda X, y, z: DecisionTreeClassifier().fit(X, y), "DecisionTreeClassifier cannot be"),
     "behind a table": (

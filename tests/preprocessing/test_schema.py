@@ -131,7 +131,7 @@ def test_tables_without_a_usable_schema_are_refused(table, options, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"age": ["1", "2.5", None, "n.a."]}, "'age' held numbers in training but holds words now .*first: 'n.a.'"),
+        ({"age": ["1", "2.5", None, "n.a."]}, "'age' held numbers .* holds words now .in 1 of 3 cells; first: 'n.a.'"),
         ({"age": ["a", "b", None, "d"]}, "'age' held numbers in training but holds words now .*first: 'a'"),
         ({"age": [True, False, True, None]}, "'age' held numbers in training but holds true/false values now"),
         ({"age": [1.0, None, None, float("inf")]}, "'age' holds 1 infinite number"),

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import RateConstrainedClassifier, ThermometerEncoder, load_model, save_model
+from widemargin.exceptions import ModelFileError
 
 
 @given(
@@ -68,6 +69,8 @@ def test_a_saved_pipeline_decides_as_before(tmp_path):
     model = make_pipeline(ThermometerEncoder(3), RateConstrainedClassifier()).fit(X, X[:, 0] > 0)
     save_model(model, tmp_path / "m.skops")
     np.testing.assert_array_equal(load_model(tmp_path / "m.skops").decision_function(X), model.decision_function(X))
+    with pytest.raises(ModelFileError, match="a ThermometerEncoder predicts nothing"):
+        save_model(model[0], tmp_path / "m.skops")
 
 
 def test_no_thresholds_are_refused():

@@ -248,7 +248,8 @@ def audited_rows(
 ) -> Iterator[tuple[Block, TableRows]]:
     """The rows asked for, with their labels and baselines, a block at a time.
 
-    With `some_labels` labels may be missing; they are None then.
+    With `some_labels` labels may be missing; they are None then. Else rows without one are left out where the goals
+    file says so.
 
     Raises
     ------
@@ -261,7 +262,8 @@ def audited_rows(
     some, seen, what = False, set[Any](), f"rows of {blocks.title}"
     deadline = deadline or Deadline(None, NO_VERDICT)
     deadline.check(0, blocks.n_rows, what)
-    for block in blocks.read(request.columns, split=split, part=request.part):
+    needed = None if some_labels else goals.data.needed
+    for block in blocks.read(request.columns, split=split, part=request.part, needed=needed):
         some, rows = True, rows_of(block, goals, some_labels=some_labels)
         if rows.y is not None:
             seen |= {label for label in rows.y.tolist() if label is not None}
@@ -273,6 +275,15 @@ def audited_rows(
         first = next(blocks.read([split.column])).table.select([split.column])
         cure = "Correct the value, or choose other rows by --rows all|train|test"
         split_rows(first, split, blocks.title, wanted=[request.part], cure=cure)
+    if not some:
+        raise DataError(f"{blocks.title}: no row asked for has a value of the target {needed!r}. Give rows with one")
+
+
+def unlabelled_rows(request: Request) -> int:
+    """How many of the rows asked for have no value of the target."""
+    target, split = request.goals.data.target, request.goals.data.split
+    columns = [target] if split is None else [target, split.column]
+    return sum(block.table[target].null_count for block in request.blocks.read(columns, split=split, part=request.part))
 
 
 def external_blocks(request: Request) -> Iterator[tuple[str, Block, TableRows]]:

@@ -18,34 +18,9 @@ __all__ = [
 ]
 
 
-_IN_PAPERS = frozenset(
-    [
-        "EDUCATION",
-        "FEMALE",
-        "MALE",
-        "N_FEATURES",
-        "Adult",
-        "Digits",
-        "Forest",
-        "Hierarchy",
-        "LabelSets",
-        "load_a9a",
-        "load_covtype",
-        "load_hierarchy",
-        "load_mnist",
-        "load_rcv1",
-        "load_yeast",
-        "synthetic_a9a",
-        "synthetic_digits",
-        "synthetic_forest",
-        "synthetic_hierarchy",
-        "synthetic_label_sets",
-    ]
-)
-
-
 def __getattr__(name: str) -> Any:
     """Loaders of the papers' data, which were here once: found where widemargin-papers is installed."""
-    if name not in _IN_PAPERS:
+    moved = {} if name.startswith("_") else vars(papers_module("data", f"widemargin.datasets.{name}"))
+    if name not in moved.get("__all__", ()):
         raise AttributeError(f"module 'widemargin.datasets' has no attribute {name!r}")
-    return getattr(papers_module("data", f"widemargin.datasets.{name}"), name)
+    return moved[name]

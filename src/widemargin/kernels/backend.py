@@ -308,21 +308,20 @@ class DeviceBackend:
 def backend_named(name: str) -> Backend:
     """A backend by name: "numpy", "torch" or "torch:DEVICE" (for example "torch:cuda"), or "array-api".
 
-    "dask" computes by NumPy, too: on the workers, see `kernels.partitioned`. "array-api" is the code of devices on
-    NumPy, which needs none.
+    "array-api" is the code of devices on NumPy, which needs none.
 
     Raises
     ------
     CapabilityError
         If the name is unknown, or PyTorch or the device is not there.
     """
-    if name in ("numpy", "dask"):
+    if name == "numpy":
         return NumpyBackend()
     if name == "array-api":
         return DeviceBackend(np)
     first, _, device = name.partition(":")
     if first != "torch":
-        raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'dask', 'torch' or 'torch:DEVICE'.")
+        raise CapabilityError(f"backend {name!r} is unknown; use 'numpy', 'torch' or 'torch:DEVICE'.")
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
@@ -335,8 +334,6 @@ def usable_name(name: str) -> str:
 
     A fitted model predicts so wherever it is loaded: both compute the same values up to rounding.
     """
-    if name == "dask":
-        return "numpy"
     if name != "numpy":
         try:
             backend_named(name)

@@ -19,7 +19,7 @@ from widemargin.linalg.narrow_rows import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
 
-__all__ = ["KernelRows", "most_entries"]
+__all__ = ["KernelRows"]
 
 MEGABYTE = 1 << 20
 
@@ -242,7 +242,10 @@ class KernelRows:
 
     def longest_sum(self) -> int:
         """Most roundings that an inner product of two rows adds up: one a product, but those of bytes are exact."""
-        return most_entries(self._X) if self._rows.packed is None else self._rows.packed.rounded
+        X, packed = self._X, self._rows.packed
+        if packed is not None:
+            return packed.rounded
+        return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))
 
     def narrow(self) -> NarrowRows | None:
         """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""
@@ -501,8 +504,3 @@ class KernelRows:
         in_threads(X.shape[0], self._share(X.shape[0], self.n_rows, 1), part)
         self._count.evaluations += X.shape[0] * self.n_rows
         return out
-
-
-def most_entries(X: Matrix) -> int:
-    """Entries of a row that products touch, of CSR rows the largest number that is stored."""
-    return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))

@@ -101,8 +101,16 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
         The model holds something that no file may hold (a function, an estimator that is not on the list), the metadata
         cannot be written as JSON, or the file cannot be written.
     """
-    check_is_fitted(model)
     path = Path(path)
+    if isinstance(model, BaseEstimator) and not hasattr(model, "predict"):
+        raise ModelFileError(f"{path}: a {type(model).__name__} predicts nothing. Save a Pipeline of it and a model")
+    check_is_fitted(model)
+    last = model[-1] if hasattr(model, "steps") else model
+    if type(last).__module__.startswith("widemargin.estimators.networks."):
+        raise ModelFileError(
+            f"{path}: a {type(last).__name__} holds a PyTorch module, which save_model does not store. Use "
+            "widemargin.torch.save_network"
+        )
     try:
         goal, first = first_goal(model), model[0] if hasattr(model, "steps") else model
         info = ModelInfo(
@@ -120,7 +128,7 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
         ) from error
     try:
         dumped = skops.io.dumps(mapped(model, as_text))
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: too deep, or a network of PyTorch in it
         raise ModelFileError(
             f"{path}: the model cannot be stored ({error}). Remove that attribute or parameter"
         ) from error
@@ -264,6 +272,8 @@ def _class_text(model: object) -> str:
 
 
 def _read_info(parts: dict[str, bytes], path: Path) -> ModelInfo:
+    if "weights.pt" in parts:
+        raise ModelFileError(f"{path}: save_network wrote this file. Read it by widemargin.torch.load_network")
     try:
         raw = json.loads(parts[INFO])
         number = raw["format"]

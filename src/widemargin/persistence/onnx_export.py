@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Floats
@@ -84,8 +85,9 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     MissingLibraryError
         onnx (or, for scikit-learn's steps, skl2onnx) is not installed.
     CapabilityError
-        Something in the model has no counterpart: thresholds of several populations, random predictions, other kernels
-        (laplacian, functions, precomputed values), other feature maps, other steps behind a table.
+        Something in the model has no counterpart: thresholds of several populations, random predictions, rows left
+        undecided, label sets, averaged models of `GoalReduction`, other kernels (laplacian, functions, precomputed
+        values), other feature maps, other steps behind a table.
     sklearn.exceptions.NotFittedError
     ModelFileError
         The file cannot be written.
@@ -135,8 +137,12 @@ def _refuse_many_thresholds(model: Any) -> None:
     if getattr(model, "offsets_", None) is not None:
         name = type(model).__name__
         raise CapabilityError(f"{name}: offsets of several classes cannot be written as ONNX. Use save_model.")
-    if model.groups_ is not None or getattr(model, "randomize", False):
-        what = "thresholds of several populations" if model.groups_ is not None else "random predictions"
+    options = {
+        "thresholds of several populations": model.groups_ is not None,
+        "random predictions": getattr(model, "randomize", False),
+        f"rows left undecided (abstain={getattr(model, 'abstain', None)!r})": np.size(model.threshold_) > 1,
+    }
+    for what in (what for what, is_used in options.items() if is_used):
         name = type(model).__name__
         raise CapabilityError(f"{name}: {what} cannot be written as ONNX. Use one threshold, or save_model.")
 
@@ -164,7 +170,7 @@ def _formula(model: Any, scoring: Any) -> _Formula:
         vectors = as_dense(scoring.support_vectors_)
         shape, width = scoring if hasattr(scoring, "degree") else scoring._options, vectors.shape[1]
         kernel = KernelForm(scoring.kernel, vectors, float(scoring.gamma_), float(shape.degree), float(shape.coef0))
-    elif n_classes >= 2 and len(weights) in (1, n_classes):
+    elif n_classes >= 2 and len(weights) in (1, n_classes) and not get_tags(scoring).target_tags.multi_output:
         feature_map = fitted.get("feature_map_")
         width = weights.shape[1] if feature_map is None else int(feature_map.n_features_in_)
     else:
@@ -173,6 +179,8 @@ def _formula(model: Any, scoring: Any) -> _Formula:
             "linear ones. Use save_model, or for scikit-learn's models skl2onnx."
         )
     intercept = np.asarray(getattr(scoring, "intercept_", 0.0), dtype=np.float64).reshape(-1)
+    if len(weights) == n_classes == 2:  # a score for each class, of which `decision_function` is the difference
+        weights, intercept = weights[1:] - weights[:1], intercept[1:] - intercept[:1]
     shift = np.broadcast_to(intercept, (len(weights),)) - threshold
     classes, positive = np.asarray(model.classes_), getattr(model, "positive_class_", None)
     zero_is_second = bool(positive == classes[0])

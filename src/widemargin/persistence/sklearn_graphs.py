@@ -102,9 +102,10 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
                 options=options, target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET}, **own,
             )  # fmt: skip
     except Exception as error:  # skl2onnx raises classes of its own
+        why = str(error).partition("\n")[0][:200]
         raise CapabilityError(
-            f"the steps before the model ({names}) cannot be written as ONNX ({type(error).__name__}: "
-            f"{str(error)[:200]}). Use steps that skl2onnx knows, or save_model."
+            f"{names} cannot be written as ONNX by skl2onnx ({type(error).__name__}: {why}). "
+            "Use models and steps that it knows, or save_model."
         ) from error
     made = compose.add_prefix(made, prefix=prefix)
     for name, _ in inputs:

@@ -1,12 +1,21 @@
 """Plots in scikit-learn's Display style. They need matplotlib: `pip install 'widemargin[plot]'`."""
 
+from typing import Any
+
+from widemargin._papers import papers_module
 from widemargin.plotting.convergence import ConvergenceDisplay
 from widemargin.plotting.labels import LabelPairsDisplay
 from widemargin.plotting.margins import MarginDistributionDisplay
 from widemargin.plotting.risk_coverage import RiskCoverageDisplay
-from widemargin.plotting.tradeoff import ParetoDisplay, TradeoffDisplay
+from widemargin.plotting.tradeoff import TradeoffDisplay
 
 __all__ = [
-    "ConvergenceDisplay", "LabelPairsDisplay", "MarginDistributionDisplay", "ParetoDisplay", "RiskCoverageDisplay",
-    "TradeoffDisplay",
+    "ConvergenceDisplay", "LabelPairsDisplay", "MarginDistributionDisplay", "RiskCoverageDisplay", "TradeoffDisplay",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The plot of paths over nu, which was here once: found where widemargin-papers is installed."""
+    if name != "ParetoDisplay":
+        raise AttributeError(f"module 'widemargin.plotting' has no attribute {name!r}")
+    return papers_module("pareto", f"widemargin.plotting.{name}").ParetoDisplay

@@ -1,4 +1,4 @@
-"""The plots of paths: of a trade-off over bounds, `TradeoffDisplay`, and over nu, `ParetoDisplay`."""
+"""The plot of a trade-off over bounds, `TradeoffDisplay`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -171,94 +171,5 @@ class TradeoffDisplay:
             style = {"s": 45, "facecolors": "white", "edgecolors": color, "zorder": 3}
             self.missed_ = axes.scatter(x[missed], y[missed], label=f"{prefix}goal not met", **style)
         axes.set(xlabel=self.x_name, ylabel=self.y_name)
-        axes.legend()
-        return self
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class ParetoDisplay:
-    """Mean hinge loss against norm, with the part of the plane that the certificates rule out.
-
-    Made by `from_path`; the constructor takes the computed arrays.
-
-    Parameters
-    ----------
-    norm, mean_hinge : ndarray of shape (K,)
-        Of the classifiers; those of infinite norm are left out.
-    nu, least_norm : ndarray of shape (K,)
-        No classifier with `mean_hinge <= nu norm` has a norm below `least_norm`.
-
-    Attributes
-    ----------
-    line_ : matplotlib Line2D
-    ruled_out_ : matplotlib PolyCollection
-        Below and left of the front: no classifier is there.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-
-    Examples
-    --------
-    >>> from widemargin.plotting import ParetoDisplay
-    >>> display = ParetoDisplay.from_path(path)  # doctest: +SKIP
-    >>> display.figure_.savefig("front.png")  # doctest: +SKIP
-    """
-
-    norm: Floats
-    mean_hinge: Floats
-    nu: Floats
-    least_norm: Floats
-
-    @classmethod
-    def from_path(cls, path: Any, *, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
-        """Plot what `widemargin.pareto_path` gives.
-
-        Parameters
-        ----------
-        path : ParetoPath
-        ax : matplotlib Axes, optional
-            Default: a new figure.
-        **kwargs
-            Given to matplotlib's `plot`.
-
-        Returns
-        -------
-        ParetoDisplay
-        """
-        display = cls(norm=path.norm, mean_hinge=path.mean_hinge, nu=path.nu, least_norm=path.least_norm)
-        return display.plot(ax=ax, **kwargs)
-
-    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
-        """Draw the front, on a logarithmic axis of the norm.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        **kwargs
-            Given to matplotlib's `plot`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        MissingLibraryError
-            If matplotlib is not installed.
-        """
-        (axes,) = axes_for(ax)
-        self.ax_, self.figure_ = axes, axes.figure
-        finite = np.isfinite(self.norm)
-        order = np.argsort(self.norm[finite], kind="stable")
-        norm, hinge = self.norm[finite][order], self.mean_hinge[finite][order]
-        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"}
-        self.line_: Line2D = axes.plot(norm, hinge, **(style | kwargs))[0]
-        left = 0.8 * min(float(self.least_norm.min()), float(norm.min(initial=np.inf)))
-        right = 1.1 * max(float(self.least_norm.max()), float(norm.max(initial=0.0)))
-        # A curve below which no classifier lies: of norm r it has a hinge loss above `nu r` if `r < least_norm`.
-        x = np.union1d(np.geomspace(left, right, 400), self.least_norm)
-        y = np.where(x[:, None] < self.least_norm, self.nu * x[:, None], 0.0).max(axis=1)
-        gray: dict[str, Any] = {"alpha": 0.15, "color": "gray", "linewidth": 0.0}
-        self.ruled_out_ = axes.fill_between(x, y, label="no classifier is here", **gray)
-        axes.set(xscale="log", xlabel="norm of w", ylabel="mean hinge loss", xlim=(left, x[-1]))
         axes.legend()
         return self

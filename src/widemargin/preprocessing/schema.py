@@ -295,7 +295,7 @@ def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviati
         strange = [value for value in values if not (isinstance(value, str) and is_number(value))] or values
         raise DataError(
             f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now "
-            f"(first: {_shown(strange[0])}). Correct the column or its values"
+            f"(in {len(strange)} of {len(values)} cells; first: {_shown(strange[0])}). Correct the column or its values"
         )
     else:
         numbers = _finite(column)

@@ -310,7 +310,8 @@ def build_problem(
     blocks, weights, cells = [], [], []
     for X, source in zip(matrices, tied.sources, strict=True):
         # Sparse rows as dense ones where that costs nothing: the same numbers in the same order give the same model.
-        # The last digits of sums decide ties on small tables, and with them where the search by 0/1 rates ends.
+        # The last digits of sums decide ties on small tables, and with them where the search by 0/1 rates ends. These
+        # are about the tables on which that goes along any direction (`MoveOptions.any_direction`, `small`).
         if not isinstance(X, np.ndarray) and X.shape[1] <= 20 and X.shape[0] <= 50_000:
             X = np.asarray(X.toarray())
         seen = source.cell if kind is None else kind[source.cell]

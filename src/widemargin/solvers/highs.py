@@ -27,13 +27,18 @@ def solved(model: highspy.Highs) -> bool:
 
 
 class CutModel:
-    """Maximum of `z` over `z <= f_s + c_s . v`, `0 <= v <= top`: one HiGHS model, warm from solve to solve."""
+    """Maximum of `z` over `z <= f_s + c_s . v`, `0 <= v <= top`: one HiGHS model, warm from solve to solve.
 
-    def __init__(self, top: Floats, tolerance: float = 1e-10) -> None:
+    It is exact to about `tolerance`, the feasibility that HiGHS is asked for.
+    """
+
+    tolerance = 1e-10
+
+    def __init__(self, top: Floats) -> None:
         self.top = top.copy()
         self._m = top.shape[0]
         self._columns = np.arange(self._m + 1, dtype=np.int32)
-        self._lp = quiet_highs(tolerance)
+        self._lp = quiet_highs(self.tolerance)
         for end in top:
             self._lp.addVar(0.0, float(end))
         # The last variable is z, the height below all cuts.

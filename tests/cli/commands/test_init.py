@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import math
+import re
 import tomllib
 from dataclasses import replace
 
@@ -196,12 +197,26 @@ def test_nothing_is_replaced_without_force(tmp_path, capsys):
 def test_the_target_can_be_named(tmp_path, capsys):
     write_csv(tmp_path / "people.csv", people(1200))
     assert init(tmp_path, "people.csv", capsys, "--target", "sex")["target"] == "sex"
-    for target, message in (
-        ("sx", "there is no column 'sx'"),
-        ("work", "column 'work' (--target) has no value in 21 of 1200 rows"),
-    ):
-        content = init(tmp_path, "people.csv", capsys, "--target", target, "--force", code=2)
-        assert message in content["error"]
+    content = init(tmp_path, "people.csv", capsys, "--target", "sx", "--force", code=2)
+    assert "there is no column 'sx'" in content["error"]
+
+
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path, capsys):
+    columns = people(600)
+    columns["income"] = [None if row % 10 == 0 else value for row, value in enumerate(columns["income"])]
+    write_csv(tmp_path / "people.csv", columns)
+    assert init(tmp_path, "people.csv", capsys, "--target", "income")["n_unlabelled"] == 60
+    goals, model = str(tmp_path / "goals.toml"), str(tmp_path / "goals.skops")
+    assert main(["train", goals]) == 0
+    assert "Left out: 60 rows without a value of income" in capsys.readouterr().out
+    main(["audit", goals, "--model", model, "--data", str(tmp_path / "people.csv")])
+    audited = capsys.readouterr()
+    assert "(180 rows)" in audited.out and "20 rows without a value of 'income' are left out" in audited.err
+    # who did not ask for it is told that it can be asked for
+    text = (tmp_path / "goals.toml").read_text()
+    (tmp_path / "goals.toml").write_text(re.sub("unlabelled = .*", "", text))
+    assert main(["train", goals]) == 2
+    assert "is missing in 40 of 400 row(s) looked at, the first is row 10 " in capsys.readouterr().err
 
 
 def test_hostile_names_and_values_stay_texts(tmp_path, capsys):
@@ -265,6 +280,17 @@ def test_numbers_and_days_in_other_spellings_are_told_and_not_taken_for_words(sa
     assert found.ignore["x"].startswith(f"holds {said}: write ") and found.features == ("n",)
 
 
+@pytest.mark.parametrize(
+    ("name", "beside", "ignored"),
+    [("weight", "income", True), ("weight", "Height", False), ("pspwght", "Height", True), ("bweight", "income", False),
+     ("perweight", "income", True), ("weight", "litter", False), ("fnlwgt", "height", True)],
+)  # fmt: skip
+def test_weights_of_a_sample_are_no_features_and_those_of_bodies_are(name, beside, ignored):
+    rng = np.random.default_rng(0)
+    found = roles(**{name: rng.gamma(4.0, 20.0, 60).tolist(), beside: rng.normal(size=60).tolist()}, y=[0, 1] * 30)
+    assert ("sampling weight" in found.ignore.get(name, "")) == ignored
+
+
 def test_codes_and_small_classes_of_words_stay_words():
     codes = [f"ABC{row % 30}" for row in range(60)]
     found = roles(
@@ -283,12 +309,11 @@ def test_a_target_that_cannot_be_one_is_told_why():
     for values, said in (
         ([1.5, 2.5, 3.5] * 10, r"has 30 values; .*Cut numbers into classes"),
         (["yes"] * 30, r"has 1 value, 'yes'; .*Add rows of another one"),
-        (["yes", None, "no"] * 10, r"has no value in 10 of 30 rows; .*Drop or fill these rows"),
     ):
         values = [value + row for row, value in enumerate(values)] if values[0] == 1.5 else values
         with pytest.raises(DataError, match=said):
             guess_roles(pa.table({"n": [*range(30)], "y": values}), "y", "t.csv")
-    with pytest.raises(DataError, match=r"'paid', once the 1 row\(s\) without a value are dropped"):
+    with pytest.raises(DataError, match=r"'paid', of which 1 row\(s\) without a value are left out"):
         roles(n=[1, 2, 3, 4], paid=["yes", "no", None, "no"])
     with pytest.raises(DataError, match=r"'sex' \(sex\); 'one' has the same value in every row"):
         roles(sex=["m", "f"] * 20, one=[1] * 40, paid=["yes", "no", "no", "no"] * 10)
@@ -529,6 +554,10 @@ def test_look_alikes_and_the_outcome_are_asked_for():
     assert guesses.protected == {} and "who" in guesses.features and guesses.positive == "b"
     assert asked == ["'who' may be about sex: it holds female and male. Is it a protected attribute?"]
     assert guess_roles(pa.table(columns), None, "t.csv").protected == {"who": "sex"}
+    two = pa.table({"page": [*range(8)], "hat": ["a", "b"] * 4, "shoe": ["x", "y"] * 4})
+    assert guess_roles(two, None, "t.csv", ask=ask).target == "hat"
+    assert asked[1] == "Which column is to be predicted?"
+    assert guess_roles(two, None, "t.csv").target == "shoe"
     guess_roles(pa.table(columns | {"sex": columns["who"]}), None, "t.csv", ask=ask)
     assert asked[-1] == "Which value of 'result' is the outcome that people want?"
     assert guess_roles(pa.table(columns), None, "t.csv", favourable="a").positive == "a"
@@ -536,8 +565,8 @@ def test_look_alikes_and_the_outcome_are_asked_for():
         guess_roles(pa.table(columns), None, "t.csv", favourable="c")
 
 
-@pytest.mark.parametrize(("typed", "given"), [(["2"], "no"), ([""], "yes"), (["maybe", "no"], "no"), ([], "yes")])
-def test_answers_on_the_terminal(monkeypatch, typed, given):
+@pytest.mark.parametrize(("typed", "given"), [(["2"], "no"), ([""], "yes"), (["maybe", "no"], "no")])
+def test_answers_on_the_terminal(monkeypatch, capsys, typed, given):
     def read(prompt):
         assert prompt == "Is it? 1: 'yes', 2: 'no' [1]: "
         if not typed:
@@ -545,7 +574,12 @@ def test_answers_on_the_terminal(monkeypatch, typed, given):
         return typed.pop(0)
 
     monkeypatch.setattr("builtins.input", read)
+    was_refused = "maybe" in typed
     assert answer("Is it?", ("yes", "no")) == given
+    assert ("'maybe' is none of the answers. Give a number from 1 to 2" in capsys.readouterr().out) == was_refused
+    typed = []
+    with pytest.raises(DataError, match=r"Is it\? This was not answered"):
+        answer("Is it?", ("yes", "no"))
 
 
 def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
@@ -664,6 +698,14 @@ def test_groups_without_a_rule_are_shown_all_the_same(tmp_path, capsys):
     printed = capsys.readouterr().out
     for name in ("sex_f", "sex_m", "nationality_zürich", "nationality_zurich", "sex_f and nationality_zurich"):
         assert f"\n{name} " in printed, name
+
+
+def test_a_feature_that_tells_a_protected_column_is_named(tmp_path, capsys):
+    columns = people(300)
+    columns = {"form": [{"F": "A92", "M": "A93"}[value] for value in columns["sex"]], **columns}
+    write_csv(tmp_path / "p.csv", columns)
+    said = "feature 'form' tells the protected 'sex' in 100.0% of the rows"
+    assert any(said in text for text in init(tmp_path, "p.csv", capsys)["cautions"])
 
 
 def test_a_rare_class_that_scores_find_is_not_called_nothing(tmp_path, capsys):

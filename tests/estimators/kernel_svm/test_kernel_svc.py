@@ -27,7 +27,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fresh import fresh_seed
-from widemargin import KernelSVC, SBPClassifier, nu_from_C
+from widemargin import KernelSVC, SBPClassifier
 from widemargin.estimators.kernel_svm.binary_problems import kernel_rows
 from widemargin.estimators.kernel_svm.kernel_svc import DEPRECATED
 from widemargin.exceptions import (
@@ -42,6 +42,7 @@ from widemargin.kernels.backend import NumpyBackend
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.persistence import load_model, save_model
 from widemargin.solvers.kernel_svm.automatic import NAMES
+from widemargin_papers.pareto import nu_from_C
 
 UP_TO_TOL = "weights and repeated rows give the same optimum, of which tol=1e-3 finds points that differ by about 1e-3"
 

@@ -5,12 +5,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from widemargin import External, audit  # noqa: E402
+from widemargin import External, audit, load_model, save_model  # noqa: E402
 from widemargin.estimators.networks.inputs import Inputs  # noqa: E402
 from widemargin.estimators.networks.lagrangian import RATES, Part, Pricing, ProxyLagrangian  # noqa: E402
 from widemargin.exceptions import (  # noqa: E402
@@ -283,6 +285,10 @@ def test_files_hold_the_goal_and_refuse_what_is_wrong(rows, fitted, tmp_path):
     assert str(back.goal_report_) == str(fitted.goal_report_)
     with pytest.raises(ModelFileError, match="no network of this architecture"):
         load_network(path, module(d=5))
+    with pytest.raises(ModelFileError, match=r"Read it by widemargin[.]torch[.]load_network"):
+        load_model(path)
+    with pytest.raises(ModelFileError, match=r"widemargin[.]torch[.]save_network"):
+        save_model(make_pipeline(StandardScaler(), fitted), tmp_path / "net.skops")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))

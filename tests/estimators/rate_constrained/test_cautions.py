@@ -64,7 +64,7 @@ def test_populations_too_small_for_their_bound_are_named():
     expected = max(item.new_rows.missed_far for item in report.constraints)
     assert 0.25 <= expected <= 1.0
     told = " ".join(str(report).split())
-    assert "on new rows missed in about" in told and "as if left out of training" in told
+    assert "on new rows missed in about" in told and "in two draws of three as if left out of training" in told
     # of enough rows for a bound that is far away nothing is said
     easy = RateConstrainedClassifier("subject to recall() >= 0.5").fit(X, y)
     assert easy.goal_report_.cautions == () and easy.goal_report_.constraints[0].new_rows.missed < 0.05
@@ -106,7 +106,8 @@ def test_a_ratio_rule_met_by_a_handful_of_decisions_is_named():
 def test_what_is_foretold_of_new_rows_comes_true(kind):
     """A floor that training meets exactly, on many columns: nearly every model misses it, and every fit says so.
 
-    The bootstrap of the training rows as they are says a half of the draws, whatever the number of columns.
+    The bootstrap of the training rows as they are says a half of the draws, whatever the number of columns; a third of
+    what is foretold comes from it.
     """
     rng, foretold, came, flattered = np.random.default_rng(2), [], [], []
     for _ in range(6):
@@ -120,7 +121,7 @@ def test_what_is_foretold_of_new_rows_comes_true(kind):
         flattered.append(item.rate)
     assert min(flattered) >= 0.8
     assert np.mean(came) >= 5 / 6
-    assert abs(np.mean(foretold) - np.mean(came)) < 0.25
+    assert abs(np.mean(foretold) - np.mean(came)) < 0.3
 
 
 def test_the_certificate_says_of_which_bounds_it_is(monkeypatch):

@@ -111,4 +111,4 @@ def _paths(outcome: Outcome) -> dict[str, JSON]:
 
 
 def _cost(entry: FigureEntry) -> str:
-    return f"needs {entry.needs}; {entry.runs} runs take about {entry.minutes:g} processor minutes"
+    return f"needs {entry.needs}; {entry.runs} runs take about {entry.minutes:g} processor min"

@@ -17,7 +17,8 @@ from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
 
 ID_NAME = re.compile(
-    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$", re.ASCII
+    r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?names?|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$",
+    re.ASCII,
 )
 """Names of columns that number or name the rows; those that pandas writes for its index have none."""
 
@@ -94,13 +95,20 @@ def check_features(
             text = f"{name!r} is protected and a feature all the same, as asked"
             findings.warning(("data", "protected_as_features"), text)
             continue
-        # A feature from which a protected column can be guessed lets the model use that column without seeing it.
-        codes = codes_of(train[name])
-        for other, groups in protected.items():
-            share = _share_told(codes, groups, 0.98)
-            if share is not None:
-                text = f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows"
-                findings.warning(place, f"{text}, so the model knows it nearly as well as if it saw it")
+        for text in tells_groups(name, train[name], protected):
+            findings.warning(place, text)
+
+
+def tells_groups(name: str, column: pa.ChunkedArray, protected: Mapping[str, Ints]) -> list[str]:
+    """Which protected columns, given as codes, a feature tells: the model then uses them without seeing them."""
+    codes = codes_of(column)
+    shares = {other: _share_told(codes, groups, 0.98) for other, groups in protected.items()}
+    return [
+        f"feature {name!r} tells the protected {other!r} in {share:.1%} of the rows, so the model knows it nearly as "
+        "well as if it saw it"
+        for other, share in shares.items()
+        if share is not None
+    ]
 
 
 def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) -> list[str]:

@@ -62,7 +62,8 @@ def examine(
         counts = {"test": table.num_rows}  # a table of held-out rows, to be audited
     elif split is None or split.column in names:
         try:
-            parts = split_rows(table, split, where, fraction=goals.validation.test_fraction)
+            fraction, needed = goals.validation.test_fraction, goals.data.needed
+            parts = split_rows(table, split, where, fraction=fraction, needed=needed)
         except DataError as error:
             findings.problem(("validation", "fraction") if split is None else ("data", "split"), str(error))
         else:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +22,8 @@ from widemargin.cli.checks.vocabulary import (
     GOOD_VALUES,
     HARMS,
     PROTECTED,
+    SAMPLING,
+    SIZES,
     TARGETS,
     VALUES,
     is_one_of,
@@ -64,6 +67,8 @@ class Guesses:
     split : Split or None
     features : tuple of str
         All other columns.
+    n_unlabelled : int
+        Rows without a value of the target.
     """
 
     target: str
@@ -77,6 +82,7 @@ class Guesses:
     earlier: tuple[str, ...]
     split: Split | None
     features: tuple[str, ...]
+    n_unlabelled: int
 
 
 MOST_NAMED = 20
@@ -116,25 +122,25 @@ def guess_roles(
     split = next(filter(None, (_split(name, table[name]) for name in table.column_names)), None)
     taken = set() if split is None else {split.column}
     if target is None:
-        target, why = _guessed_target(table, taken, where)
+        target, why = _guessed_target(table, taken, where, ask)
     else:
         why = "named by --target"
         if target not in table.column_names:
             raise DataError(
                 f"{where}: there is no column {target!r} (--target). It has {', '.join(table.column_names[:20])}"
             )
-        if not _is_target(table[target], most=MOST_NAMED):
-            n_values, n_missing = pc.count_distinct(table[target]).as_py(), table[target].null_count
+        if not _is_target(table[target].drop_null(), most=MOST_NAMED):
+            n_values = pc.count_distinct(table[target]).as_py()
             fact, cure = f"{n_values} values", "Cut numbers into classes, join words, or name another column"
             if n_values == 1:
                 fact, cure = f"1 value, {pc.min_max(table[target])['min'].as_py()!r}", "Add rows of another one"
-            elif n_missing and n_values <= MOST_NAMED:
-                fact, cure = f"no value in {n_missing} of {table.num_rows} rows", "Drop or fill these rows"
             raise DataError(
                 f"{where}: column {target!r} (--target) has {fact}; a target needs 2 to {MOST_NAMED} words or whole "
-                f"numbers, and one in every row. {cure}"
+                f"numbers. {cure}"
             )
     taken.add(target)
+    n_unlabelled = table[target].null_count
+    table = table.filter(table[target].is_valid())
     labels = table[target].to_numpy()
     classes = np.unique(labels)
     earlier = []
@@ -142,7 +148,9 @@ def guess_roles(
         values = _values(table[name], 2) if name not in taken and words_of(name) & EARLIER else None
         earlier += [name] if values and {*map(repr, values)} <= {*map(repr, classes.tolist())} else []
     rest = [name for name in table.column_names if name not in taken and name not in earlier]
-    reasons = {name: _reason_to_ignore(name, table[name], labels) for name in rest}
+    # Beside a height or a length, a weight is what a scale shows.
+    sampling = SAMPLING if any(map(partial(matching_kind, {"size": SIZES}), rest)) else f"{SAMPLING} weight wght"
+    reasons = {name: _reason_to_ignore(name, table[name], labels, sampling) for name in rest}
     ignore = {name: reason for name, reason in reasons.items() if reason is not None}
     used = [name for name in rest if name not in ignore]
     kinds = {name: kind for name in used if (kind := matching_kind(PROTECTED, name)) is not None}
@@ -169,8 +177,9 @@ def guess_roles(
         cure = "Add columns, or name the target by --target"
         raise DataError(f"{where}: no column is left as a feature of {target!r}{why}. {cure}")
     return Guesses(
-        target, positive, why, why_positive, protected, alike, words, ignore, tuple(earlier), split, features
-    )
+        target, positive, why, why_positive, protected, alike, words, ignore, tuple(earlier), split, features,
+        n_unlabelled,
+    )  # fmt: skip
 
 
 def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
@@ -246,8 +255,8 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
     return Split(column=name, train=train, test=test) if train is not None and test is not None else None
 
 
-def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, str]:
-    """The column with two values whose name is the likeliest, else the last one."""
+def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | None) -> tuple[str, str]:
+    """The column with two values whose name is the likeliest, else the one that is chosen, else the last one."""
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
     of_people = {name for name in two_valued if matching_kind(PROTECTED, name) is not None}
     earlier = {name for name in two_valued if words_of(name) & EARLIER}
@@ -270,12 +279,15 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str) -> tuple[str, 
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
         may_be = [f"{listing(more, 5)}, of more values"] if more else []
         may_be += [
-            f"{name!r}, once the {table[name].null_count} row(s) without a value are dropped or filled"
+            f"{name!r}, of which {table[name].null_count} row(s) without a value are left out then"
             for name in others
             if table[name].null_count and _is_target(table[name].drop_null())
         ]
         cure = f" ({' or '.join(may_be)})" if may_be else ""
         raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
+    open_ones = [*reversed(candidates), *(name for name in two_valued if "decision" in words_of(name))]
+    if ask is not None and len(set(open_ones)) > 1:
+        return ask("Which column is to be predicted?", list(dict.fromkeys(open_ones))), "as was answered"
     return candidates[-1], "the last column with two values; name another by --target"
 
 
@@ -286,8 +298,8 @@ def _is_target(column: pa.ChunkedArray, most: int = 2) -> bool:
     )  # fmt: skip
 
 
-def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any]) -> str | None:
-    """Why a column is no feature; None where nothing speaks against it."""
+def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any], sampling: str) -> str | None:
+    """Why a column is no feature; None where nothing speaks against it. `sampling`: words of weights."""
     kind = column.type
     values_type = kind.value_type if pa.types.is_dictionary(kind) else kind
     is_text = pa.types.is_string(values_type) or pa.types.is_large_string(values_type)
@@ -329,7 +341,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20
         and words & {"split", "part", "fold", "set", "partition", "subset"},
-        "seems to be a sampling weight, no property of the row": is_number and words & {"weight", "weights", "fnlwgt"},
+        "seems to be a sampling weight, no property of the row": is_number
+        and matching_kind({"weight": sampling}, name) is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

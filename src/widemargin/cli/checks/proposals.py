@@ -20,11 +20,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from widemargin._text import column_names, listing
-from widemargin.cli.checks.column_checks import few_rows, several_spellings, stands_for_none, tells_target
+from widemargin.cli.checks.column_checks import (
+    codes_of,
+    few_rows,
+    several_spellings,
+    stands_for_none,
+    tells_groups,
+    tells_target,
+)
 from widemargin.cli.checks.guesses import Guesses, is_code
 from widemargin.cli.goals_file.keys import Label
 from widemargin.diagnostics import audit
-from widemargin.diagnostics.standards.local_law_144 import UNKNOWN_WORDS
+from widemargin.diagnostics.standards.local_law_144 import is_unknown
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
 from widemargin.exceptions import WidemarginError
@@ -233,14 +240,19 @@ def _least_margin_that_keeps(
 
 
 def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[str]:
-    """Why models of these rows may be worth little: values in several spellings or of no meaning, few rows for the
-    columns, or nothing learned by the plain one."""
+    """Why models of these rows may be worth little: values in several spellings or of no meaning, features that tell a
+    protected column, few rows for the columns, or nothing learned by the plain one."""
     said = [
         f"{column_names([name])} {text}"
         for name in (guesses.target, *guesses.protected, *guesses.features)
         for text in (several_spellings(table[name]), stands_for_none(table[name], is_target=name == guesses.target))
         if text
     ]
+    protected = {name: codes_of(table[name]) for name in guesses.protected}
+    for name in guesses.features:
+        said += [
+            f"{text}: name it in data.protected or data.ignore" for text in tells_groups(name, table[name], protected)
+        ]
     labels = table[guesses.target].to_numpy()
     least = int(np.unique(labels, return_counts=True)[1].min())
     if text := few_rows(labels, len(guesses.features)):
@@ -420,7 +432,7 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
     )
     if pairs or values:
         rest_of = [value for value in pc.unique(table[column]).to_pylist() if values and value not in values]
-        unknown = [value for value in rest_of if _is_unknown(value)]
+        unknown = [value for value in rest_of if is_unknown(value)]
         small = [value for value in rest_of if value not in unknown]
         rest = f"; not for {listing(small)}, of fewer than {OPTIONS.least_rows} rows with {outcome}" if small else ""
         if unknown:
@@ -471,14 +483,9 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
     if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
         return [], []  # a number without a practice of cutting it
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]
-    large = [pair for pair in counts if pair[0] >= least and not _is_unknown(pair[1])]
+    large = [pair for pair in counts if pair[0] >= least and not is_unknown(pair[1])]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
     return [], of_size if len(of_size) > 1 else []
-
-
-def _is_unknown(value: object) -> bool:
-    """Whether a value says that a row's group is not known: missing, or words such as "prefer not to say"."""
-    return value is None or (isinstance(value, str) and value.strip().casefold() in UNKNOWN_WORDS)
 
 
 def _tells_years(values: pa.ChunkedArray) -> bool:

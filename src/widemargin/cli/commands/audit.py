@@ -11,7 +11,15 @@ from widemargin.cli.candidates import TableModel
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.keys import TablePath, table_text
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, classes_of, external_blocks, open_request
+from widemargin.cli.models_and_rows import (
+    NO_VERDICT,
+    Request,
+    audited_rows,
+    classes_of,
+    external_blocks,
+    open_request,
+    unlabelled_rows,
+)
 from widemargin.cli.parser import OF_STANDARDS, refuse_options
 from widemargin.cli.reports import PREDICATE, audit_document, audit_suite, junit_xml, statement, write_json, write_text
 from widemargin.cli.tables.table_files import Block, TableBlocks, table_files
@@ -83,9 +91,11 @@ def _measured(request: Request, options: argparse.Namespace, progress: Progress,
                 deadline.check(counts.n_rows, blocks.n_rows, what)
             if not counts.n_rows:
                 next(audited_rows(request))  # says that there are no such rows
+        n_unlabelled = unlabelled_rows(request) if request.goals.data.needed in blocks.names else 0
+        left_out = [f"{n_unlabelled} rows without a value of {target!r} are left out"] if n_unlabelled else []
         for name, block, rows in external_blocks(request):
             counts.add(_audit_block(request, block, rows, name))
-        for text in [*texts[:1], *candidate.finish()]:
+        for text in [*texts[:1], *candidate.finish(), *left_out]:
             warnings.warn(text, TableWarning, stacklevel=2)
         return counts.report(decide=options.decide, data_name=request.title, missing_groups=options.missing_groups)
     except WidemarginError as error:
@@ -109,7 +119,8 @@ def _files(options: argparse.Namespace, table: TablePath) -> list[Path]:
 def _count_piece(request: Request, piece: TableBlocks) -> tuple[AuditCounts, list[str]]:
     """Counts of a piece of the table, counted by a worker, and the candidate's notes."""
     counts = _nothing_counted(request)
-    for block in piece.read(request.columns, split=request.goals.data.split, part=request.part):
+    data = request.goals.data
+    for block in piece.read(request.columns, split=data.split, part=request.part, needed=data.needed):
         rows = rows_of(block, request.goals)
         counts.add(_audit_block(request, block._replace(table=rows.populations), rows))
     return counts, request.candidates[0].finish()

@@ -9,7 +9,14 @@ from typing import Any
 from widemargin import __version__
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.models_and_rows import NO_VERDICT, Request, audited_rows, external_blocks, open_request
+from widemargin.cli.models_and_rows import (
+    NO_VERDICT,
+    Request,
+    audited_rows,
+    external_blocks,
+    open_request,
+    unlabelled_rows,
+)
 from widemargin.cli.reports import FORMAT, write_json
 from widemargin.diagnostics import AuditCounts, ComparisonCounts, GoalReport, comparison_report
 from widemargin.diagnostics.compare import needs_labels
@@ -57,17 +64,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[ComparisonCounts, list[AuditCounts]]:
     """Counts for the comparison, and those for an audit of each candidate where the goal can be measured."""
-    goal, blocks, candidates, data = request.goal, request.blocks, request.candidates, request.goals.data
+    goal, candidates, data = request.goal, request.candidates, request.goals.data
     classes = next((item.classes for item in candidates if item.classes is not None), None)
     counts = ComparisonCounts(goal, classes=classes, pos_label=data.positive)
     # It can be measured where every row asked for has a label, or no rate needs one.
-    labels = [data.target, *([] if data.split is None else [data.split.column])]
-    measurable = not needs_labels(goal) or (
-        data.target in blocks.names
-        and not any(
-            block.table[data.target].null_count for block in blocks.read(labels, split=data.split, part=request.part)
-        )
-    )
+    measurable = not needs_labels(goal) or (data.target in request.blocks.names and not unlabelled_rows(request))
     audits = [
         AuditCounts(goal, classes=item.classes, pos_label=data.positive, abstain=item.abstain)
         for item in candidates

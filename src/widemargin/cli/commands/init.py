@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
     _refuse_without_names(table, options.table)
     guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
-    train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT)["train"].table
+    train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT, needed=guesses.target)["train"].table
     with Progress() as progress:
         progress.step("fitting models to see what can be asked")
         plain, proposals, left_out = propose(train, guesses)
@@ -70,6 +70,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             f"Features: {column_names(guesses.features)}",
         )
         say(*(f"Read with {printable(line)}" for line in _format_lines(how)))
+        if guesses.n_unlabelled:
+            say(f"Left out: {_unlabelled(guesses)}")
         if guesses.ignore:
             say("Ignored:", *(f"  {column_names([name])} {reason}" for name, reason in guesses.ignore.items()))
         say("Goal:", *(f"  {line}" for line in goal.split("\n")))
@@ -84,12 +86,18 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "why_positive": guesses.why_positive,
         "protected": list(guesses.protected),
         "alike": dict(guesses.alike),
+        "n_unlabelled": guesses.n_unlabelled,
         "ignore": dict(guesses.ignore),
         "features": list(guesses.features),
         "goal": goal,
         "left_out": left_out,
         "cautions": cautions,
     }
+
+
+def _unlabelled(guesses: Guesses) -> str:
+    """How many rows cannot be learned from."""
+    return f"{guesses.n_unlabelled} rows without a value of {column_names([guesses.target])}"
 
 
 def _positive(guesses: Guesses) -> str:
@@ -100,19 +108,23 @@ def _positive(guesses: Guesses) -> str:
 
 
 def answer(question: str, answers: Sequence[str]) -> str:
-    """Ask on the terminal until one of the answers, or nothing for the first one, is given."""
+    """Ask on the terminal until one of the answers, or nothing for the first one, is given; DataError at its end."""
     while True:
         listed = ", ".join(f"{number}: {text!r}" for number, text in enumerate(map(printable, answers), 1))
         try:
             given = input(f"{printable(question)} {listed} [1]: ").strip()
         except EOFError:
-            return answers[0]
+            raise DataError(
+                f"\n{printable(question)} This was not answered, so no file is written. Answer it, or take the careful "
+                "answers by `widemargin init ... </dev/null`"
+            ) from None
         if not given:
             return answers[0]
         if given in answers:
             return given
         if given.isdecimal() and 1 <= int(given) <= len(answers):
             return answers[int(given) - 1]
+        say(f"{given!r} is none of the answers. Give a number from 1 to {len(answers)}, or press Enter for 1.")
 
 
 def _refuse_without_names(table: pa.Table, path: Path) -> None:
@@ -182,6 +194,8 @@ def _data_lines(guesses: Guesses, table: str, how: CsvFormat) -> list[str]:
         *_format_lines(how),
         *classes,
     ]
+    if guesses.n_unlabelled:
+        lines.append(f'unlabelled = "drop"  # {_unlabelled(guesses)} are left out')
     if guesses.split is not None:
         column, train, test = map(_toml, (guesses.split.column, guesses.split.train, guesses.split.test))
         lines += [

@@ -309,6 +309,8 @@ def _show(result: _Result) -> None:
         say("Promised for unseen rows", textwrap.indent(str(goals.audit_goal), "  "), "")
     counts = " and ".join(f"{content.n_rows} {PART_NAMES[part]}" for part, content in rows.items())
     say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({column_names(features)})")
+    if result.data.n_unlabelled:
+        say(f"Left out: {result.data.n_unlabelled} rows without a value of {column_names([goals.data.target])}")
     for name, external in result.data.external.items():
         labelled = "without labels" if external.y is None else "with labels"
         say(f"External data set {name}: {external.n_rows} rows {labelled} of {table_text(goals.external[name].table)}")

@@ -262,6 +262,10 @@ class DataSection:
     target: str = _key(TEXT, "column to predict")
     positive: Label | None = _key(LABEL, "its value that rates call positive; not for a target of several classes, "
                                   "whose goal names them: recall(of=\"cat\")", default=None)  # fmt: skip
+    unlabelled: Literal["refuse", "drop"] = _key(
+        one_of("refuse", "drop"), 'rows without a value of the target: refused by a message that counts them, or '
+        'dropped, from training and from audits', default="refuse"
+    )  # fmt: skip
     features: tuple[str, ...] | None = _key(TEXTS, "columns to learn from; by default all that have no other role",
                                             default=None)  # fmt: skip
     protected: tuple[str, ...] = _key(TEXTS, "columns that populations may use and the model never sees", default=())
@@ -277,6 +281,11 @@ class DataSection:
     weight: str | None = _key(TEXT, "column with the weight of each row, a number >= 0; the model never sees it",
                               default=None)  # fmt: skip
     split: Split | None = _inner(Inner(Split, absent="none"), default=None)
+
+    @property
+    def needed(self) -> str | None:
+        """The column of which rows without a value are left out."""
+        return self.target if self.unlabelled == "drop" else None
 
     @property
     def csv(self) -> CsvFormat:

@@ -54,6 +54,7 @@ def split_rows(
     where: str,
     *,
     fraction: float | None = None,
+    needed: str | None = None,
     wanted: Collection[str] = ("train", "test"),
     cure: str = "Correct the value",
 ) -> dict[str, Block]:
@@ -68,6 +69,8 @@ def split_rows(
         The table in messages.
     fraction : float, default=None
         The share of the rows that is held out at random (always the same rows) where there is no such column.
+    needed : str, default=None
+        A column; rows without a value in it are left out. Which rows are held out does not depend on it.
     wanted : collection of str
     cure : str
         The end of the message where a part has no rows.
@@ -80,11 +83,12 @@ def split_rows(
     whole = Block.whole(table, where)
     if split is None:
         held = None if fraction is None else held_out(table.num_rows, fraction)
-        return {"train": whole} if held is None else {"train": whole.where(~held), "test": whole.where(held)}
+        by_part = {"train": whole} if held is None else {"train": whole.where(~held), "test": whole.where(held)}
+        return {part: block.having(needed) for part, block in by_part.items()}
     parts = {}
     for part in wanted:
         value = {"train": split.train, "test": split.test}[part]
-        parts[part] = whole.where(rows_equal(table[split.column], value))
+        parts[part] = whole.where(rows_equal(table[split.column], value)).having(needed)
         if not len(parts[part].rows):
             values = ", ".join(map(repr, pc.unique(table[split.column]).to_pylist()[:5]))
             raise DataError(
@@ -151,8 +155,10 @@ def labels_of(
         first = _row(block, pc.index(column.is_null(), True).as_py())
         raise DataError(
             f"{where}: the target {target!r} is missing in {column.null_count} of {len(column)} row(s) looked at, the "
-            f"first is {first}. Drop these rows or fill them"
+            f'first is {first}. Leave them out by data.unlabelled = "drop", or fill them'
         )
+    if not len(column):
+        raise DataError(f"{where}: no row asked for has a value of the target {target!r}. Give rows with one")
     values = np.array([] if pa.types.is_nested(column.type) else column.to_pylist(), dtype=None)
     if values.ndim != 1 or values.dtype.kind not in "biufU" or not len(values):
         raise DataError(f"{where}: the target {target!r} holds {column.type}. Use two words, two numbers or true/false")

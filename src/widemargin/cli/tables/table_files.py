@@ -56,6 +56,12 @@ class Block(NamedTuple):
         """The rows for which a mask holds."""
         return Block(self.table.filter(pa.array(mask)), self.rows[mask], self.title)
 
+    def having(self, column: str | None) -> "Block":
+        """The rows with a value in a column; all of them where no column is named, or the table lacks it."""
+        if column not in self.table.column_names or not self.table[column].null_count:
+            return self
+        return self.where(np.asarray(self.table[column].is_valid()))
+
 
 def read_table(path: TablePath, **how: Unpack[CsvFormat]) -> pa.Table:
     """Read a table: one file, a list of files that hold its parts, or a folder of Parquet files.
@@ -253,7 +259,12 @@ class TableBlocks:
             raise DataError(f"{self.title}: the table has 0 rows. Give at least one row")
 
     def read(
-        self, columns: Collection[str] | None = None, *, split: Split | None = None, part: str = "all"
+        self,
+        columns: Collection[str] | None = None,
+        *,
+        split: Split | None = None,
+        part: str = "all",
+        needed: str | None = None,
     ) -> Iterator[Block]:
         """Iterator over the blocks.
 
@@ -264,6 +275,8 @@ class TableBlocks:
         split : Split, default=None
         part : {"all", "train", "test"}, default="all"
             Which rows, by the split.
+        needed : str, default=None
+            A column; rows without a value in it are left out.
 
         Yields
         ------
@@ -283,6 +296,7 @@ class TableBlocks:
                 else:
                     in_part = held_out(self.n_rows, self.fraction or 0.0)[block.rows] == (part == "test")
                 block = block.where(in_part)
+            block = block.having(needed)
             if len(block.rows):
                 yield block
 

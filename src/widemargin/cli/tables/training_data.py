@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +61,13 @@ class TableRows(Rows):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The rows by part (train, test), those of external data sets by name, and the feature columns."""
+    """The rows by part (train, test), those of external data sets by name, the feature columns, and how many rows of
+    the table are left out because their target is missing."""
 
     rows: Mapping[str, TableRows]
     external: Mapping[str, TableRows]
     features: list[str]
+    n_unlabelled: int
 
 
 def read_data(goals: GoalsFile) -> TrainingData:
@@ -79,7 +81,7 @@ def read_data(goals: GoalsFile) -> TrainingData:
     where, held = table_text(goals.data.table), goals.validation.test_fraction
     table = read_table(goals.data.table, **goals.data.csv)
     require_columns(table.column_names, named_columns(goals), where)
-    parts = split_rows(table, goals.data.split, where, fraction=held)
+    parts = split_rows(table, goals.data.split, where, fraction=held, needed=goals.data.needed)
     rows = {part: rows_of(content, goals) for part, content in parts.items()}
     for part, content in rows.items():
         only = one_class(content.y)
@@ -90,7 +92,8 @@ def read_data(goals: GoalsFile) -> TrainingData:
                 "two classes are needed. Add rows of the other one, or correct data.target"
             )
     external = external_rows(goals, goals.goal, goals.audit_goal)
-    return TrainingData(rows, external, feature_columns(table.column_names, goals))
+    n_unlabelled = 0 if goals.data.needed is None else table[goals.data.target].null_count
+    return TrainingData(rows, external, feature_columns(table.column_names, goals), n_unlabelled)
 
 
 def one_class(labels: npt.NDArray[Any] | None) -> Any:
@@ -141,7 +144,7 @@ def with_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocess
                 external[name] = content.replaced(X=step.transform(content.populations))
         except DataError as error:
             raise DataError(f"external.{name}: {error}") from error
-    return step, TrainingData(rows, external, data.features)
+    return step, replace(data, rows=rows, external=external)
 
 
 def estimator_options(goals: GoalsFile, progress: Progress, **others: Any) -> dict[str, Any]:

@@ -382,6 +382,11 @@ def local_law_144(
     )  # fmt: skip
 
 
+def is_unknown(value: object, words: Collection[str] = UNKNOWN_WORDS) -> bool:
+    """Whether a value says that a row's group is not known: missing, or one of these words, such as "not stated"."""
+    return value is None or str(value).strip().casefold() in words
+
+
 def _chosen(outcome: TableColumn, assessed: Bools, selected: Label) -> tuple[Bools, float | None, str]:
     """Who was selected or has a score above the median; the median of scores; and what that is called."""
     values = outcome.distinct(assessed)
@@ -403,7 +408,7 @@ def _chosen(outcome: TableColumn, assessed: Bools, selected: Label) -> tuple[Boo
 
 def _categories(column: TableColumn, unknown: Collection[str], assessed: Bools) -> tuple[Ints, list[str]]:
     """The category of every person as a number, unknown ones the last; and the categories' names."""
-    values = [value for value in column.distinct(assessed) if str(value).strip().casefold() not in unknown]
+    values = [value for value in column.distinct(assessed) if not is_unknown(value, unknown)]
     if not values:
         raise DataError(
             f"column {column.name!r} names nobody's category: its values are {listing(column.distinct(assessed), 5)}. "

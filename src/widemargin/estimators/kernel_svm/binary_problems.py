@@ -17,7 +17,6 @@ from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.kernels.backend import squared_norms
 from widemargin.kernels.device import DeviceRows
 from widemargin.kernels.functions import Kernel
-from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 from widemargin.solvers.base import Budget, Progress, Status
 from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, Chosen, choose
@@ -145,8 +144,6 @@ def kernel_rows(
         # Half a unit in the last place of a kernel value of size 1.
         if tol is not None and largest * 2.0**-25 > tol:
             dtype = np.float64
-    if backend == "dask":
-        return PartitionedRows(kernel, X, cache_size=cache_size, dtype=dtype)
     made = KernelRows if backend == "numpy" else DeviceRows
     return made(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
 

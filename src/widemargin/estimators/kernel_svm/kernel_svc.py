@@ -167,7 +167,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         The largest violation of the optimality conditions, what `tol` bounds; NaN where the solver does not know it.
     nu_ : ndarray of shape (n_problems,)
         Mean hinge loss of the training rows over `|w|`: the nu of `SBPClassifier` that has this solution. Only the
-        batch perceptron knows it, else NaN; `widemargin.nu_from_C` computes it.
+        batch perceptron knows it, else NaN; `nu_from_C` of widemargin-papers computes it.
     history_ : tuple of dict
         Of every step: "problem", "seconds", "evaluations" and what the solver knew.
     evaluations_ : int

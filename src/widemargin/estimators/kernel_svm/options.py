@@ -27,9 +27,8 @@ class KernelOptions(SolverOptions):
     backend : str, default="numpy"
         Where kernel values are computed: "numpy"; "torch" or "torch:DEVICE": rows, kernel rows, scores and the choice
         of the working set stay on the device, with a kernel of inner products ("array-api" runs the same code on
-        NumPy); "dask": in `fit` whole rows by NumPy on the workers of the Dask client in force, which hold the rows in
-        parts. `predict` uses NumPy where PyTorch or the device is missing: the values agree up to rounding. The default
-        needs nothing installed.
+        NumPy). `predict` uses NumPy where PyTorch or the device is missing: the values agree up to rounding. The
+        default needs nothing installed.
     validation_fraction : float in (0, 1), default=0.1
         With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
         More rows judge more exactly, and fewer are left to train on; a tenth is scikit-learn's usual share.
@@ -79,9 +78,6 @@ class SBPOptions(SolverOptions):
     validation_fraction : float, default=0.1
         Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
         row is left to hold out the run stops at a gap of 10%.
-    backend : {"numpy", "dask"}, default="numpy"
-        "dask": in `fit` the kernel values of a step are computed on the workers of the Dask client in force, which hold
-        the rows in parts; it pays where a step costs more than its messages, some milliseconds.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
 
@@ -94,5 +90,4 @@ class SBPOptions(SolverOptions):
     algorithm: Literal["batch", "published"] = "batch"
     batch_size: kinds.Count = 256
     validation_fraction: kinds.Share = 0.1
-    backend: Literal["numpy", "dask"] = "numpy"
     on_interrupt: kinds.OnInterrupt = "raise"

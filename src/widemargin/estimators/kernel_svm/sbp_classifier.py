@@ -28,7 +28,6 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
-from widemargin.kernels.partitioned import PartitionedRows
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
@@ -56,9 +55,9 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
     """Kernel SVM of two classes by the stochastic batch perceptron, with the slack as the parameter.
 
     Among directions of norm at most 1 in the kernel's space it seeks the one of largest margin after every row is
-    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu (`widemargin.nu_from_C`), and
-    this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy after few
-    kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
+    helped by a slack whose mean is `nu`. Every kernel SVM solves this problem for some nu, its mean hinge loss divided
+    by |w|, and this parameter has units: a distance in the kernel's space. The method is best at a moderate accuracy
+    after few kernel evaluations, with a classifier at any time; for the optimum use `KernelSVC`.
 
     Parameters
     ----------
@@ -133,8 +132,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
 
     See Also
     --------
-    widemargin.pareto_path : Norm and mean hinge loss over nu.
-    widemargin.nu_from_C : The nu of the SVM with a given C.
+    widemargin_papers.pareto : The path of solutions over nu, and the nu of the SVM with a given C.
 
     References
     ----------
@@ -226,8 +224,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
             matrix = matrix[np.ix_(used, used)] if self.kernel == "precomputed" else matrix[used]
         kernel = self._resolved(matrix, upper)
         self.gamma_ = kernel.gamma
-        kind = PartitionedRows if self._options.backend == "dask" else KernelRows
-        rows = kind(kernel, matrix, cache_size=self.cache_size)
+        rows = KernelRows(kernel, matrix, cache_size=self.cache_size)
         rows.check_function()
         with name_the_kernel(self.kernel, INDEFINITE):
             refuse_indefinite(sampled_spectrum(rows))

@@ -29,7 +29,7 @@ from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.kernels.functions import Kernel, check_precomputed, resolve_kernel
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import Dual, Duals, NuSearch
+from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import Dual, NuSearch, SVMsByNu
 from widemargin.solvers.kernel_svm.problem import KernelProblem, WholeMatrix
 
 
@@ -108,7 +108,7 @@ class _Fold:
     """Rows held out, and the binary problems of the others: the rows of each, and its way to larger C."""
 
     held: Ints
-    paths: list[tuple[Ints, Duals]] = field(default_factory=list)
+    paths: list[tuple[Ints, SVMsByNu]] = field(default_factory=list)
 
 
 class CellSearch:
@@ -241,7 +241,7 @@ class CellSearch:
             y = np.where(self._codes[index] == split.positive, 1.0, -1.0)
             for fold in folds:  # its own rows have no loss, and get scores
                 upper = np.where(np.isin(index, fold.held), 0.0, self._weight[index])
-                path = Duals(KernelProblem(part, y, upper, bias), SEARCH.duals, budget=budget)
+                path = SVMsByNu(KernelProblem(part, y, upper, bias), SEARCH.duals, budget=budget)
                 fold.paths.append((index, path))
         for value in grid.values:
             try:

@@ -135,9 +135,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Objective per unit of each constraint's own bound, at the ramp solution.
     subproblem_gap_ : float
         Relative duality gap of the last convex step; the ramp problem itself is solved locally.
-    generalization_bound_ : ndarray of shape (n_constraints,) or None
-        By how much each constraint of the randomised classifier may fail on new rows (Appendix C of the paper), in
-        rates, with 95% confidence; 1 and more says nothing. None where it does not apply: after a bias search.
     certified_point_ : bool
         Whether (`coef_`, `intercept_`) is the point of that certificate; False where the bias was moved afterwards.
     status_ : str

@@ -10,12 +10,9 @@ import scipy.sparse as sp
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.distributed.blocks import BlockedRows
 from widemargin.estimators.rate_constrained.training import TiedRows, Trained
-from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.rates_of_predictions import Measured
 from widemargin.linalg import cholesky
-from widemargin.problems.generalization import capacity, datasets_of, violation_bound
-from widemargin.solvers.ramp.majorization import MajorizeOptions
 from widemargin.solvers.ramp.tightening import at_limit
 
 
@@ -45,7 +42,8 @@ def certificate_text(trained: Trained) -> str:
 def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) -> list[Floats]:
     """Scores that each row would about get from the model trained without it, by one Newton step.
 
-    A row inside of the ramp pulls the model to its side by its leverage, and that is how training rows flatter.
+    A row inside of the ramp pulls the model to its side by its leverage, and that is how training rows flatter. The
+    intercept does not move: it was chosen by the 0/1 rates of all rows, and one of them does not change that.
 
     Parameters
     ----------
@@ -58,7 +56,7 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         The scores themselves where there are too many columns for a dense system.
     """
     problem, tied = trained.problem, rows.tied
-    d = rows.matrices[0].shape[1] + 1
+    d = rows.matrices[0].shape[1]
     # The system takes n d^2 operations; from here on it would cost as much as training does.
     if d > 1000 or sum(len(z) for z in scores) * d**2 > 4e9:
         return list(scores)
@@ -73,74 +71,30 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         s * (A[part.cell] * low + B[part.cell] * high) * bend_left / width
         for s, part, (low, high) in zip(weights, tied.sources, near, strict=True)
     ]
-    if not any(c.any() for c in bend):  # no row is near a kink, so a Newton step knows nothing of the intercept
+    if not any(c.any() for c in bend):  # no row is near a kink, so a Newton step knows of the regulariser alone
         return list(scores)
     system = np.diag(np.full(d, problem.lam * problem.objective_scale))
-    system[-1, -1] = 1e-12 * system[0, 0]  # the intercept is not regularised
     pulls, centre = [], np.asarray(rows.matrices[0].mean(axis=0)).ravel()
     for X, c, s, z, part in zip(rows.matrices, bend, weights, scores, tied.sources, strict=True):
         some = np.flatnonzero(c)
-        ones = _with_ones(X, some, centre)
-        system += ones.T @ (c[some, None] * ones)
+        dense = _centred(X, some, centre)
+        system += dense.T @ (c[some, None] * dense)
         pulls.append(s * (A[part.cell] - B[part.cell]) * (np.abs(z) < 0.5))
-    system[-1, -1] += system[0, 0] * 1e-9
     factor = cholesky.factor(system)
     moved = []
     for X, c, g, z in zip(rows.matrices, bend, pulls, scores, strict=True):
         some, away = np.flatnonzero(g), z.copy()
-        ones = _with_ones(X, some, centre)
-        leverage = np.einsum("ij,ji->i", ones, cholesky.solve(factor, ones.T))
+        dense = _centred(X, some, centre)
+        leverage = np.einsum("ij,ji->i", dense, cholesky.solve(factor, dense.T))
         away[some] += leverage * g[some] / np.maximum(1.0 - leverage * c[some], 0.1)
         moved.append(away)
     return moved
 
 
-def _with_ones(X: Matrix, rows: Ints, centre: Floats) -> Floats:
-    """Some rows, dense, less their centre: the intercept takes that up. With a column of ones."""
+def _centred(X: Matrix, rows: Ints, centre: Floats) -> Floats:
+    """Some rows, dense, less their centre: the intercept takes that up."""
     part: Any = X[rows]
-    dense = part.toarray() if sp.issparse(part) else part
-    return np.column_stack([dense - centre, np.ones(len(rows))])
-
-
-def generalization(
-    tied: TiedGoal, trained: Trained, *, covered: bool, delta: float = 0.05
-) -> tuple[Floats | None, tuple[str, ...]]:
-    """By how much each constraint may fail on new rows, shape (m,), in rates (1 and more says nothing), and a note.
-
-    The largest norm of the training rows (in the kernel's space, where there is one) stands for that of all rows.
-
-    Parameters
-    ----------
-    covered : bool
-        Whether the model is one that the theorem is about: not one whose bias was chosen by 0/1 rates, that is no
-        solution of a convex step, or was trained on features that were themselves fitted. Nor are weighted rows.
-    delta : float, default=0.05
-        Probability with which the bound may fail.
-    """
-    rows = trained.problem.rows
-    if tied.n_constraints == 0:
-        return None, ()
-    if not covered or isinstance(rows, BlockedRows) or tied.weighted:
-        cause = "the bias was searched, or rows are weighted, or features fitted"
-        text = f"generalisation bound (Appendix C): not applicable ({cause}; it is about the randomised classifier)"
-        return None, (text,)
-    # The bound holds at once for every largest multiplier that the steps of the ladder allow, which are known before
-    # any data are seen, each with its share of delta; so that of the step that was reached may be used.
-    data, radius = datasets_of(tied), float(np.sqrt(rows.norms2().max()))
-    share = delta / len(MajorizeOptions.rhos)
-    factor = capacity(data, radius=radius, lam=trained.problem.lam, box=trained.solution.rho, delta=share)
-    violation = violation_bound(data, factor)
-    values = ", ".join(
-        f"{item.constraint.label or f'#{j + 1}'} {min(value, 1.0):.3f}{' (vacuous)' if value >= 1.0 else ''}"
-        for j, (item, value) in enumerate(zip(tied.constraints, violation.tolist(), strict=True))
-    )
-    if (violation >= 1.0).all():
-        values = "1 for every constraint: vacuous"
-    text = (
-        f"generalisation bound (Appendix C, {1.0 - delta:.0%}, E = {factor:.3g}): a constraint of the randomised "
-        f"classifier is violated on new rows by at most {values}; held-out rows say more"
-    )
-    return violation, (text,)
+    return np.asarray((part.toarray() if sp.issparse(part) else part) - centre)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from widemargin.estimators.rate_constrained.outcome import (
     Infeasibility,
     certificate_text,
     explain,
-    generalization,
     left_out_scores,
 )
 from widemargin.estimators.rate_constrained.proof import Validated
@@ -73,7 +72,7 @@ class RampParameters:
     _stored_arrays = MappingProxyType({
         "classes_": "label 2", "coef_": "float 1 *", "intercept_": "float 1", "support_": "count s",
         "support_vectors_": "float s d | float 0 0", "dual_coef_": "float 1 s", "multipliers_": "any-float *",
-        "generalization_bound_": "any-float *", "previous_coef_": "float 1 *", "previous_intercept_": "float 1",
+        "previous_coef_": "float 1 *", "previous_intercept_": "float 1",
         "visited_": "float v *",
     })  # fmt: skip
 
@@ -207,21 +206,16 @@ class RampModel(RampParameters, Provable):
         self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
         self.guarantee_ = None if validated is None else validated.guarantee
         proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
-        # the appendix is about the randomised classifier of a convex step on features that nobody has fitted
-        searched = self.enforce != "randomized" or best.shifted or not solution.certified
-        covered = not (searched or validated is not None or self.feature_map is not None)
-        self.generalization_bound_, notes = generalization(tied, trained, covered=covered)
-        if self.enforce != "deterministic":
-            ramps = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
-            notes = (ramps, *notes)
+        ramps = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
+        notes = () if self.enforce == "deterministic" else (ramps,)
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, ramp=shares,
             data_name="training rows" if validated is None else "validation rows",
             multipliers=self.multipliers_, status=self.status_, notes=notes,
             certificate=proved + certificate_text(trained),
             # What was promised of the randomised classifier says nothing of `predict`, which is what is foretold.
-            expect=None if validated is not None or self.enforce != "deterministic" else left_out or positive,
-            left_out=left_out is not None,
+            expect=None if validated is not None or self.enforce != "deterministic" else positive,
+            left_out=left_out,
         )  # fmt: skip
 
     def _conclude(self, trained: Trained, budget: Budget, validated: Validated | None) -> None:

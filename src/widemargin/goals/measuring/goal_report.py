@@ -514,7 +514,7 @@ def _tail(report: GoalReport) -> list[str]:
     if expected := [item.new_rows for item in items if item.new_rows is not None and item.new_rows.missed > 0.0]:
         how = "as the model decides them; if it was fitted to them they flatter it, and it will be missed more often"
         if expected[0].left_out:
-            how = "each decided as if left out of training, approximately; held-out rows say more"
+            how = "in two draws of three as if left out of training, approximately; held-out rows say more"
         lines.append(f"on new rows: other rows of the same kind, drawn by the bootstrap of these, {how}.")
     together = report.simultaneous_confidence
     if report.confidence is not None and any(item.interval is not None for item in items):

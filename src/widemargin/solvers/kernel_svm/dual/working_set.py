@@ -255,9 +255,19 @@ class Block:
         floor: float,
     ) -> bool:  # fmt: skip
         """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
+        # Where all rows are in memory and all are worked on, the buffer is the block already.
+        whole = work.shape[0] == buffer.shape[0] == buffer.shape[1] and np.array_equal(slot, work)
+        block = buffer if whole else self._gathered(buffer, slot, work)
+        b, change = self.solve(block, work, coef, scores, lower, upper, floor)
+        # Most coefficients stay, and only those that moved change the scores.
+        moved = np.flatnonzero(change)
+        add_rows(buffer, slot[moved], change[moved], scores)
+        coef[work] = b
+        return moved.shape[0] > 0
+
+    def _gathered(self, buffer: Reals, slot: Ints, work: Ints) -> Reals:
+        """The kernel values among the rows of `work`."""
         q, p = work.shape[0], self._last.shape[0]
-        if q == buffer.shape[0] == buffer.shape[1] and np.array_equal(slot, work):
-            return self._step(buffer, buffer, slot, work, coef, scores, lower, upper, floor)  # it is the block already
         if self._blocks is None:
             self._blocks = np.empty((2, self._size * self._size), dtype=self._dtype)
         block, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
@@ -270,18 +280,7 @@ class Block:
         pair_steps.gather(buffer, slot, work, last, place, block)
         # The two blocks change places: this one is the last one of the next round.
         self._blocks, self._last = self._blocks[::-1], work
-        return self._step(block, buffer, slot, work, coef, scores, lower, upper, floor)
-
-    def _step(
-        self, block: Reals, buffer: Reals, slot: Ints, work: Ints, coef: Floats, scores: Floats, lower: Floats,
-        upper: Floats, floor: float,
-    ) -> bool:  # fmt: skip
-        b, change = self.solve(block, work, coef, scores, lower, upper, floor)
-        # Most coefficients stay, and only those that moved change the scores.
-        moved = np.flatnonzero(change)
-        add_rows(buffer, slot[moved], change[moved], scores)
-        coef[work] = b
-        return moved.shape[0] > 0
+        return block
 
     def solve(
         self, K: Reals | NarrowRows, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,

@@ -8,8 +8,8 @@ from widemargin.exceptions import DataError
 from widemargin.kernels.functions import Kernel
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.dual import working_set
+from widemargin_papers.solvers.nu_path import c_from_nu, nu_from_c, nu_path
 
 BOTH = pytest.mark.parametrize("fit_intercept", [False, True])
 

@@ -1,24 +1,27 @@
-"""Norm against mean hinge loss: the path of an `SBPClassifier` over nu, and which C each nu is."""
+"""Norm against mean hinge loss: the path of an `SBPClassifier` over nu, its plot, and which C each nu is."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from widemargin._threads import limit_threads
-from widemargin._typing import Column, Features, Floats
-from widemargin.estimators._options import budget_of
-from widemargin.estimators.kernel_svm.kernel_model import name_the_kernel, positive_numbers
-from widemargin.estimators.kernel_svm.sbp_classifier import INDEFINITE, SBPClassifier, Task
-from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, warn
+from widemargin import SBPClassifier
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
+from widemargin.extending import Column, Features, Floats, axes_for, budget_of, limit_threads, positive_numbers, warn
 from widemargin.solvers.base import Status
 from widemargin.solvers.kernel_svm.batch_perceptron.direction import BatchOptions
-from widemargin.solvers.kernel_svm.batch_perceptron.nu_path import c_from_nu, nu_from_c, nu_path
 from widemargin.solvers.kernel_svm.problem import KernelProblem
+from widemargin_papers.solvers.nu_path import c_from_nu, nu_from_c, nu_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+__all__ = ["C_from_nu", "ParetoDisplay", "ParetoPath", "nu_from_C", "pareto_path"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,95 @@ class ParetoPath:
         return pd.DataFrame(self.to_dict())
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class ParetoDisplay:
+    """Mean hinge loss against norm, with the part of the plane that the certificates rule out.
+
+    Made by `from_path`; the constructor takes the computed arrays.
+
+    Parameters
+    ----------
+    norm, mean_hinge : ndarray of shape (K,)
+        Of the classifiers; those of infinite norm are left out.
+    nu, least_norm : ndarray of shape (K,)
+        No classifier with `mean_hinge <= nu norm` has a norm below `least_norm`.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+    ruled_out_ : matplotlib PolyCollection
+        Below and left of the front: no classifier is there.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from widemargin_papers.pareto import ParetoDisplay
+    >>> display = ParetoDisplay.from_path(path)  # doctest: +SKIP
+    >>> display.figure_.savefig("front.png")  # doctest: +SKIP
+    """
+
+    norm: Floats
+    mean_hinge: Floats
+    nu: Floats
+    least_norm: Floats
+
+    @classmethod
+    def from_path(cls, path: ParetoPath, *, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
+        """Plot what `pareto_path` gives.
+
+        Parameters
+        ----------
+        path : ParetoPath
+        ax : matplotlib Axes, optional
+            Default: a new figure.
+        **kwargs
+            Given to matplotlib's `plot`.
+
+        Returns
+        -------
+        ParetoDisplay
+        """
+        display = cls(norm=path.norm, mean_hinge=path.mean_hinge, nu=path.nu, least_norm=path.least_norm)
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "ParetoDisplay":
+        """Draw the front, on a logarithmic axis of the norm.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        **kwargs
+            Given to matplotlib's `plot`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        MissingLibraryError
+            If matplotlib is not installed.
+        """
+        (axes,) = axes_for(ax)
+        self.ax_, self.figure_ = axes, axes.figure
+        finite = np.isfinite(self.norm)
+        order = np.argsort(self.norm[finite], kind="stable")
+        norm, hinge = self.norm[finite][order], self.mean_hinge[finite][order]
+        style: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2, "label": "classifiers found"}
+        self.line_: Line2D = axes.plot(norm, hinge, **(style | kwargs))[0]
+        left = 0.8 * min(float(self.least_norm.min()), float(norm.min(initial=np.inf)))
+        right = 1.1 * max(float(self.least_norm.max()), float(norm.max(initial=0.0)))
+        # A curve below which no classifier lies: of norm r it has a hinge loss above `nu r` if `r < least_norm`.
+        x = np.union1d(np.geomspace(left, right, 400), self.least_norm)
+        y = np.where(x[:, None] < self.least_norm, self.nu * x[:, None], 0.0).max(axis=1)
+        gray: dict[str, Any] = {"alpha": 0.15, "color": "gray", "linewidth": 0.0}
+        self.ruled_out_ = axes.fill_between(x, y, label="no classifier is here", **gray)
+        axes.set(xscale="log", xlabel="norm of w", ylabel="mean hinge loss", xlim=(left, x[-1]))
+        axes.legend()
+        return self
+
+
 def pareto_path(
     classifier: SBPClassifier, X: Features, y: Column, *, nus: Iterable[float], sample_weight: Column | None = None
 ) -> ParetoPath:
@@ -100,7 +192,8 @@ def pareto_path(
     Examples
     --------
     >>> from sklearn.datasets import make_moons
-    >>> from widemargin import SBPClassifier, pareto_path
+    >>> from widemargin import SBPClassifier
+    >>> from widemargin_papers.pareto import pareto_path
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
     >>> path = pareto_path(SBPClassifier(gamma=2.0, tol=0.05, random_state=0), X, y, nus=[0.1, 0.01])
     >>> bool(path.norm[0] < path.norm[1]) and bool(path.mean_hinge[0] > path.mean_hinge[1])
@@ -114,7 +207,7 @@ def pareto_path(
     model._validate_params()
     options = model._options
     budget = budget_of(model.time_budget, model.callbacks, model.verbose)
-    with limit_threads(model.n_jobs), name_the_kernel(model.kernel, INDEFINITE):
+    with limit_threads(model.n_jobs):
         task = model._prepare(X, y, sample_weight)
         points = list(nu_path(
             task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, seed=task.seed,
@@ -181,7 +274,8 @@ def nu_from_C(
     Examples
     --------
     >>> from sklearn.datasets import make_moons
-    >>> from widemargin import C_from_nu, SBPClassifier, nu_from_C
+    >>> from widemargin import SBPClassifier
+    >>> from widemargin_papers.pareto import C_from_nu, nu_from_C
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
     >>> nu = nu_from_C(SBPClassifier(gamma=2.0), X, y, C=3.0)
     >>> round(C_from_nu(SBPClassifier(nu, gamma=2.0), X, y), 2)
@@ -240,5 +334,5 @@ def _refuse_others(classifier: object, name: str) -> None:
 def _whole_problem(classifier: SBPClassifier, X: Features, y: Column, sample_weight: Column | None) -> KernelProblem:
     model = clone(classifier).set_params(tol=0.1)  # no row is held out
     model._validate_params()
-    task: Task = model._prepare(X, y, sample_weight)
-    return task.problem
+    problem: KernelProblem = model._prepare(X, y, sample_weight).problem
+    return problem

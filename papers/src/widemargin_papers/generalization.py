@@ -13,14 +13,93 @@ classifier fails on new rows by at most `E sum_i (alpha_ij + beta_ij) / sqrt(n_i
 
 import hashlib
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats
-from widemargin.goals.binding.bind import TiedGoal
+from widemargin import External, RateConstrainedClassifier, TrainingOptions
+from widemargin.exceptions import CapabilityError
+from widemargin.extending import Column, Floats, Matrix, Table
+from widemargin.goals.binding.bind import TiedGoal, baselines_used, bind
+from widemargin.goals.binding.sources import make_sources
+from widemargin.kernels.functions import resolve_kernel
+from widemargin.kernels.rows import KernelRows
+from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.rows import Rows
+from widemargin.solvers.ramp.majorization import MajorizeOptions
 
-__all__ = ["Datasets", "capacity", "datasets_of", "violation_bound"]
+__all__ = ["Datasets", "capacity", "datasets_of", "generalization_bound", "violation_bound"]
+
+
+def generalization_bound(
+    model: RateConstrainedClassifier, X: Matrix, y: Column, *, populations: Table | None = None,
+    external: Mapping[str, External] | None = None, delta: float = 0.05,
+) -> Floats:  # fmt: skip
+    """By how much each constraint of a fitted randomised classifier may fail on new rows; 1 and more says nothing.
+
+    The largest norm of the training rows (in the kernel's space, where there is one) stands for that of all rows.
+
+    Parameters
+    ----------
+    model : RateConstrainedClassifier
+        Fitted with `enforce="randomized"` and without weights.
+    X : ndarray or CSR matrix of shape (n, d)
+    y : array-like of shape (n,)
+    populations, external
+        As `fit` had them, like X and y.
+    delta : float, default=0.05
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    ndarray of shape (n_constraints,)
+        In rates.
+
+    Raises
+    ------
+    CapabilityError
+        If the theorem is not about the model: its bias was chosen by 0/1 rates, it is no solution of a convex step, or
+        its features were themselves fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from widemargin import RateConstrainedClassifier
+    >>> X = 0.001 * np.random.default_rng(0).normal(size=(20000, 1))
+    >>> y = X[:, 0] > 0
+    >>> model = RateConstrainedClassifier("subject to recall() >= 0.6", C=1e-4, enforce="randomized").fit(X, y)
+    >>> generalization_bound(model, X, y).round(2)
+    array([0.08])
+    """
+    searched = model.enforce != "randomized" or not model.certified_point_
+    if searched or model.confidence is not None or model.feature_map is not None:
+        raise CapabilityError(
+            "the generalisation bound (Appendix C) is not applicable: the bias was searched, or features fitted; it is "
+            "about the randomised classifier. Use enforce='randomized' without a confidence and a feature_map."
+        )
+    outside = external or {}
+    negative = next(label for label in model.classes_ if label != model.positive_class_)
+    rows = Rows(X, y, populations=populations, external=outside, baselines=model.baselines or {})
+    sources = make_sources(baselines_used(model.goal_), rows, classes=(negative, model.positive_class_))
+    data = datasets_of(bind(model.goal_, sources, warn_trivial=False))
+    radius = max(_radius(model, source.X) for source in (rows, *outside.values()) if source.X is not None)
+    # The bound holds at once for every largest multiplier that the steps of the ladder allow, which are known before
+    # any data are seen, each with its share of delta; so that of the step that was reached may be used.
+    box = max(step["rho"] for step in model.history_ if "rho" in step)
+    lam, share = 2.0 / (X.shape[0] * model.C), delta / len(MajorizeOptions.rhos)
+    return violation_bound(data, capacity(data, radius=radius, lam=lam, box=box, delta=share))
+
+
+def _radius(model: RateConstrainedClassifier, X: Matrix) -> float:
+    """The largest norm of a row, in the kernel's space where there is a kernel."""
+    if model.kernel is None:
+        return math.sqrt(float(RowBlocks([(X, None)]).norms2().max()))
+    options: Any = model.solver_options or {}
+    if not isinstance(options, TrainingOptions):
+        options = TrainingOptions(**options)
+    kernel = resolve_kernel(model.kernel, X, gamma=model.gamma_, degree=options.degree, coef0=options.coef0)
+    return math.sqrt(float(KernelRows(kernel, X).diagonal().max()))
 
 
 class Datasets(NamedTuple):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from widemargin.plotting import ParetoDisplay
+from widemargin_papers.pareto import ParetoDisplay
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")

@@ -9,9 +9,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 import widemargin
+import widemargin.plotting
 from svm_rows import noisy_products
-from widemargin import C_from_nu, KernelSVC, SBPClassifier, nu_from_C, pareto_path
+from widemargin import KernelSVC, SBPClassifier
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
+from widemargin_papers import pareto
+from widemargin_papers.pareto import C_from_nu, nu_from_C, pareto_path
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +114,12 @@ def test_time_and_the_keyboard_end_the_path(data):
     for nus in ([], [0.0], [np.nan], "a", ["a"], 0.1, [None]):
         with pytest.raises(DataError, match=r"nus=.* must be a sequence of at least one finite number > 0"):
             pareto_path(SBPClassifier(), X, y, nus=nus)
+
+
+@pytest.mark.parametrize("name", ["pareto_path", "nu_from_C", "C_from_nu"])
+def test_names_that_were_in_the_library_are_found_there_still(name):
+    assert getattr(widemargin, name) is getattr(pareto, name)
+    assert widemargin.plotting.ParetoDisplay is pareto.ParetoDisplay
 
 
 @pytest.mark.parametrize("C", [0.0, -1.0, np.inf, np.nan, "a", None])
