@@ -185,8 +185,10 @@ def _window(threshold: float, scores: Floats, shared: Floats, m: int) -> _Window
     rank = min(max(round(share * m), 1), m - 1)
     # The most rows around the place that share a score, and how many of the m rows will: about as many, and two
     # standard deviations more.
-    place, around = round(share * len(shared)), 1 + len(shared) // 100
-    ties = int(np.unique(shared[max(place - around, 0) : place + around], return_counts=True)[1].max())
+    place, around = round(share * len(shared)), 10 + len(shared) // 100
+    near = np.unique(shared[max(place - around, 0) : place + around])
+    ascending = shared[::-1]
+    ties = int((np.searchsorted(ascending, near, "right") - np.searchsorted(ascending, near)).max())
     many = 0.0 if ties == 1 else ties * m / len(shared)
     room = math.ceil(many + 2.0 * math.sqrt(many))
     return _Window(max(rank - room, 0), rank, min(rank + room, m), m)
