@@ -212,6 +212,8 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path, capsys):
     main(["audit", goals, "--model", model, "--data", str(tmp_path / "people.csv")])
     audited = capsys.readouterr()
     assert "(180 rows)" in audited.out and "20 rows without a value of 'income' are left out" in audited.err
+    main(["report", goals, "--no-tradeoff"])
+    assert "rows left out, without a target" in (tmp_path / "goals.html").read_text()
     # who did not ask for it is told that it can be asked for
     text = (tmp_path / "goals.toml").read_text()
     (tmp_path / "goals.toml").write_text(re.sub("unlabelled = .*", "", text))

@@ -201,6 +201,7 @@ def _record(
         "Rows and columns": {
             **{f"rows to {'train on' if part == 'train' else 'measure on'}, in the goals file's table": content.n_rows
                for part, content in prepared.data.rows.items()},
+            **({"rows left out, without a target": prepared.data.n_unlabelled} if prepared.data.n_unlabelled else {}),
             "rows measured here": n_rows,
             "target": data.target if data.positive is None else f"{data.target}, positive: {data.positive}",
             "weight": data.weight or "none: every row counts the same",
