@@ -35,11 +35,10 @@ from widemargin.exceptions import GoalError
 
 __all__ = ["Foretold", "RealTable", "judged", "main", "real_tables", "run_commands"]
 
-GROUPS = 'a = population(g == "a")\nb = population(g == "b")\nminimize error_rate()\n'
 GOALS = {
-    "80% rule": f"{GROUPS}subject to demographic_parity(g, ratio=0.8)\nsubject to recall() >= 0.6",
-    "equal opportunity": f"{GROUPS}subject to equal_opportunity(g, difference=0.05)\nsubject to recall() >= 0.3",
-    "few false alarms": "minimize error_rate()\nsubject to false_positive_rate() <= 0.1\nsubject to recall() >= 0.5",
+    "80% rule": "subject to demographic_parity(g, ratio=0.8)\nsubject to recall() >= 0.6",
+    "equal opportunity": "subject to equal_opportunity(g, difference=0.05)\nsubject to recall() >= 0.3",
+    "few false alarms": "subject to false_positive_rate() <= 0.1\nsubject to recall() >= 0.5",
 }
 
 
@@ -107,10 +106,10 @@ def run_commands(table: RealTable) -> list[str]:
 
 def judged(table: RealTable) -> tuple[list[str], list[Foretold]]:
     """Goals that are missed though a threshold on a logistic regression meets them, and what was foretold."""
-    frame = table.frame.dropna(subset=[table.target, table.group or table.target])
-    y = (frame[table.target] == _first(frame[table.target])).to_numpy().astype(int)
     if table.group is None:
         return [], []
+    frame = table.frame.dropna(subset=[table.target, table.group])
+    y = (frame[table.target] == _first(frame[table.target])).to_numpy().astype(int)
     g = np.where(frame[table.group] == _first(frame[table.group]), "a", "b")
     X = _features(frame.drop(columns=[table.target, table.group]))
     half = np.random.default_rng(0).permutation(len(y)) < len(y) // 2

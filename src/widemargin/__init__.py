@@ -10,7 +10,7 @@ Names are imported when they are first used, so `import widemargin` itself is qu
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from widemargin._papers import papers_module
+from widemargin._papers import moved_name
 
 if TYPE_CHECKING:
     from widemargin import goals as goals
@@ -150,10 +150,8 @@ _IN_PAPERS = frozenset(["C_from_nu", "nu_from_C", "pareto_path"])
 def __getattr__(name: str) -> Any:
     if name in _PARTS:
         return importlib.import_module(f"widemargin.{name}")
-    if name in _IN_PAPERS:
-        return getattr(papers_module("pareto", f"widemargin.{name}"), name)
     if name not in _HOMES:
-        raise AttributeError(f"module 'widemargin' has no attribute {name!r}")
+        return moved_name(__name__, name, _IN_PAPERS, "pareto")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

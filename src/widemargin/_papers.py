@@ -6,9 +6,11 @@ how to get it.
 
 import importlib
 import sys
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from widemargin.exceptions import CapabilityError
 
@@ -41,3 +43,26 @@ def papers_module(name: str, wanted: str) -> ModuleType:
             f"{wanted} lives in widemargin-papers, which is not installed: run `pip install ./papers` in a checkout of "
             "the repository."
         ) from None
+
+
+def moved_name(package: str, name: str, moved: Collection[str], home: str) -> Any:
+    """For the `__getattr__` of a package: a name that was in it once and is in a module of widemargin-papers now.
+
+    Parameters
+    ----------
+    package, name : str
+    moved : collection of str
+        All such names. The library has to know them, so that any other one is unknown without widemargin-papers, too.
+    home : str
+        The module that has them, below `widemargin_papers`.
+
+    Raises
+    ------
+    AttributeError
+        If the name is none of these.
+    CapabilityError
+        If there is no widemargin-papers.
+    """
+    if name not in moved:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    return getattr(papers_module(home, f"{package}.{name}"), name)

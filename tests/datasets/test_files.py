@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from widemargin import datasets
+from widemargin import datasets, plotting
 from widemargin.datasets.files import data_folder, find, get_it, text_of
 from widemargin.exceptions import MissingDataError
 from widemargin_papers import data
@@ -13,8 +13,14 @@ from widemargin_papers.data import load_yeast
 
 
 def test_what_moved_to_the_papers_is_found_under_its_old_names():
+    assert {*data.__all__} == datasets._IN_PAPERS
     assert all(getattr(datasets, name) is getattr(data, name) for name in data.__all__)
     assert not hasattr(datasets, "load_something")
+
+
+def test_a_name_that_never_was_is_unknown_without_the_papers_too(monkeypatch):
+    monkeypatch.setattr("widemargin._papers.find_spec", lambda name: pytest.fail(f"asked for {name}"))
+    assert not hasattr(datasets, "load_something") and not hasattr(plotting, "Something")
 
 
 @pytest.mark.parametrize("kind", [str, Path])

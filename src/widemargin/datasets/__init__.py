@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from widemargin._papers import papers_module
+from widemargin._papers import moved_name
 from widemargin.datasets.files import CATALOGUE, DATA_VARIABLE, GENES, HIERARCHIES, PEOPLE_FILES, DataSet, data_folder
 from widemargin.datasets.people import load_people
 
@@ -17,10 +17,32 @@ __all__ = [
     "load_people",
 ]
 
+_IN_PAPERS = frozenset(
+    [
+        "EDUCATION",
+        "FEMALE",
+        "MALE",
+        "N_FEATURES",
+        "Adult",
+        "Digits",
+        "Forest",
+        "Hierarchy",
+        "LabelSets",
+        "load_a9a",
+        "load_covtype",
+        "load_hierarchy",
+        "load_mnist",
+        "load_rcv1",
+        "load_yeast",
+        "synthetic_a9a",
+        "synthetic_digits",
+        "synthetic_forest",
+        "synthetic_hierarchy",
+        "synthetic_label_sets",
+    ]
+)
+
 
 def __getattr__(name: str) -> Any:
     """Loaders of the papers' data, which were here once: found where widemargin-papers is installed."""
-    moved = {} if name.startswith("_") else vars(papers_module("data", f"widemargin.datasets.{name}"))
-    if name not in moved.get("__all__", ()):
-        raise AttributeError(f"module 'widemargin.datasets' has no attribute {name!r}")
-    return moved[name]
+    return moved_name(__name__, name, _IN_PAPERS, "data")

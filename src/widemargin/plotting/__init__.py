@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from widemargin._papers import papers_module
+from widemargin._papers import moved_name
 from widemargin.plotting.convergence import ConvergenceDisplay
 from widemargin.plotting.labels import LabelPairsDisplay
 from widemargin.plotting.margins import MarginDistributionDisplay
@@ -16,6 +16,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The plot of paths over nu, which was here once: found where widemargin-papers is installed."""
-    if name != "ParetoDisplay":
-        raise AttributeError(f"module 'widemargin.plotting' has no attribute {name!r}")
-    return papers_module("pareto", f"widemargin.plotting.{name}").ParetoDisplay
+    return moved_name(__name__, name, ("ParetoDisplay",), "pareto")

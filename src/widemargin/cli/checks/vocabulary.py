@@ -91,9 +91,7 @@ AFFIRMATIVE = """
 """
 SAMPLING = "fnlw* weights perw* *pspw* dw*ght pw*ght anw*ght final*w* fin*wt* samp*w* survey*w* *design*w* ipw*"
 """Words of weights by which rows were sampled; a weight without more may be one."""
-SIZES = (
-    "height* hgt ht length* *_length bmi waist* wing* size* gestat* weeks litter* gained stature* tall* groesse* taille"
-)
+SIZES = "height* hgt ht length* bmi waist* wing* size* gestat* weeks litter* gained stature* tall* groesse* taille"
 """Words of columns beside which a weight is one that a scale shows."""
 EARLIER = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
