@@ -118,6 +118,8 @@ class Converter:
         """`expression <= expression`, `expression >= expression`, or a bundle."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BUNDLE_FUNCTIONS:
             return self._call(node.func.id, BUNDLE_FUNCTIONS[node.func.id], node)
+        if isinstance(node, ast.BoolOp):
+            raise GoalError("a constraint is one comparison; write each on its own line.")
         if not isinstance(node, ast.Compare):
             value = self.expression(node)
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
