@@ -229,6 +229,8 @@ def test_wrong_names_from_outside(wrong):
         ("subject recall() >= 0.5", "write subject to"),
         ("minimize error_rate()\nsubject to\nminimize recall()", "line 2: "),
         ("minimize error_rate()\nsubject to:\n", "line 2: 'subject to:'"),
+        ("demographic_parity(sex) <= 0.05", r"inside the brackets: demographic_parity\(column, \*, ratio=None, "),
+        ("equalized_odds(by='sex')", r"no argument 'by'. It is equalized_odds\(column, "),
         ("subject to recall() >= 0.5 and precision() >= 0.5", "one comparison; write each on its own line"),
         ("subject to recall() >= 0.5, precision() >= 0.5", "one constraint; write each on its own line"),
         ("subject to recall >= 0.5", r"brackets: recall\(\)"),
