@@ -57,7 +57,8 @@ def checked_rows(
     except ValueError as error:
         if "could not convert string to float" not in str(error):
             raise
-        names = [name for name in getattr(X, "columns", ()) if any(isinstance(value, str) for value in X[name])]
+        table: Any = X
+        names = [name for name in getattr(table, "columns", ()) if any(isinstance(v, str) for v in table[name])]
         where = f" (columns {shown(names)})" if names else ""
         raise DataError(
             f"X holds words{where}: {error}. Make numbers of them first, say by OneHotEncoder in a ColumnTransformer."
