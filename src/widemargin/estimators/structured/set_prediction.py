@@ -28,7 +28,10 @@ from widemargin.structured.models.base import LabelSetModel
 
 def _calibrates(estimator: Any) -> bool:
     """Whether an estimator has a predict_proba, and if not, why."""
-    if estimator.calibration is None:
+    chosen = estimator.calibration == "auto" and (
+        "probabilities_" in vars(estimator) or "model_" not in vars(estimator)
+    )
+    if estimator.calibration != "sigmoid" and not chosen:
         raise AttributeError("predict_proba needs calibrated probabilities: set calibration='sigmoid' before fit.")
     return True
 
@@ -106,7 +109,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         for name in ("label_sets_", "probabilities_"):
             self.__dict__.pop(name, None)
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
-        if self.calibration is not None:
+        wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
+        if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):
             weight, rng = example_weights(sample_weight, X.shape[0]), check_random_state(self.random_state)
             with limit_threads(self.n_jobs):
                 self.probabilities_, seen = fit_probabilities(X, Y, given.missing, weight, rng)
@@ -292,7 +296,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return probabilities
 
     def predict_scores(self, X: Features) -> Floats:
-        """What ranks labels, shape (n, k): `predict_proba` with `calibration="sigmoid"`, else `decision_function`."""
+        """What ranks labels, shape (n, k): `predict_proba` where there is one, else `decision_function`."""
         return self.predict_proba(X) if hasattr(self, "predict_proba") else self.decision_function(X)
 
     def _potentials(self, X: Features) -> Floats:
