@@ -197,10 +197,15 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
         what = _replaced(path, read)
         if what is not None:
             raise DataError(f"{path}: {named_by} is {what}, which would be replaced. Give another name")
-        # A file is made there, and removed: hours of training are not to end at a closed folder.
+        # A file is filled there, and removed: hours of training are not to end at a closed folder, or a full disk.
         folder = next(folder for folder in path.absolute().parents if folder.exists())  # what is missing is made later
         try:
-            UnfinishedFile(folder / path.name).drop()
+            file = UnfinishedFile(folder / path.name)
+            try:
+                file.stream.write(bytes(100_000))  # most models and pages are about as long
+                file.stream.flush()
+            finally:
+                file.drop()
         except OSError as error:
             why = f"nothing can be made in {folder} ({error.strerror}). Choose another folder"
             raise DataError(f"{path}: {named_by} cannot be written: {why}") from error
