@@ -229,6 +229,7 @@ def test_wrong_names_from_outside(wrong):
         ("subject recall() >= 0.5", "write subject to"),
         ("minimize error_rate()\nsubject to\nminimize recall()", "line 2: "),
         ("minimize error_rate()\nsubject to:\n", "line 2: 'subject to:'"),
+        ("subject to abs(recall() - precision()) <= 0.1", "Write two constraints: a - b <= t and b - a <= t"),
         ("demographic_parity(sex) <= 0.05", r"inside the brackets: demographic_parity\(column, \*, ratio=None, "),
         ("equalized_odds(by='sex')", r"no argument 'by'. It is equalized_odds\(column, "),
         ("subject to recall() >= 0.5 and precision() >= 0.5", "one comparison; write each on its own line"),

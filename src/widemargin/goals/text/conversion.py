@@ -179,7 +179,8 @@ class Converter:
                 raise GoalError(
                     f"{_source(node)} is a population, not a rate. Write positive_rate({_source(node)[1:-1]})."
                 )
-            raise GoalError(f"unknown function {shown(name)}.{suggestion(name, [*RATES, *BUNDLE_FUNCTIONS])}")
+            two = " Write two constraints: a - b <= t and b - a <= t." if name == "abs" else ""
+            raise GoalError(f"unknown function {shown(name)}.{two or suggestion(name, [*RATES, *BUNDLE_FUNCTIONS])}")
         if isinstance(node, ast.Name):
             if node.id in self.populations:
                 raise GoalError(f"{node.id} is a population, not a rate. Write for example positive_rate({node.id}).")
