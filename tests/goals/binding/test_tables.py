@@ -120,6 +120,11 @@ def test_unknown_columns_are_named(data, name, message):
         PopulationTable.build(data).column(name)
 
 
+def test_where_only_features_were_given_the_table_is_asked_for():
+    with pytest.raises(GoalError, match=r"there are 'sex', 'age'\. These are the features: give populations=table"):
+        PopulationTable.build(None, pd.DataFrame(DATA)).column("height")
+
+
 def test_polars_categories_of_other_frames_are_unknown():
     pl.Series(["z", "q"], dtype=pl.Categorical)
     table = PopulationTable.build(pl.DataFrame({"c": pl.Series(["a", "b"], dtype=pl.Categorical)}))

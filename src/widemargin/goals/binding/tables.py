@@ -286,6 +286,8 @@ class PopulationTable:
                     hint = " A number names a position in a 2-D array; name the columns of a data frame."
                 elif isinstance(name, str) and all(isinstance(column, int) for column in self.columns):
                     hint = f" The table is an array of {len(self.columns)} columns: write col(0), or give a data frame."
+                elif not (hint or self._own):
+                    hint = " These are the features: give populations=table with it."
                 raise GoalError(f"column {name!r} is in no table given; there are {listing(self.columns)}.{hint}")
             self._cache[name] = self._readers[name](name)
             if len(self._cache) > self.kept_columns:
