@@ -143,7 +143,7 @@ def test_a_memory_that_fails(command):
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "reproduce"], indirect=True)
-def test_a_disk_that_is_full(command):
+def test_a_disk_that_is_full(command, request):
     resource = pytest.importorskip("resource")
 
     @contextlib.contextmanager
@@ -157,6 +157,8 @@ def test_a_disk_that_is_full(command):
 
     code, said, _ = command(full())
     assert code == 2 and "File too large" in said
+    # told before the work begins
+    assert "cannot be written: nothing can be made in" in said or request.node.callspec.params["command"] == "data"
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "reproduce"])

@@ -132,8 +132,8 @@ def warnings_as_lines(stream: TextIO | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def warnings_reworded(reword: Callable[[Warning], str]) -> Iterator[None]:
-    """Hand on the warnings of a step, also of one that fails, in other words."""
+def warnings_reworded(reword: Callable[[Warning], str | None]) -> Iterator[None]:
+    """Hand on the warnings of a step, also of one that fails, in other words; None: not at all."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -142,7 +142,9 @@ def warnings_reworded(reword: Callable[[Warning], str]) -> Iterator[None]:
     finally:
         for item in caught:
             warning = item.message if isinstance(item.message, Warning) else item.category(item.message)
-            warnings.warn(reword(warning), item.category, stacklevel=2)
+            text = reword(warning)
+            if text is not None:
+                warnings.warn(text, item.category, stacklevel=2)
 
 
 def say(*lines: str) -> None:

@@ -124,7 +124,11 @@ def tradeoff(content: Content) -> Html | None:
         "training rows. Dotted upright line: the bound that this model was trained with. Ring: the bound chosen. "
         "Cross: no model that meets the goal on the training rows was found; this bound asks too much."
     )
-    parts = [_path(content, SweptRule(content, path), f"path-{j}") for j, path in enumerate(content.paths)]
+    # Of two constraints that compare the same rates both ways round, one rule, the path of the worse one is shown.
+    names = {path.name for path in content.paths}
+    twins = {label for rule in shown_rules(content, content.report) if rule.name in names for label in rule.mirrored}
+    paths = [path for path in content.paths if path.name not in twins]
+    parts = [_path(content, SweptRule(content, path), f"path-{j}") for j, path in enumerate(paths)]
     return section("tradeoff", "What the rules cost", element("p", intro), element("p", legend, class_="note"), *parts)
 
 

@@ -73,6 +73,26 @@ def test_a_csv_file_becomes_a_model_in_two_commands(tmp_path, capsys):
     assert (tmp_path / "goals.skops").exists()
 
 
+def test_old_is_an_age_where_it_says_yes_or_no_and_a_decision_where_it_holds_the_words_of_the_target():
+    yes, words = [0, 1, 1] * 20, ["granted", "denied", "denied"] * 20
+    aged = roles(old=[1, 0] * 30, n=[*range(5)] * 12, reingreso=yes)
+    assert aged.protected == {"old": "age"} and not aged.earlier
+    assert aged.positive == 0 and "'reingreso' names a harm" in aged.why_positive
+    decided = roles(old=["granted", "denied"] * 30, n=[*range(5)] * 12, outcome=words)
+    assert decided.earlier == ("old",) and not decided.protected
+
+
+def test_groups_written_as_0_0_and_1_0_because_some_are_missing_have_a_rule(tmp_path, capsys):
+    table = two_groups(3000, 1, 0.0)
+    sex = table.pop("gender_of_person")
+    male = [None if row % 50 == 0 else float(value == "Male") for row, value in enumerate(sex)]
+    write_csv(tmp_path / "t.csv", {"male": male, **table})
+    content = init(tmp_path, "t.csv", capsys)
+    assert "demographic_parity(male, ratio=0.85, values=[" in content["goal"], content["left_out"]
+    assert main(["train", str(tmp_path / "goals.toml")]) == 0
+    assert "male == 1 " in capsys.readouterr().out
+
+
 def test_identifiers_of_somebody_who_has_several_rows_are_ignored():
     rng = np.random.default_rng(0)
     persons = rng.integers(100, 160, 300).tolist()
@@ -442,6 +462,9 @@ def test_a_rule_is_trained_to_the_least_margin_that_every_fold_keeps():
         results.update(result)
         kept, why = _least_margin_that_keeps(rule, [], Trials(), plain)
         assert kept is None and why.startswith(said)
+    results.update({"0.85": (0.31, 3)})
+    kept, why = _least_margin_that_keeps(rule, [], Trials(), dataclasses.replace(plain, error=0.3))
+    assert kept is None and why.startswith("it costs some error, and learning gains none over the best constant")
 
 
 def test_only_rules_with_a_name_are_asked_and_they_are_kept_on_unseen_rows(tmp_path, capsys):

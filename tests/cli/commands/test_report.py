@@ -52,6 +52,19 @@ def test_the_page_of_a_trained_model(trained, capsys):
     assert str(trained) not in page.text  # no place on the machine
 
 
+def test_a_rule_both_ways_round_has_one_path_and_what_is_so_of_the_goal_is_said_once(project, capsys):
+    goals = project / "goals.toml"
+    head, tail = goals.read_text().split("subject to fair", 1)
+    both = "women) / positive_rate(men) >= 0.8\nsubject to back: positive_rate(men) / positive_rate(women) >= 0.8\n'''"
+    goals.write_text(f"{head}subject to fair: positive_rate({both}\n\n[output]{tail.partition('[output]')[2]}")
+    assert main(["train", str(goals)]) == 0
+    capsys.readouterr()
+    assert report(project) == 0
+    assert capsys.readouterr().err.count("a classifier that predicts nothing positive passes") == 1
+    page = page_of(project)
+    assert page.text.count("The bound of “") == 1
+
+
 def test_the_model_of_the_goals_file_is_read_where_none_is_named(trained, capsys):
     goals, model = trained / "goals.toml", trained / "out" / "people.skops"
     assert main(["audit", str(goals), "--json"]) == 0
@@ -62,6 +75,9 @@ def test_the_model_of_the_goals_file_is_read_where_none_is_named(trained, capsys
     capsys.readouterr()
     assert main(["audit", str(goals), "--report-json", str(model)]) == 2
     assert "a model that is read, which would be replaced" in capsys.readouterr().err
+    model.unlink()
+    assert main(["audit", str(goals)]) == 2
+    assert f"there is no model yet. Make it by `widemargin train {goals}`" in capsys.readouterr().err
     goals.write_text(goals.read_text().partition("[output]")[0])
     for command in ("audit", "report"):
         assert main([command, str(goals)]) == 2

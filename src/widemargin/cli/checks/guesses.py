@@ -15,6 +15,7 @@ from widemargin._text import listing
 from widemargin.cli.checks.column_checks import names_rows, numbers_rows, tells_target
 from widemargin.cli.checks.vocabulary import (
     AFFIRMATIVE,
+    AGED,
     ALIKE,
     BAD_VALUES,
     BIRTH,
@@ -146,6 +147,8 @@ def guess_roles(
     earlier = []
     for name in table.column_names:
         values = _values(table[name], 2) if name not in taken and words_of(name) & EARLIER else None
+        if values and plain_letters(name) in AGED and any(is_one_of(AFFIRMATIVE, str(value)) for value in values):
+            continue  # `old`: yes or no
         earlier += [name] if values and {*map(repr, values)} <= {*map(repr, classes.tolist())} else []
     rest = [name for name in table.column_names if name not in taken and name not in earlier]
     # Beside a height or a length, a weight is what a scale shows.
@@ -184,7 +187,7 @@ def guess_roles(
 
 def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
     """What a column may be about that its name does not say plainly, and why it looks like that."""
-    kind = matching_kind(ALIKE, name)
+    kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
     texts = {plain_letters(str(value).strip()) for value in _values(column, 12) or []}

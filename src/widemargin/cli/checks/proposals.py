@@ -68,7 +68,8 @@ class ProposalOptions:
     shown_rows : int
         In each group that reports show without a rule: of fewer, an interval spans half of all rates.
     columns : int
-        Protected columns that rules are proposed for, the first ones: rules for more at once leave little to learn.
+        Protected columns that rules are proposed for, the first ones that can have one: rules for more at once leave
+        little to learn.
     ages : tuple of int
         Where law and practice cut: credit scoring, the US age discrimination act, retirement.
     too_good : float
@@ -179,7 +180,7 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         None where none can be fitted.
     proposals : list of Proposal
     left_out : list of str
-        Why some of the first protected columns have not this rule, or none.
+        Why some protected columns have not this rule, or none.
     """
     rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[: OPTIONS.rows])
     if guesses.positive is None:
@@ -190,7 +191,11 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         return None, [], []
     trials = _Trials(rows, guesses, *setting)
     plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
-    for column, kind in [*guesses.protected.items()][: OPTIONS.columns]:
+    more: list[str] = []
+    for column, kind in guesses.protected.items():
+        if len(proposals) == OPTIONS.columns:
+            more.append(column)
+            continue
         shown = column_names([column])
         rules = [*_rules(table, column, kind, guesses)]
         if not rules and kind == "age" and _tells_years(table[column]):
@@ -206,7 +211,6 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
                 proposals.append(kept)
                 break
             left_out.append(f"{shown}, {rule[0].name}: {why}")
-    more = [*guesses.protected][OPTIONS.columns :]
     if more:
         left_out.append(f"{column_names(more)}: rules for more than {OPTIONS.columns} columns leave little to learn")
     return plain, proposals, left_out
@@ -225,9 +229,12 @@ def _least_margin_that_keeps(
         if math.isinf(error):
             return None, "no model was found that keeps it"
         if error > dearest:
+            costs = "it costs more than half of what learning gains"
+            if without >= plain.constant_error:
+                costs = "it costs some error, and learning gains none over the best constant"
             return None, (
-                f"it costs more than half of what learning gains: error {error:.3f} on unseen rows, {without:.3f} "
-                f"without the rule, {plain.constant_error:.3f} without learning"
+                f"{costs}: error {error:.3f} on unseen rows, {without:.3f} without the rule, "
+                f"{plain.constant_error:.3f} without learning"
             )
         if folds_kept == OPTIONS.folds:
             if trials.plain_keeps(proposal):
@@ -480,6 +487,10 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
             (Population(f"{name}_below_{cut}", where=below), Population(f"{name}_from_{cut}", where=above))
             for cut, below, above in wheres
         ], []
+    if pa.types.is_floating(values.type) and values.null_count < len(values):
+        whole = values.drop_null().to_numpy()
+        if np.array_equal(whole, np.rint(whole)):  # 0 and 1, written as 0.0 and 1.0 because some are missing
+            values = values.cast(pa.int64())
     if pa.types.is_floating(values.type) or (pa.types.is_integer(values.type) and not is_code(column, values)):
         return [], []  # a number without a practice of cutting it
     counts = [(item["counts"], item["values"]) for item in pc.value_counts(values).to_pylist()]

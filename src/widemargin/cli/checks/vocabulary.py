@@ -16,7 +16,8 @@ from collections.abc import Mapping
 # as long as it takes to tell them apart.
 HARMS = """
 bad risk risiko* risque riesgo risco rischio risico* ryzyko schlecht mauvais malo mau ruim cattivo slecht
-default* delinq* late bankrupt* insolv* impay* defaut defaillan* failli* moros* moroso* impago* incumpl* mora
+default* delinq* charged charge*off late bankrupt* insolv* impay* defaut defaillan* failli* moros* moroso* impago*
+incumpl* mora
 inadimpl* inadempi* insolut* ausgefallen atraso* retard* retraso* ritard* *ausfall* *verzug verspat* verspaet*
 uberfallig* ueberfaellig* wanbetal* *achterstand* vertraging* faillissement* zaleg* niespłac* betalningsanm* mislighold*
 fraud* recid* reoffend* rearrest* arrest* convict* incarcerat* jail* betrug* *betrug ruckfall* rueckfall* festnahme*
@@ -28,6 +29,7 @@ churn* attrition cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendi
 demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido* despedid* evasao demissao
 abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
 disease dead death died fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
+rehosp* reingres* wiedereinw* wiederaufn* reinter* riammiss* ricover* heropname
 complication* complain* accident* krank* krebs* gestorben verstorben tod unfall* mort morte* deces* deced* malad*
 muert* fallec* enferm* falec* obito doenca* morto malatt* cancro overleden overlijd* ziek* zgon* smierc sjuk*
 """
@@ -60,7 +62,7 @@ PROTECTED = {
 ALIKE = {
     "sex": "men man gendr gndr",
     "race": "white* asian* eth herkunft minority cor ras afkomst",
-    "age": "alter eta alder",
+    "age": "alter eta alder older elderly younger",
     "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke divorced single spouse",
     "nationality": "country* language*",
 }
@@ -97,6 +99,8 @@ EARLIER = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
 }  # fmt: skip
 """Words of columns that hold decisions of an earlier model."""
+AGED = {"old", "young"}
+"""Names of columns that say whether somebody is, where no other word says what is."""
 
 
 def words_of(name: str) -> set[str]:

@@ -69,6 +69,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             *(f"  {column_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
             f"Features: {column_names(guesses.features)}",
         )
+        if guesses.earlier:
+            say(f"Decisions of an earlier model, by their names: {column_names(guesses.earlier)}")
         say(*(f"Read with {printable(line)}" for line in _format_lines(how)))
         if guesses.n_unlabelled:
             say(f"Left out: {_unlabelled(guesses)}")
@@ -88,6 +90,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "alike": dict(guesses.alike),
         "n_unlabelled": guesses.n_unlabelled,
         "ignore": dict(guesses.ignore),
+        "earlier": list(guesses.earlier),
         "features": list(guesses.features),
         "goal": goal,
         "left_out": left_out,

@@ -153,6 +153,14 @@ def _short_paths(
     names = [entry.label or entry.text for entry in goal.constraints]
     missing = [name for name in names if name not in {path.name for path in stored} and names.count(name) == 1]
     paths: list[TradeoffPath] = []
+    said: set[str] = set()
+
+    def once(name: str, warning: Warning) -> str | None:
+        """What is so of the whole goal is said with the first price."""
+        text, n_said = str(warning), len(said)
+        said.add(text)
+        return f"price of {name!r}: {text}" if len(said) > n_said else None
+
     for number, name in enumerate(missing):
         values = short_values(goal, name)
         if values is None:
@@ -161,7 +169,7 @@ def _short_paths(
             break
         progress.step(f"price of {name} ({number + 1} of {len(missing)})")
         try:
-            with warnings_reworded(functools.partial("price of {!r}: {}".format, name)):
+            with warnings_reworded(functools.partial(once, name)):
                 budget = clock.left(len(missing) - number)
                 began = time.perf_counter()
                 paths.append(sweep(prepared, name, values, progress, budget=budget))

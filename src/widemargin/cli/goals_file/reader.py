@@ -32,7 +32,7 @@ def goals_of(options: argparse.Namespace) -> GoalsFile:
     GoalsFileError
         As `read_goals_file`.
     DataError
-        As `refuse_to_replace`, or no model is named.
+        As `refuse_to_replace`, or no model is named, or the one of the file is not there.
     """
     allow_code, outside = getattr(options, "allow_code", False), getattr(options, "allow_outside", None)
     goals = read_goals_file(options.goals, allow_code=allow_code, allow_outside=outside or ())
@@ -44,6 +44,9 @@ def goals_of(options: argparse.Namespace) -> GoalsFile:
         if goals.outputs.model is None:
             raise DataError("no model is named. Give --model FILE, or name it by [output] model of the goals file")
         options.model = goals.outputs.model
+        if not options.model.exists():
+            cure = f"Make it by `widemargin train {options.goals}`, or give --model FILE"
+            raise DataError(f"{options.model}: there is no model yet. {cure}")
     refuse_to_replace(options, goals)
     return goals
 

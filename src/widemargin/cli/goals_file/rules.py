@@ -65,6 +65,10 @@ def _settings(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[st
     of_rows: list[tuple[bool, str, str]] = [
         (trees and abstains, "model.learner",
          'is "trees", and only an SVM abstains. Drop it, or ask nothing about decisions'),
+        (not abstains and goals.model.thresholds_by is not None, "model.thresholds_by",
+         "is for models that abstain. Ask something about decisions, or drop it"),
+        (goals.model.thresholds_by is not None and goals.audit_goal is not None and bool(goals.audit_goal.facts),
+         "model.thresholds_by", "leaves margins and certified rates undefined. Ask for none in goal.audit, or drop it"),
         (trees and folds, "validation.folds", 'choose C, and model.learner is "trees". Drop one of them'),
         (abstains and goals.model.enforce == "randomized", "model.enforce",
          'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),
@@ -193,10 +197,15 @@ def refuse_to_replace(options: argparse.Namespace, goals: GoalsFile | None = Non
         what = _replaced(path, read)
         if what is not None:
             raise DataError(f"{path}: {named_by} is {what}, which would be replaced. Give another name")
-        # A file is made there, and removed: hours of training are not to end at a closed folder.
+        # A file is filled there, and removed: hours of training are not to end at a closed folder, or a full disk.
         folder = next(folder for folder in path.absolute().parents if folder.exists())  # what is missing is made later
         try:
-            UnfinishedFile(folder / path.name).drop()
+            file = UnfinishedFile(folder / path.name)
+            try:
+                file.stream.write(bytes(100_000))  # most models and pages are about as long
+                file.stream.flush()
+            finally:
+                file.drop()
         except OSError as error:
             why = f"nothing can be made in {folder} ({error.strerror}). Choose another folder"
             raise DataError(f"{path}: {named_by} cannot be written: {why}") from error
