@@ -96,11 +96,9 @@ def methods(ctx: Context, task: LabelSets) -> dict[str, Method]:
     if isinstance(task, Hierarchy):
         hierarchical = partial(HierarchicalSVC, known(task))
         ours |= {
-            "HierarchicalSVC(paths)": (hierarchical, {}),
             "HierarchicalSVC(paths, calibration=None)": (hierarchical, {"calibration": None}),
             "HierarchicalSVC(paths, likely sets)": (hierarchical, likely),
             "HierarchicalSVC(paths, one pass, likely sets)": (hierarchical, ONE_PASS | likely),
-            "HierarchicalSVC(paths, labels='path')": (hierarchical, {"labels": "path"}),
             "HierarchicalSVC(paths, labels='path', calibration=None)": (
                 hierarchical, {"labels": "path", "calibration": None},
             ),
@@ -152,12 +150,6 @@ COMPARED: dict[str, dict[str, tuple[str, ...]]] = {
     "ImCLEF07A": {"ImCLEF07A": (*PATHS, "OneVsRest LinearSVC", "label powerset RBF SVC", "100 ExtraTrees")},
     "cellcycle_FUN": {"cellcycle_FUN": ("100 ExtraTrees",)},
     "cellcycle_GO": {"cellcycle_GO": ("HierarchicalSVC(paths, one pass, likely sets)", "100 ExtraTrees")},
-    "by default": {
-        "Enron_corr": ("HierarchicalSVC(paths)",),
-        "cellcycle_FUN": ("HierarchicalSVC(paths)",),
-        "Diatoms": ("HierarchicalSVC(paths, labels='path')",),
-        "cellcycle_GO": ("HierarchicalSVC(paths)",),
-    },
     "without calibration": {"cellcycle_GO": ("HierarchicalSVC(paths, calibration=None)",)},
     "hiclass": {"Diatoms": HICLASS, "ImCLEF07A": HICLASS},
 }

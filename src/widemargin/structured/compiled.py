@@ -112,6 +112,8 @@ class Structure(NamedTuple):
             self.kind, self.weight, pairs=self.pairs, parent=self.parent, edge=self.edge, restarts=self.restarts,
             ends=self.ends, scored=self.scored,
         )  # fmt: skip
+        if self.unit == 0.0:  # stored before there were units below the least weight
+            again = again._replace(unit=0.0, cost=np.zeros_like(again.cost))
         for name in self._fields:
             part, other = np.asarray(getattr(self, name)), np.asarray(getattr(again, name))
             if not np.array_equal(part, other) or part.dtype != other.dtype:
@@ -219,23 +221,24 @@ class CompiledModel(Protocol):
 
 
 def integer_costs(weight: Floats) -> tuple[Ints, float]:
-    """Weights of a loss as integers times a unit, the least positive weight.
+    """Weights of a loss as integers times a unit: the least positive weight, its half, ..., or its tenth.
 
     Returns
     -------
     cost : ndarray of int64, the shape of `weight`
     unit : float
-        0 (and all costs 0) where the weights are no multiples of the least one, up to 1e-9.
+        The largest that will do; 0 (and all costs 0) where the weights are multiples of none, up to 1e-9.
     """
     if not weight.any():
         return np.zeros(weight.shape, dtype=np.int64), 0.0
-    # The least weight is the only unit worth a try: with a smaller one there would be more levels than weights need.
-    unit = float(weight[weight > 0].min())
-    cost = np.rint(weight / unit)
-    # Beyond so many levels the dynamic programmes would take minutes and gigabytes.
-    if np.abs(weight / unit - cost).max() > 1e-9 * cost.max() or cost.sum() > 100_000:
-        return np.zeros(weight.shape, dtype=np.int64), 0.0
-    return cost.astype(np.int64), unit
+    # With ever smaller units there would be more levels than weights need, and each costs a step of the programmes.
+    for parts in range(1, 11):
+        unit = float(weight[weight > 0].min()) / parts
+        cost = np.rint(weight / unit)
+        # Beyond so many levels the dynamic programmes would take minutes and gigabytes.
+        if np.abs(weight / unit - cost).max() <= 1e-9 * cost.max() and cost.sum() <= 100_000:
+            return cost.astype(np.int64), unit
+    return np.zeros(weight.shape, dtype=np.int64), 0.0
 
 
 def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:

@@ -68,7 +68,7 @@ def test_the_cheapest_exact_argmax(edges, k, kind, P):
 
 
 def test_weights_without_a_unit_are_enumerated_where_that_is_possible():
-    model = MultiLabelModel("tree", weights=[0.3, 0.7, 0.2])
+    model = MultiLabelModel("tree", weights=[0.3, 0.7, 0.2**0.5])
     model.prepare(X, labels(3))
     assert model.structure.kind == ENUMERATION
     model = MultiLabelModel("tree", weights=[0.5, 1.0, 1.5])
