@@ -14,13 +14,13 @@ DISTANCES = "of the squared distances"
 """What tells the warning of scales from others."""
 
 
-def warn_of_scales(model: object, kernel: Kernel, X: Matrix, least: int = 10) -> None:
-    """Warn of features whose scales drown the other features.
+def warn_of_scales(model: object, kernel: Kernel | None, X: Matrix, least: int = 10) -> None:
+    """Warn of features whose scales drown the other features, for a kernel or (None) a linear model.
 
     On scikit-learn's wine data as they are (a feature with 99.8% of the squared distances) a Gaussian kernel has an
     accuracy of 0.66, on scaled ones 0.98. Of fewer than `least` rows scales are chance.
     """
-    if kernel.name in ("precomputed", "callable") or X.shape[0] < least:
+    if X.shape[0] < least or (kernel is not None and kernel.name in ("precomputed", "callable")):
         return
     X, variance = _some_rows(X)
     total, varying = float(variance.sum()), int((variance > 0.0).sum())
@@ -32,9 +32,9 @@ def warn_of_scales(model: object, kernel: Kernel, X: Matrix, least: int = 10) ->
         share, others = float(variance[largest].sum()) / total, varying - count
         warn(
             f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {DISTANCES} between rows: the "
-            f"kernel hardly sees the other {others} feature{'s' * (others != 1)}. Scale them "
-            "(sklearn.preprocessing.StandardScaler) unless these scales are meant.",
-            KernelWarning,
+            f"{'model' if kernel is None else 'kernel'} hardly sees the other {others} feature{'s' * (others != 1)}. "
+            "Scale them (sklearn.preprocessing.StandardScaler) unless these scales are meant.",
+            DoubtfulModelWarning if kernel is None else KernelWarning,
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import ShuffleSplit
+from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin.estimators._options import budget_of
@@ -86,7 +86,7 @@ class Chosen(NamedTuple):
 def choose(
     model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
     y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, *,
-    complete: Examples | None = None, how: _Automatic = _Automatic(),
+    complete: Examples | None = None, by_class: bool = False, how: _Automatic = _Automatic(),
 ) -> Chosen:  # fmt: skip
     """C, offset and gamma of a ready-made model as its parameters say: as they are, or by validation.
 
@@ -96,7 +96,7 @@ def choose(
 
     Parameters
     ----------
-    model : MultiLabelSVC, HierarchicalSVC or ChainSVC
+    model : MultiLabelSVC, HierarchicalSVC, ChainSVC or MulticlassSVC
     C, offset : float or "auto"
     structure : StructuredModel
         Its model, which refuses examples that do not fit.
@@ -106,6 +106,8 @@ def choose(
         Where the options name none. None: the model's own `score`.
     complete : sequence or matrix, default=None
         The labels without what marks those that nobody has looked at.
+    by_class : bool, default=False
+        Whether every label is a class and every fold needs all of them, as a matrix of costs does.
     """
     started, known, options = time.perf_counter(), 0.0 if offset == "auto" else float(offset), model._options
     usual = "scale" if options.gamma is None else options.gamma
@@ -127,7 +129,12 @@ def choose(
         X, y = _safe_indexing(X, drawn), _safe_indexing(y, drawn)
         sample_weight = None if sample_weight is None else weight[there][drawn]
         n = how.most
-    held_out = ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
+    held_out: Any = ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
+    if by_class:
+        if np.unique(y, return_counts=True)[1].min() < 3:
+            return Chosen(1.0, known, usual, 0.0)
+        splits = list(StratifiedKFold(3, shuffle=True, random_state=rng).split(np.zeros(n), y))
+        held_out = splits[:1] if n >= how.many else splits
     plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
     if hasattr(plain, "calibration"):
         # Probabilities know no C, and sets by probability do not tell one C from another.

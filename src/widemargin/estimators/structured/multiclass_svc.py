@@ -14,6 +14,7 @@ from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
+from widemargin.estimators.structured.automatic import _Automatic, choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.structured.models import MulticlassModel
 
@@ -36,8 +37,10 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
-    C : float, default=1.0
-        Weight of the losses; the papers' regulariser is `1 / (C n)`.
+    C : float or "auto", default="auto"
+        Weight of the losses; the papers' regulariser is `1 / (C n)`. "auto": chosen on rows held out, by the share of
+        right classes, by the mean cost where there are costs, or by the `scoring` of `solver_options`; the rest of
+        `fit` is that of a fixed C. 1.0 below 20 rows, or 3 of a class.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all classes for the same margin, and weighs the violation by the cost; "margin" asks for a margin
         as large as the cost.
@@ -67,6 +70,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     Attributes
     ----------
+    C_ : float
+        C, or what was chosen.
     classes_ : ndarray of shape (S,)
     coef_ : ndarray of shape (S, d)
         With a feature map: one column for each of its features.
@@ -100,7 +105,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     """
 
     cost: kinds.ArrayLike | None = field(default=None, kw_only=False)
-    C: kinds.Positive = 1.0
+    C: kinds.PositiveOrAuto = "auto"
 
     model_: MulticlassModel = field(init=False)
 
@@ -128,13 +133,14 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         X, labels = checked_rows(self, X, y)
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
-        self._train(
-            MulticlassModel(self.cost),
-            self._training_rows(X, self._options.gamma or "scale"),
-            labels,
-            C=self.C,
-            sample_weight=sample_weight,
+        model = MulticlassModel(self.cost)
+        scoring = None if self.cost is None else _saved_cost
+        # Its path begins at a larger C than those of label sets: below, all of them predict the same classes.
+        chosen = choose(
+            self, self.C, 0.0, model, X, labels, sample_weight, scoring, by_class=True, how=_Automatic(slack_from=5)
         )
+        rows = self._training_rows(X, chosen.gamma)
+        self._train(model, rows, labels, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
         return self
 
     @property
@@ -178,3 +184,11 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _saved_cost(clf: MulticlassSVC, X: Features, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+    """Mean cost of the predictions, as a share of the largest cost, from 1."""
+    model = clf.model_
+    at = np.searchsorted(model.classes, y), np.searchsorted(model.classes, clf.predict(X))
+    cost = np.asarray(model.cost, np.float64)[at]
+    return 1.0 - float(np.average(cost, weights=sample_weight)) / float(np.max(model.cost))

@@ -27,7 +27,7 @@ from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
 from widemargin.estimators.structured.scorers import label_set_scorers
 from widemargin.estimators.structured.training import StructuralEstimator
-from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
+from widemargin.exceptions import DataError, DoubtfulModelWarning, MarginConvergenceWarning, warn
 from widemargin.solvers.base import Budget, Callback
 from widemargin.structured.learners.example_rows import count
 from widemargin.structured.learners.passes import Cluster
@@ -379,6 +379,7 @@ class PathSearch:
             del last.blocks_
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MarginConvergenceWarning)  # the cell says how large the gap is
+            warnings.simplefilter("ignore", DoubtfulModelWarning)  # the fit of all rows says it of them
             weight = {} if self.weight is None else {"sample_weight": self.weight[train]}
             one.fit(_safe_indexing(self._X, train), _safe_indexing(self._y, train), **weight)
         X, y, scores = _safe_indexing(self._X, test), _safe_indexing(self._y, test), []

@@ -18,6 +18,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Bools, Floats, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
+from widemargin.estimators.feature_scales import warn_of_scales
 from widemargin.estimators.feature_space import (
     MappedSpace,
     SpaceParameters,
@@ -319,6 +320,7 @@ class ReadyMadeSVM(StructuralEstimator):
     def _training_rows(self, X: Matrix, gamma: float | str = "scale") -> Matrix:
         """Checked rows as the solvers take them: mapped by a map that is fitted here, and with the constant column."""
         known_map = self.__dict__.pop("feature_map_", None)
+        warn_of_scales(self, None, X)
         if self.feature_map is not None:
             space = make_space(
                 replace(SpaceParameters.of(self, self._options), gamma=gamma), X, None,
