@@ -81,3 +81,18 @@ def test_what_does_not_fit_is_refused():
         MulticlassSVC(np.ones((3, 3))).fit(X, y)
     with pytest.raises(DataError, match="one class only, 'a'"):
         MulticlassSVC().fit(X, np.repeat("a", 120))
+
+
+def test_c_is_chosen_by_the_costs_on_rows_held_out():
+    """More rows of a dear class are found than by the share of right classes."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], [140, 140, 20])
+    X = rng.normal(size=(300, 4)) + 1.2 * np.eye(3, 4)[np.searchsorted(["a", "b", "c"], y)]
+    cost = np.array([[0, 1, 1], [1, 0, 1], [20, 20, 0.0]])
+    clf = MulticlassSVC(cost, random_state=0).fit(X, y)
+    fixed = MulticlassSVC(cost, C=clf.C_, random_state=0).fit(X, y)
+    assert clf.C_ != 1.0 and clf.gap_ <= 0.05
+    np.testing.assert_array_equal(clf.predict(X), fixed.predict(X))
+    plain = MulticlassSVC(random_state=0).fit(X, y)
+    assert (clf.predict(X)[y == "c"] == "c").mean() > (plain.predict(X)[y == "c"] == "c").mean()
+    assert MulticlassSVC(random_state=0).fit(X[:282], y[:282]).C_ == 1.0  # 2 rows of "c" are too few for the folds
