@@ -18,7 +18,7 @@ from widemargin import (
     structural_path,
     structural_search,
 )
-from widemargin.estimators.structured.automatic import _Automatic, choose
+from widemargin.estimators.structured.automatic import Automatic, choose
 from widemargin.estimators.structured.structural_search import StructuralCell, _best, _offsets
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
@@ -314,7 +314,7 @@ def test_of_many_rows_some_are_looked_at_and_their_C_is_that_of_all():
     X = rng.normal(size=(240, 4))
     X /= np.linalg.norm(X, axis=1)[:, None]
     Y = (X[:, :3] + X[:, 1:] > 0).astype(int)
-    C = choose(MultiLabelSVC(random_state=0), "auto", 0.0, MultiLabelModel(), X, Y, how=_Automatic(most=60)).C
+    C = choose(MultiLabelSVC(random_state=0), "auto", 0.0, MultiLabelModel(), X, Y, how=Automatic(most=60)).C
     # Three folds of 60 rows train on 40; C is some half decade over these, whatever the 240 are.
     half = 2.0 * math.log10(40 * C)
     assert half == pytest.approx(round(half))

@@ -26,11 +26,11 @@ from widemargin.kernels.functions import resolve_kernel
 from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
 
-__all__ = ["Chosen", "choose"]
+__all__ = ["Automatic", "Chosen", "choose"]
 
 
 @dataclass(frozen=True)
-class _Automatic:
+class Automatic:
     """How `C="auto"` chooses: quicker than `structural_search` by default, as it is a part of every `fit`.
 
     Attributes
@@ -86,7 +86,7 @@ class Chosen(NamedTuple):
 def choose(
     model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
     y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, *,
-    complete: Examples | None = None, by_class: bool = False, how: _Automatic = _Automatic(),
+    complete: Examples | None = None, by_class: bool = False, how: Automatic = Automatic(),
 ) -> Chosen:  # fmt: skip
     """C, offset and gamma of a ready-made model as its parameters say: as they are, or by validation.
 

@@ -14,7 +14,7 @@ from widemargin._typing import Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.automatic import _Automatic, choose
+from widemargin.estimators.structured.automatic import Automatic, choose
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.structured.models import MulticlassModel
 
@@ -137,7 +137,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         scoring = None if self.cost is None else _saved_cost
         # Its path begins at a larger C than those of label sets: below, all of them predict the same classes.
         chosen = choose(
-            self, self.C, 0.0, model, X, labels, sample_weight, scoring, by_class=True, how=_Automatic(slack_from=5)
+            self, self.C, 0.0, model, X, labels, sample_weight, scoring, by_class=True, how=Automatic(slack_from=5)
         )
         rows = self._training_rows(X, chosen.gamma)
         self._train(model, rows, labels, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
