@@ -4,6 +4,7 @@ import dataclasses
 import math
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from scipy.stats import binom, norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
+from widemargin.estimators.thresholds import guarantee
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.estimators.thresholds.guarantee import (
     Found,
@@ -133,7 +135,7 @@ def test_constants_count_only_where_definitions_settle_the_goal():
     assert not judged([0.2, 0.04], [1.0, 2.0], constants=[1]).met
 
 
-def test_safest_comes_first_and_nothing_twice():
+def test_safest_comes_first_and_nothing_twice(monkeypatch):
     """One number to choose, 0 to 10, which passes its bound by itself; the best is the smallest that will do."""
     asked = []
 
@@ -142,12 +144,26 @@ def test_safest_comes_first_and_nothing_twice():
         number = math.ceil(margins[0] - 1e-9)
         return Found(min(number, 10), number <= 10, np.array([float(min(number, 10))]))
 
-    path = safest_first(search, lambda mass: np.array([4.0]))
+    monkeypatch.setattr(guarantee, "standard_errors", lambda tied, mass, proving: np.array([4.0]))
+    tied = SimpleNamespace(n_constraints=1, measure=lambda mass: SimpleNamespace(slack=mass))
+    path = safest_first(search, tied, tied)
     assert path == sorted(set(path), reverse=True)
     assert path[-1] == 0
     assert path[0] == 10  # 2.5 standard errors: between two of the steps
     assert len(asked) < 20
-    assert safest_first(lambda margins: Found("nearest", False, np.zeros(1)), lambda mass: np.ones(1)) == ["nearest"]
+    assert safest_first(lambda margins: Found("nearest", False, np.zeros(1)), tied, tied) == ["nearest"]
+
+
+def test_surer_rows_prove_a_share_of_the_decided_ones():
+    """The surest third of the rows is nearly always right; just below the bound nothing can be proved."""
+    rng = np.random.default_rng(0)
+    sure, side = rng.random(1500) ** 2, rng.choice([-1.0, 1.0], 1500)
+    X, wrong = (side * sure)[:, None], rng.random(1500) < 0.3 * (1.0 - sure) ** 2
+    y = ((side > 0.0) != wrong).astype(int)
+    scorer = LogisticRegression(fit_intercept=False).fit(X, X[:, 0] > 0.0)
+    goal = "minimize abstention_rate()\nsubject to selective_error() <= 0.1"
+    clf = GoalThresholdClassifier(scorer, goal, cv="prefit", abstain=-1, confidence=0.95, random_state=0).fit(X, y)
+    assert clf.guarantee_ and clf.goal_report_.constraints[0].rate < 0.1
 
 
 # --- simulated draws ------------------------------------------------------------------------------------------------

@@ -200,7 +200,9 @@ def test_standard_errors_by_hand():
 
     both = variance(np.sum(positive & woman), 100) + variance(np.sum(positive & ~woman), 100)
     assert errors[0] == pytest.approx(np.sqrt(both / 500))
-    # 0.3 FP - 0.7 TP and so on: each of three values as if seen once more, on 1000 rows, in numbers of these 200 rows
+    # 0.3 FP - 0.7 TP and so on: each of three values as if seen once more, on 1000 rows, in numbers of these 200 rows,
+    # divided by the number of positive ones
     counts = np.array([np.sum(positive & y), np.sum(~positive), np.sum(positive & ~y)]) + 1.0
     share, values = counts / counts.sum(), np.array([-0.7, 0.0, 0.3])
-    assert errors[1] == pytest.approx(200 * np.sqrt((share @ values**2 - (share @ values) ** 2) / 1000))
+    spread = 200 * np.sqrt((share @ values**2 - (share @ values) ** 2) / 1000)
+    assert errors[1] == pytest.approx(spread / np.sum(positive))

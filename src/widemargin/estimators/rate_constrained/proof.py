@@ -165,7 +165,7 @@ def train_validated(
         decisions = EITHER if not constant else slice(0, 1) if threshold < 0.0 else slice(1, 2)
         return Judged.of(candidate, proving, proving.positive_mass(said), lambda population: decisions)
 
-    path = safest_first(search, lambda mass: standard_errors(tied, mass, proving))
+    path = safest_first(search, tied, proving)
     constants = [(family[0], threshold) for threshold in (-np.inf, np.inf)]
     proof = fixed_sequence(path, constants, test, confidence)
     member, threshold = proof.chosen.candidate

@@ -53,7 +53,6 @@ from widemargin.estimators.thresholds.scores import (
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
-from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import External, Rows, length_of
 
 
@@ -358,7 +357,7 @@ class GoalReduction(ThresholdedModel):
         def test(placed: Placed) -> Judged[Placed]:
             return Judged.of(placed, proving, proving.positive_mass(said(placed)), self._possible(placed.rule))
 
-        path = safest_first(search, lambda mass: standard_errors(tied, mass, proving))
+        path = safest_first(search, tied, proving)
         constants = [] if self._several() else [
             replace(path[0], rule=constant_rule(value, visits.n_groups)) for value in (-np.inf, np.inf)
         ]  # fmt: skip

@@ -44,7 +44,6 @@ from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
-from widemargin.goals.measuring.exact_tests import standard_errors
 from widemargin.rows import External, Rows, take
 
 ORDERING = 0.3
@@ -479,9 +478,7 @@ class GoalThresholdClassifier(ThresholdedModel):
                 ranks = chosen_ranks(ordering, alike, proving, self.groups_, 1.0 - confidence, search)
                 if ranks is not None and (ranked := ranks.rule(proving)) is None:
                     level += ranks.risk  # ties leave no place for the thresholds: the sequence has the rest of the risk
-            path = [ranked] if ranked else safest_first(
-                search, lambda mass: standard_errors(ordering.tied, mass, proving.tied)
-            )  # fmt: skip
+            path = [ranked] if ranked else safest_first(search, ordering.tied, proving.tied)
         drawn = check_random_state(rng.randint(2**31 - 1))
 
         def test(rule: Rule | OffsetRule) -> Judged[Rule | OffsetRule]:

@@ -10,7 +10,7 @@ that are proved the one of best objective may be taken, with a look at all rows.
 
 **The order.** The same search as for estimates looks for the best candidate whose rates on the other rows are on the
 right side of every bound by a number of standard errors (those of the rows that prove), for several such numbers. The
-candidates are tested in the order of these numbers, the largest first, none last.
+candidates are tested in the order of the number by which they pass, the largest first.
 
 **One-sided rates and one threshold.** Where every constraint only gets safer as the threshold moves one way (floors
 on recall, ceilings on the positive rate) no order is needed. The thresholds that violate a bound b are a ray, and at
@@ -34,7 +34,7 @@ from widemargin._typing import Floats
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.values import number_text
-from widemargin.goals.measuring.exact_tests import EITHER, Evidence, Possible, evidence
+from widemargin.goals.measuring.exact_tests import EITHER, Evidence, Possible, evidence, standard_errors
 from widemargin.goals.measuring.rates_of_predictions import Measured
 
 STEPS = (0.39, 0.84, 1.28, 1.55, 1.88, 2.33, 2.75, 3.09, 3.72, 4.26, 4.75, 5.61, 7.0, 9.0, 12.0, 16.0, 22.0, 30.0)
@@ -132,18 +132,27 @@ def fixed_sequence(
     return Proof(min(proved, key=lambda tested: tested.measured.objective), True, n_tested)
 
 
-def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats], Floats]) -> list[T]:
+def safest_first(search: Callable[[Floats], Found[T]], tied: TiedGoal, proving: TiedGoal) -> list[T]:
     """Candidates in the order in which they are to be tested.
 
     Parameters
     ----------
     search : callable
         The best candidate, with bounds tightened by given margins, shape (m,); where none meets them the nearest.
-    errors : callable
-        Standard errors of the constraints, in the same units, by the decisions of a candidate.
+    tied, proving : TiedGoal
+        On the rows that are searched, and on those that prove.
     """
-    step = search(np.zeros(1))
-    path, seen = [step.candidate], [step.positive_mass]
+
+    def errors(mass: Floats) -> Floats:
+        return standard_errors(tied, mass, proving)
+
+    def passed(found: Found[T]) -> float:
+        """By how many of its own standard errors a candidate passes the bound that is nearest."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return float(np.min(tied.measure(found.positive_mass).slack / errors(found.positive_mass), initial=np.inf))
+
+    step = search(np.zeros(tied.n_constraints))
+    path, seen = [step], [step.positive_mass]
 
     def passes(size: float) -> bool:
         nonlocal step
@@ -153,7 +162,7 @@ def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats]
             step = found
             if not any(np.array_equal(found.positive_mass, mass) for mass in seen):
                 seen.append(found.positive_mass)
-                path.append(found.candidate)
+                path.append(found)
         return found.met
 
     low, high = 0.0, next((size for size in STEPS if not (step.met and passes(size))), None)
@@ -164,7 +173,8 @@ def safest_first(search: Callable[[Floats], Found[T]], errors: Callable[[Floats]
         for _ in range(4):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if passes(middle) else (low, middle)
-    return path[::-1]
+    # A candidate that decides few rows passes a strict bound by few of the standard errors that these few rows leave.
+    return [found.candidate for found in sorted(path, key=passed)[::-1]]
 
 
 def ways(tied: TiedGoal) -> set[float]:

@@ -30,7 +30,7 @@ def choose_threshold(tied: TiedGoal, scores: Sequence[Floats], natural: float, m
     natural : float
         The scorer's own threshold; of equally good ones the nearest to it is taken.
     margins : ndarray of shape (m,)
-        Tighten the bounds by this much, in units of `tied.bound`.
+        Tighten the bounds by this much, see `tightened_goal`.
 
     Returns
     -------
@@ -72,6 +72,10 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
 
     Parameters
     ----------
+    margins : ndarray of shape (m,)
+        In units of `tied.bound`, those of a ratio in its own: "at most a tenth of the decided rows are wrong" becomes
+        "at most a twentieth". (Fewer errors than a tenth of the decided rows, by a number, would be a bound that
+        deciding fewer rows soon cannot keep, though their errors are the rarest.)
     for_lp : bool, default=False
         With coefficients of moderate size, for linear programmes.
     """
@@ -87,6 +91,21 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
     columns: list[npt.NDArray[Any]] = [coef.column]
     values = [coef.value / tied.scale[coef.column]]
     more: list[float] = []
+
+    def add(column: int, part: Floats) -> None:
+        """What a unit of weight that turns positive adds to a constraint, by cell."""
+        nonzero = np.flatnonzero(part)
+        cells.append(nonzero)
+        columns.append(np.full(len(nonzero), column))
+        values.append(part[nonzero])
+
+    for j in np.flatnonzero(margins).tolist():
+        if (ratio := tied.constraints[j].cleared.ratio) is not None:
+            alpha, beta = tied.table.weighted(ratio.denominator)
+            share = margins[j] / tied.scale[j]
+            gamma[j] = tied.bound[j] / tied.scale[j] - share * ratio.denominator.constant
+            add(j, share * alpha)
+            add(j, -share * beta)
     for below in dict.fromkeys(item.cleared.denominator for item in tied.constraints):
         if below is None:
             continue
@@ -100,11 +119,8 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
             least = 0.5 * min(smallest, 1.0) * float(steps[steps > 0.0].min(initial=largest)) / largest
             miss = min(1.0, 1e3 * least)
         unit = -miss / (least * max(largest, np.finfo(float).tiny))
-        for part in (unit * alpha, -unit * beta):
-            nonzero = np.flatnonzero(part)
-            cells.append(nonzero)
-            columns.append(np.full(len(nonzero), len(gamma) + len(more)))
-            values.append(part[nonzero])
+        add(len(gamma) + len(more), unit * alpha)
+        add(len(gamma) + len(more), -unit * beta)
         # The coefficients of `denominator >= ...` are negative in `... <= ...`, and `CellCoefficients` holds none
         # below zero: `-a P` becomes `a (W - P)`, which is larger by `a W`, and so is the bound.
         more.append(-miss - unit * (constant + float((alpha + beta) @ tied.cell_weight)))
@@ -215,7 +231,7 @@ def best_rule(
     natural : float
         The scorer's own threshold, which is taken where it decides as the best one does.
     margins : ndarray of shape (m,)
-        Tighten the bounds by this much, in units of `tied.bound`.
+        Tighten the bounds by this much, see `tightened_goal`.
     randomize : bool
         Whether thresholds may be drawn at random.
     """
@@ -282,9 +298,9 @@ def judged_rule(
     """The best rule for scores whose own threshold is 0, and what it reaches; parameters as of `best_rule`."""
     rule = best_rule(tied, scores, group, n_groups, natural=0.0, margins=margins, randomize=randomize)
     mass = tied.positive_mass([rule.shares(z, numbers) for z, numbers in zip(scores, group, strict=True)])
-    objective, values = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
-    excess = np.maximum((values - tied.bound + margins) / tied.scale, 0.0)
-    return JudgedRule(rule, objective, float(excess.sum()))
+    coef, bound = tightened_goal(tied, margins)
+    objective, values = coef.totals(mass, tied.cell_weight - mass, len(bound))
+    return JudgedRule(rule, objective, float(np.maximum(values - bound, 0.0).sum()))
 
 
 def constant_rule(threshold: float, n_groups: int) -> Rule:

@@ -362,7 +362,7 @@ def _largest_first(x2: Ints, m1: int, m2: int, factor: tuple[float, float], boun
 
 
 def standard_errors(tied: TiedGoal, positive_mass: Floats, proving: TiedGoal) -> Floats:
-    """Standard error of each constraint on other rows, in the units of `bound` on these, shape (m,).
+    """Standard error of each constraint on other rows, shape (m,): of a ratio, else in the units of `bound` on these.
 
     Parameters
     ----------
@@ -386,5 +386,11 @@ def standard_errors(tied: TiedGoal, positive_mass: Floats, proving: TiedGoal) ->
             total += spread / rows
             if part.rate.definition.is_count:
                 unit = float(here)
+        if item.cleared.ratio is not None:
+            # The cleared form of a ratio varies as much as the ratio does, times the denominator.
+            below = item.cleared.ratio.denominator
+            alpha, beta = tied.table.weighted(below)
+            size = below.constant + float(alpha @ positive_mass + beta @ (tied.cell_weight - positive_mass))
+            unit /= size if size > 0.0 else np.inf
         errors.append(unit * math.sqrt(total))
     return np.array(errors, dtype=np.float64)
