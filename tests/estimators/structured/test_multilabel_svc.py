@@ -36,15 +36,22 @@ EXPECTED = dict.fromkeys(
 )
 
 
-COLUMNS = dict.fromkeys(
-    (
-        "check_classifier_multioutput",
-        "check_classifiers_multilabel_representation_invariance",
-        "check_classifiers_multilabel_output_format_predict",
-        "check_classifiers_multilabel_output_format_predict_proba",
-        "check_classifiers_multilabel_output_format_decision_function",
-    ),
-    "the hierarchy says how many columns y has; these checks have others",
+COLUMNS = (
+    dict.fromkeys(
+        (
+            "check_classifier_multioutput",
+            "check_classifiers_multilabel_representation_invariance",
+            "check_classifiers_multilabel_output_format_predict",
+            "check_classifiers_multilabel_output_format_predict_proba",
+            "check_classifiers_multilabel_output_format_decision_function",
+        ),
+        "the hierarchy says how many columns y has; these checks have others",
+    )
+    | dict.fromkeys(
+        ("check_estimator_sparse_array", "check_estimator_sparse_matrix"),
+        "predict_proba has a column for each node; these checks want one for each of two classes",
+    )
+    | {"check_decision_proba_consistency": ONE_COLUMN}
 )
 
 
