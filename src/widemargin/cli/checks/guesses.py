@@ -175,7 +175,7 @@ def guess_roles(
     words = tuple(name for name in features if words_of(name) & code_words and is_code(name, table[name]))
     if not features:
         # First what a user may mend: columns that are left out as they are written.
-        others = [f"{name!r} {reason}" for name, reason in reversed(ignore.items())]
+        others = [f"{name!r} {reason}" for name, reason in ignore.items()]
         others += [f"{name!r} ({kind})" for name, kind in protected.items()]
         why = f": {'; '.join(others[:5])}{'; ...' if len(others) > 5 else ''}" if others else ""
         cure = "Add columns, or name the target by --target"
