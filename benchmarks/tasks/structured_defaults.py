@@ -96,9 +96,14 @@ def methods(ctx: Context, task: LabelSets) -> dict[str, Method]:
     if isinstance(task, Hierarchy):
         hierarchical = partial(HierarchicalSVC, known(task))
         ours |= {
-            "HierarchicalSVC(paths)": (hierarchical, {}), "HierarchicalSVC(paths, likely sets)": (hierarchical, likely),
+            "HierarchicalSVC(paths)": (hierarchical, {}),
+            "HierarchicalSVC(paths, calibration=None)": (hierarchical, {"calibration": None}),
+            "HierarchicalSVC(paths, likely sets)": (hierarchical, likely),
             "HierarchicalSVC(paths, one pass, likely sets)": (hierarchical, ONE_PASS | likely),
             "HierarchicalSVC(paths, labels='path')": (hierarchical, {"labels": "path"}),
+            "HierarchicalSVC(paths, labels='path', calibration=None)": (
+                hierarchical, {"labels": "path", "calibration": None},
+            ),
             "HierarchicalSVC(paths, likely paths)": (hierarchical, {"labels": "path"} | likely),
         }  # fmt: skip
     made = [
@@ -131,8 +136,8 @@ def known(task: Hierarchy) -> Any:
 
 SETS = ("MultiLabelSVC()", "MultiLabelSVC(loss='f1')")
 KERNELS = ("MultiLabelSVC(feature_map='nystroem')", "MultiLabelSVC(likely sets)")
-NODES = ("HierarchicalSVC(paths)", "HierarchicalSVC(paths, likely sets)")
-PATHS = ("HierarchicalSVC(paths, likely paths)", "HierarchicalSVC(paths, labels='path')")
+NODES = ("HierarchicalSVC(paths, calibration=None)", "HierarchicalSVC(paths, likely sets)")
+PATHS = ("HierarchicalSVC(paths, likely paths)", "HierarchicalSVC(paths, labels='path', calibration=None)")
 LINEAR_PEERS = ("OneVsRest LinearSVC", "ClassifierChain LinearSVC")
 KERNEL_PEERS = ("OneVsRest RBF SVC", "label powerset RBF SVC", "ExtraTrees")
 HICLASS = ("hiclass, per parent",)
@@ -147,7 +152,13 @@ COMPARED: dict[str, dict[str, tuple[str, ...]]] = {
     "ImCLEF07A": {"ImCLEF07A": (*PATHS, "OneVsRest LinearSVC", "label powerset RBF SVC", "100 ExtraTrees")},
     "cellcycle_FUN": {"cellcycle_FUN": ("100 ExtraTrees",)},
     "cellcycle_GO": {"cellcycle_GO": ("HierarchicalSVC(paths, one pass, likely sets)", "100 ExtraTrees")},
-    "GO by default": {"cellcycle_GO": ("HierarchicalSVC(paths)",)},
+    "by default": {
+        "Enron_corr": ("HierarchicalSVC(paths)",),
+        "cellcycle_FUN": ("HierarchicalSVC(paths)",),
+        "Diatoms": ("HierarchicalSVC(paths, labels='path')",),
+        "cellcycle_GO": ("HierarchicalSVC(paths)",),
+    },
+    "without calibration": {"cellcycle_GO": ("HierarchicalSVC(paths, calibration=None)",)},
     "hiclass": {"Diatoms": HICLASS, "ImCLEF07A": HICLASS},
 }
 """By part and data set the methods that are compared. The parts beside "runs" have a hundred nodes, or thousands of

@@ -118,6 +118,7 @@ def test_thresholds_searches_and_the_preprocessor_of_tables():
     clf = wm.GoalThresholdClassifier(search.best_estimator_, goal, cv="prefit", abstain="?").fit(X, y)
     radii = certified_radii(clf, X).values
     assert ((radii > 0) == (clf.predict(X) != "?")).all()
+    assert (certified_radii(make_pipeline("passthrough", clf), X).values == radii).all()
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": X[:, 0], "pay": X[:, 1], "work": rng.choice(["a", "b"], len(y))})
     model = make_pipeline(make_preprocessor(), LogisticRegression()).fit(frame, y)

@@ -19,6 +19,7 @@ from widemargin import (
     audit,
     tradeoff_path,
 )
+from widemargin.exceptions import DataError
 from widemargin.report import html_report
 
 GOAL = 'women = population(sex == "F")\nsubject to floor: recall(women) >= 0.6\nsubject to churn("old") <= 0.6'
@@ -86,3 +87,11 @@ def test_audits_paths_external_rows_and_reports(data, kind):
     )
     page = html_report(model, text, rows, y, populations=populations, external=external, paths=[path])
     assert list(page.content.margins.reports) == ["all rows", "women"]
+
+
+@pytest.mark.parametrize("name", ["rate-constrained", "kernel", "perceptron", "pursuit", "multi-class"])
+def test_words_among_the_features_are_named_with_the_cure(name):
+    frame = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0], "sex": list("FMFM"), "born": list("abab")})
+    for X, where in ((frame, r" \(columns \['sex', 'born'\]\)"), (frame.to_numpy(), "")):
+        with pytest.raises(DataError, match=f"X holds words{where}: could not .*by OneHotEncoder"):
+            ESTIMATORS[name]().fit(X, [0, 1, 1, 0])

@@ -6,7 +6,7 @@ import pytest
 
 from widemargin import HierarchicalSVC, MultiLabelSVC
 from widemargin.exceptions import DataError
-from widemargin.plotting import LabelPairsDisplay
+from widemargin.plotting import HierarchyDisplay, LabelPairsDisplay
 
 mpl.use("Agg")
 
@@ -27,3 +27,24 @@ def test_pairs_of_labels():
         LabelPairsDisplay.from_estimator(clf, Y[:, :3])
     with pytest.raises(DataError, match="HierarchicalSVC has no weights of pairs"):
         LabelPairsDisplay.from_estimator(HierarchicalSVC([-1], C=1.0).fit(X, Y[:, :1]), Y[:, :1])
+
+
+def test_nodes_and_their_rates():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    low = (X + 0.5 * rng.normal(size=X.shape) > [0.0, 0.3, 1.5]).astype(int)
+    Y = np.column_stack([low[:, 2], low[:, 1], low[:, :2].max(axis=1), low[:, 0]])
+    clf = HierarchicalSVC(["tree", "pet/dog", "pet", "pet/cat"], C=0.1, random_state=0).fit(X, Y)
+    shown = HierarchyDisplay.from_estimator(clf, X, Y, most=3)
+    assert shown.names == ["pet", "dog", "cat"]  # below their parent, without the rarest node
+    assert shown.parent.tolist() == [-1, 0, 0] and shown.depth.tolist() == [0, 1, 1]
+    found = clf.predict(X)[:, [2, 1, 3]]
+    np.testing.assert_array_equal(shown.count, Y[:, [2, 1, 3]].sum(axis=0))
+    np.testing.assert_allclose(shown.precision, [Y[found[:, i] == 1, j].mean() for i, j in enumerate((2, 1, 3))])
+    np.testing.assert_allclose(shown.recall, [found[Y[:, j] == 1, i].mean() for i, j in enumerate((2, 1, 3))])
+    texts = [text.get_text() for text in shown.axes_[0].texts]
+    assert texts == [f" {name} ({count})" for name, count in zip(shown.names, shown.count, strict=True)]
+    with pytest.raises(DataError, match=r"y has the shape \(200, 3\) and the model 4 nodes"):
+        HierarchyDisplay.from_estimator(clf, X, Y[:, :3])
+    with pytest.raises(DataError, match="MultiLabelSVC has no hierarchy"):
+        HierarchyDisplay.from_estimator(MultiLabelSVC(C=1.0).fit(X, Y), X, Y)

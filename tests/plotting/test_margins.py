@@ -122,8 +122,13 @@ def test_convergence_is_the_excess_over_the_best_value():
     assert display.lines_["a"].get_xdata().tolist() == [0.0]  # the best value itself has no logarithm
     assert (display.ax_.get_yscale(), display.ax_.get_xscale()) == ("log", "linear")
     assert display.ax_.get_xlabel() == "time (s)"
+    proved = ConvergenceDisplay.from_histories({"a": [{"primal": 3.0, "dual": 2.0, "seconds": 1.0}]})
+    assert proved.lines_["a"].get_ydata().tolist() == [0.5] and proved.ax_.get_xlim()[0] == 0.0
+    ConvergenceDisplay.from_histories({"a": histories["a"][1:]}).figure_.canvas.draw()  # nothing is above the best
     exact = ConvergenceDisplay.from_histories(histories, best=1.0, ax=display.ax_)
     np.testing.assert_allclose(exact.excess["a"], [2.0, 1.0])
     clf = wm.MarginPursuitClassifier(scale=1.0).fit(X, Y)
     fitted = ConvergenceDisplay.from_estimators(clf, cost="gradients")
-    assert fitted.ax_.get_xscale() == "log" and list(fitted.lines_) == ["MarginPursuitClassifier"]
+    assert list(fitted.lines_) == ["MarginPursuitClassifier"]
+    wide = ConvergenceDisplay.from_histories({"a": [{"value": 3.0 - i, "seconds": 20.0**i} for i in range(3)]})
+    assert wide.ax_.get_xscale() == "log"

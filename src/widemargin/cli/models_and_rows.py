@@ -183,13 +183,18 @@ def _in_classes_of_target(
         candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
     elif options.predictions and goals.data.target in blocks.names and positive is not None:
         pair = [_other_class(blocks, goals), positive]
-        for item in candidates:
-            if not any(label in pair for label in item.labels):
-                raise DataError(
-                    f"{item.title}: its labels are {', '.join(map(repr, item.labels[:5]))}, and the target's are "
-                    f"{pair[0]!r} and {pair[1]!r}. Write these, or say by --model-positive which label is the positive "
-                    "one"
-                )
+        for place, item in enumerate(candidates):
+            if any(label in pair for label in item.labels):
+                continue
+            texts = {str(label) for label in item.labels} - {str(item.abstain)}
+            if item.abstain is not None and texts <= {*map(str, pair)}:
+                # Beside a text for no decision, classes that are numbers are texts, too.
+                candidates[place] = Renamed(item, str(positive), positive, pair[0])
+                continue
+            raise DataError(
+                f"{item.title}: its labels are {', '.join(map(repr, item.labels[:5]))}, and the target's are "
+                f"{pair[0]!r} and {pair[1]!r}. Write these, or say by --model-positive which label is the positive one"
+            )
     for item in candidates:
         if item.classes is not None and positive is not None and positive not in item.classes:
             raise DataError(

@@ -21,6 +21,7 @@ from scipy.spatial.distance import cdist
 
 from widemargin._typing import Classifier, Features, Floats
 from widemargin.exceptions import DataError
+from widemargin.goals.binding.labels import innermost
 from widemargin.rows import check_sparse
 
 NORMS = ("l2", "linf")
@@ -118,6 +119,7 @@ def certificate(clf: Classifier, norm: str) -> tuple[bool, str]:
 
 def _gaps(clf: Any, scores: Floats) -> Floats:
     """How far scores are from where the decision changes; of a model that abstains, from where there is none."""
+    clf = innermost(clf)
     if getattr(clf, "abstain", None) is None:
         return np.abs(scores)
     if clf.groups_ is not None:

@@ -16,6 +16,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.language.goal import checked_goal
+from widemargin.goals.language.values import shown
 from widemargin.rows import Rows, as_csr, check_sparse, external_data
 
 _ROW_CHECKS: dict[str, Any] = {
@@ -49,9 +50,19 @@ def checked_rows(
     Raises
     ------
     ValueError
-        As scikit-learn's checks; a DataError for a sparse matrix whose indices lead out of it.
+        As scikit-learn's checks; a DataError for words, and for a sparse matrix whose indices lead out of it.
     """
-    return validate_data(estimator, _with_safe_indices(X), y, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
+    try:
+        return validate_data(estimator, _with_safe_indices(X), y, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        table: Any = X
+        names = [name for name in getattr(table, "columns", ()) if any(isinstance(v, str) for v in table[name])]
+        where = f" (columns {shown(names)})" if names else ""
+        raise DataError(
+            f"X holds words{where}: {error}. Make numbers of them first, say by OneHotEncoder in a ColumnTransformer."
+        ) from None
 
 
 def checked_block(X: Features) -> Any:

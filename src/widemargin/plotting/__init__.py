@@ -4,13 +4,15 @@ from typing import Any
 
 from widemargin._papers import moved_name
 from widemargin.plotting.convergence import ConvergenceDisplay
+from widemargin.plotting.hierarchy import HierarchyDisplay
 from widemargin.plotting.labels import LabelPairsDisplay
 from widemargin.plotting.margins import MarginDistributionDisplay
 from widemargin.plotting.risk_coverage import RiskCoverageDisplay
 from widemargin.plotting.tradeoff import TradeoffDisplay
 
 __all__ = [
-    "ConvergenceDisplay", "LabelPairsDisplay", "MarginDistributionDisplay", "RiskCoverageDisplay", "TradeoffDisplay",
+    "ConvergenceDisplay", "HierarchyDisplay", "LabelPairsDisplay", "MarginDistributionDisplay", "RiskCoverageDisplay",
+    "TradeoffDisplay",
 ]  # fmt: skip
 
 

@@ -55,7 +55,8 @@ class ConvergenceDisplay:
         cost : str, default="seconds"
             Key of the history for the horizontal axis: "seconds", "gradients", "evaluations" or "iteration".
         best : float, optional
-            The least value; default: the least one of all histories, whose point is then left out.
+            The least value; default: the largest lower bound where all histories have a `dual`, else the least value
+            of all histories, whose point is then left out.
         ax : matplotlib Axes, optional
 
         Returns
@@ -103,7 +104,11 @@ class ConvergenceDisplay:
         costs = {name: _read(name, history, (cost,)) for name, history in histories.items()}
         if not values:
             raise DataError("there is no history to draw; give at least one.")
-        least = min(float(column.min()) for column in values.values()) if best is None else float(best)
+        bounds = [entry.get("dual", np.nan) for history in histories.values() for entry in history]
+        if best is None:
+            best = min(float(column.min()) for column in values.values())
+            best = best if np.isnan(bounds).any() else float(np.max(bounds))
+        least = float(best)
         excess = {name: (column - least) / max(abs(least), 1e-300) for name, column in values.items()}
         return cls(cost=costs, excess=excess, cost_name=labels.get(cost, cost)).plot(ax=ax)
 
@@ -133,9 +138,13 @@ class ConvergenceDisplay:
                 self.cost[name][shown], excess[shown], markersize=3, markevery=max(1, int(shown.sum()) // 20),
                 linewidth=1.3, label=name, **style,
             )  # fmt: skip
-        axes.set_yscale("log")
-        if all((cost > 0.0).all() for cost in self.cost.values()):
+        if any((excess > 0.0).any() for excess in self.excess.values()):
+            axes.set_yscale("log")
+        costs = np.concatenate(list(self.cost.values()))
+        if costs.max() > 100.0 * costs.min() > 0.0:
             axes.set_xscale("log")
+        else:
+            axes.set_xlim(left=0.0)  # where the fit began
         tidy(axes, x=self.cost_name, y="objective above the best (relative)")
         legend(axes, outside=ax is None)
         return self

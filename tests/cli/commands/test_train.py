@@ -5,11 +5,13 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
 from command_line import people, write_csv
 from widemargin.cli.main import main
+from widemargin.diagnostics import certified_radii
 from widemargin.persistence import load_model, model_info
 
 PLAIN = """
@@ -358,6 +360,17 @@ def test_a_goal_about_decisions_makes_a_model_that_abstains(folder, capsys):
     assert "decide every row" in capsys.readouterr().err
 
 
+def test_what_is_promised_may_be_about_scores(folder, capsys):
+    promise = "recall: recall() >= 0.7\n'''\n[validation]\nfraction = 0.4\n[goal.audit]\ntext = '''\n"
+    promise += "subject to certified_rate(0.2) >= 0.1\nsubject to margin_quantile(0.5) >= 0\n'''\n"
+    content = train(folder, capsys, "recall: recall() >= 0.7\n'''\n", promise)
+    model, report = load_model(folder / "m.skops"), content["reports"]["test"]["this model"]
+    radii = certified_radii(model, pa.table(people()))  # in the table's units, of all rows
+    assert report["constraints"][0]["rate"] == pytest.approx((radii.values > 0.2).mean(), abs=0.1)
+    assert 0.0 < report["constraints"][1]["rate"] < 0.5  # rows decided wrongly
+    assert main(["check", str(folder / "goals.toml"), "--data"]) == 0
+
+
 @pytest.mark.parametrize(
     ("more", "named"),
     [("[validation]\nfolds = 2\n", "validation.folds"), ('[model]\nenforce = "randomized"\n', "model.enforce")],
@@ -367,6 +380,30 @@ def test_what_does_not_go_with_abstention_is_named(folder, capsys, more, named):
         folder, capsys, "recall: recall() >= 0.7\n'''\n", f"right: selective_error() <= 0.1\n'''\n{more}", code=2
     )
     assert named in content["error"] and "abstains" in content["error"]
+
+
+def test_two_thresholds_for_each_value_of_a_column(folder, capsys):
+    rows = people(2000)
+    rows["income"] = [int(label == "high") for label in rows["income"]]  # numbers, beside a text for no decision
+    write_csv(folder / "people.csv", rows)
+    goal = PLAIN.partition("'''\n")[2].partition("'''")[0]
+    text = PLAIN.replace(goal, ABSTAINING).replace('"high"', "1")
+    (folder / "goals.toml").write_text(text.replace("[output]", '[model]\nthresholds_by = "sex"\n[output]'))
+    goals, model, data = str(folder / "goals.toml"), str(folder / "m.skops"), str(folder / "people.csv")
+    assert main(["train", goals]) == 0
+    assert capsys.readouterr().out.count("Undecided, 'undecided': rows of sex ") == 2
+    assert np.shape(load_model(model)[-1].threshold_) == (2, 2)
+    assert main(["predict", goals, "--data", data, "--out", str(folder / "p.csv")]) == 0
+    said, pipeline = pyarrow.csv.read_csv(folder / "p.csv")["prediction"].to_pylist(), load_model(model)
+    answers = pipeline[-1].predict(pipeline[:-1].transform(pa.table(rows)), populations=pa.table(rows))
+    assert said == [str(label) for label in answers] and {*said} == {"0", "1", "undecided"}
+    capsys.readouterr()
+    for asked in (["--model", model], ["--predictions", str(folder / "p.csv"), "--abstain", "undecided"]):
+        assert main(["audit", goals, "--data", data, "--json", *asked]) == 0
+        rates = [item["rate"] for item in json.loads(capsys.readouterr().out)["report"]["constraints"]]
+        decided = np.array(said) != "undecided"
+        wrong = np.array(said) != np.array(rows["income"]).astype(str)
+        assert rates == pytest.approx([wrong[decided].mean(), decided.mean()])
 
 
 @pytest.mark.parametrize("more", ["", "[validation]\nfraction = 0.4\nconfidence = 0.9\n"])

@@ -541,6 +541,9 @@ def test_probability_is_that_of_svc():
     lonely = np.append(y[y < 2], 2)
     with pytest.warns(KernelWarning, match="a class has 1 row"):
         assert KernelSVC(probability=True).fit(X[:101], lonely).predict_proba(X).shape == (150, 3)
+    with pytest.warns(KernelWarning) as said:  # by the fit of all rows, not by each of the folds
+        KernelSVC(probability=True).fit(*load_breast_cancer(return_X_y=True))
+    assert [issubclass(item.category, KernelWarning) for item in said].count(True) == 1
 
 
 def test_probability_warns_where_scikit_learn_does():

@@ -1,6 +1,7 @@
 """`ChainSVC`: lists of sequences in, lists of states out."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -93,3 +94,43 @@ def test_a_score_with_weights_repeats_sequences():
     svm = ChainSVC(C=1.0, random_state=0).fit(X, Y)
     some = [0, 0, 2, 3, 3, 3]
     assert svm.score(X, Y, [2, 0, 1, 3, 0]) == pytest.approx(svm.score([X[i] for i in some], [Y[i] for i in some]))
+
+
+def test_sequences_are_cut_where_nobody_has_looked():
+    X, Y = sequences()
+    marked = [[None if t == 2 else state for t, state in enumerate(own)] for own in Y]
+    marked[0][0] = np.nan  # beside texts, which NumPy would take for one more text
+    clf = ChainSVC(**OPTIONS).fit(X, marked, sample_weight=np.arange(1.0, 31.0))
+    parts = [(i, first, last) for i, x in enumerate(X) for first, last in ((i == 0, 2), (3, len(x))) if last > first]
+    cut = ChainSVC(**OPTIONS).fit(
+        [X[i][first:last] for i, first, last in parts], [Y[i][first:last] for i, first, last in parts],
+        sample_weight=[i + 1.0 for i, _, _ in parts],
+    )  # fmt: skip
+    np.testing.assert_array_equal(clf.coef_, cut.coef_)
+    np.testing.assert_array_equal(clf.theta_, cut.theta_)
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    known = [np.array([state == state and state is not None for state in own]) for own in marked]
+    right = [
+        found[there] == own[there] for found, own, there in zip(clf.predict(X), map(np.array, Y), known, strict=True)
+    ]
+    assert clf.score(X, marked) == pytest.approx(np.mean(np.concatenate(right)))
+    with pytest.raises(DataError, match="nothing but NaN or None"):
+        ChainSVC(**OPTIONS).fit(X[:2], [[None] * len(x) for x in X[:2]])
+    with pytest.raises(DataError, match="other lengths"):
+        ChainSVC(**OPTIONS).fit(X, [marked[0][:-1], *marked[1:]])
+
+
+def test_unknown_steps_are_completed():
+    X, Y = sequences(200)
+    marked = [np.where(np.arange(len(own)) % 3 == 1, np.nan, np.searchsorted(["a", "b", "c"], own)) for own in Y]
+    marked[3][:] = np.nan
+    clf = ChainSVC(solver_options={"unknown": "completed"}, **OPTIONS).fit(X, marked)
+    first = ChainSVC(**OPTIONS).fit(X, marked)
+    # Of all labellings that agree with what is known, the one of largest score.
+    completed = []
+    for x, own in zip(X, marked, strict=True):
+        options = [range(3) if np.isnan(state) else [int(state)] for state in own]
+        score = partial(first.model_.score, potentials=x @ first.coef_.T + first.intercept_, theta=first.theta_)
+        completed.append(max(map(list, itertools.product(*options)), key=score))
+    again = ChainSVC(**OPTIONS).fit(X, np.array([np.array(y, dtype=float) for y in completed], dtype=object))
+    np.testing.assert_allclose(clf.coef_, again.coef_)

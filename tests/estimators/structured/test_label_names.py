@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -192,3 +193,20 @@ def test_weights_are_routed_through_a_search_to_fit_and_scorer():
         search.fit(X, Y, sample_weight=weight)
         plain = scorer(search.best_estimator_, X[:45], Y[:45], sample_weight=weight[:45])
         assert scorer(search.best_estimator_, X, Y, sample_weight=weight) == pytest.approx(plain, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["sets", "nodes"])
+def test_unknown_labels_are_completed(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    on = X > [-0.5, 0.0, 0.0]
+    Y = (on & on[:, :1]).astype(int)
+    marked = np.where(rng.random(Y.shape) < 0.3, -1, Y)
+    make = MultiLabelSVC if kind == "sets" else partial(HierarchicalSVC, [-1, 0, 0])
+    clf = make(solver_options={"unknown": "completed"}, **FIXED).fit(X, marked)
+    first = make(**FIXED).fit(X, marked)
+    sets = np.array([s for s in itertools.product((0, 1), repeat=3) if kind == "sets" or s[0] >= max(s)])
+    scores = first.model_.scores_of(sets, first._potentials(X), first.theta_)
+    agree = ((marked[:, None] == -1) | (marked[:, None] == sets)).all(axis=2)
+    completed = sets[np.where(agree, scores, -np.inf).argmax(axis=1)]
+    np.testing.assert_allclose(clf.coef_, make(**FIXED).fit(X, completed).coef_)

@@ -248,3 +248,16 @@ def test_calibrated_models_predict_what_is_ahead_on_rows_left_out():
     assert chosen == ["best", "expected"]
     fixed = MultiLabelSVC(None, C=1.0, calibration="sigmoid", random_state=0).fit(X[train], Y[train])
     assert fixed.decode_ == MultiLabelSVC(None, C=1.0, random_state=0).fit(X[train], Y[train]).decode_ == "best"
+
+
+def test_hierarchies_are_calibrated_where_they_choose():
+    X, Y = nodes()
+    chosen = HierarchicalSVC(PATHS, random_state=0)
+    assert hasattr(chosen, "predict_proba")  # nothing is known yet
+    asked = HierarchicalSVC(PATHS, calibration="sigmoid", random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(chosen.fit(X, Y).predict_proba(X), asked.predict_proba(X))
+    assert chosen.decode_ == asked.decode_
+    for known in ({"C": 0.1}, {"calibration": None}):
+        assert not hasattr(HierarchicalSVC(PATHS, random_state=0, **known).fit(X, Y), "predict_proba")
+    expected = HierarchicalSVC(PATHS, C=0.1, solver_options={"decode": "expected"}, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(expected.predict_proba(X), asked.predict_proba(X))

@@ -30,6 +30,10 @@ class Judged:
     judge: Judge
     moves: Any = None
 
+    def ramp_objective(self, w: np.ndarray, b: float) -> float:
+        """Here the regulariser alone: between models of equal rates the shorter is taken."""
+        return float(w @ w)
+
 
 def pool_of(judge: Judge, moves: Any = None) -> Pool:
     return Pool(Judged(judge, moves))  # type: ignore[arg-type]
@@ -337,6 +341,21 @@ def test_between_two_rounds_lies_a_better_one_that_does_not_steer_the_rounds() -
     assert moves.asked == ["between 1.0 and 0.8", "between 1.0 and 0.9", "polish 0.85"]
     assert (found.best.objective, found.best.how) == (0.85, "moved")
     assert script.by == scripted(verdicts)[1].by
+
+
+@pytest.mark.parametrize("narrow_first", [True, False])
+def test_of_equal_rates_the_wider_margins_stay(narrow_first: bool) -> None:
+    problem, _, _ = random_ramp_problem(0, 30, 2, 1)
+    solution, excess = minimise_ramp(problem, newton.solve, OPTIONS), np.zeros(1)
+    narrow, wide = (Candidate(size * np.ones(2), 0.0, 0.2, excess, excess, False, solution) for size in (2.0, 1.0))
+    better = Candidate(np.full(2, 9.0), 0.0, 0.1, excess, excess, False, solution)
+    pool = pool_of(lambda _: narrow)
+    for candidate in (narrow, wide) if narrow_first else (wide, narrow):
+        pool.add(candidate)
+    assert pool.members == [wide] and pool.best is wide
+    pool.add(better)
+    pool.add(wide)
+    assert pool.members == [better]
 
 
 def test_the_best_of_all_rounds_is_polished() -> None:

@@ -141,7 +141,10 @@ def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, 
     classes = np.unique(rows.y).tolist() if rows.y is not None else [positive]
     if len(classes) == 1:  # another label than this one has to be there for the pair to be known
         classes = [value for value in classes if value != positive] + [positive]
-    main = Rows(y=rows.y, populations=rows.populations, external=as_external(external))
+    # What is promised may be about scores. Whatever they are, each row has such a fact or has it not.
+    promised = () if goals.audit_goal is None else goals.audit_goal.facts
+    facts = {fact.name: rows.y for fact in promised if rows.y is not None}
+    main = Rows(y=rows.y, populations=rows.populations, external=as_external(external), baselines=facts)
     sources = make_sources(baselines_used(goal), main, classes=ordered_classes(classes, positive, goal))
     return bind(goal, sources, warn_trivial=False, for_training=False)
 

@@ -24,6 +24,7 @@ from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.cli.tables.table_files import TableBlocks
 from widemargin.cli.tables.table_writing import TableWriter
 from widemargin.cli.workers import by_pieces
+from widemargin.diagnostics.audit import own_setting
 from widemargin.exceptions import DataError, TableWarning, TimeBudgetError
 
 
@@ -88,7 +89,7 @@ def _written(
 ) -> tuple[int, list[str], list[str]]:
     """Write block after block; what is done when the time is up, or at Ctrl-C, is kept in a file of its own."""
     # Where populations decide too (thresholds of their own), every column may be needed.
-    every = candidate.features is None or hasattr(candidate.last, "thresholds_")
+    every = candidate.features is None or own_setting(candidate.last, "per_population") is not None
     columns = None if every else {*(candidate.features or ()), *options.keep}
     n_rows, names, told, what = 0, list[str](), list[str](), f"rows of {blocks.title}"
     with writer:
@@ -130,7 +131,9 @@ def _answers(
         answer = candidate.answer(block, everything=True)
         turned = positive is not None and candidate.classes is not None and positive == candidate.classes[0]
         columns = {name: block.table[name] for name in keep}
-        columns[PREDICTION] = pa.array(np.asarray(answer.labels).tolist())
+        labels = np.asarray(answer.labels)
+        # A column has one type, and what stands for no decision is no number where the classes are numbers.
+        columns[PREDICTION] = pa.array((labels if candidate.abstain is None else labels.astype(str)).tolist())
         for name, values in (("score", answer.scores), ("probability", answer.probabilities)):
             if values is None:
                 continue

@@ -32,6 +32,7 @@ from widemargin.cli.tables.training_data import (
     with_features,
 )  # fmt: skip
 from widemargin.diagnostics import GoalReport, audit
+from widemargin.diagnostics.score_facts import score_facts
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
@@ -39,6 +40,7 @@ from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassif
 from widemargin.exceptions import GoalError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.measuring.group_table import group_lines
 from widemargin.persistence import save_model
+from widemargin.rows import ask_model
 
 MODEL, PLAIN = "this model", "unconstrained SVM"
 
@@ -112,8 +114,9 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         labels: dict[str | None, Any] = {None: data.rows["test"].y}
         some = np.asarray(train.y)[0] if goals.data.positive is None else goals.data.positive
         labels |= {name: [some] * rows.n_rows for name, rows in data.external.items()}
+        facts = {fact.name: labels[None] for fact in goals.goal_for("test").facts}
         with _naming("test"):
-            _report(goals, "test", data, labels)
+            _report(goals, "test", data, labels, facts=facts)
     progress.step("training")
     started = time.perf_counter()
     reduced = is_reduced(goals, train.y)
@@ -156,7 +159,8 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
             plain = _plain_svm(goals, data, spent, progress)
         progress.step("measuring the goal")
         beside = plain_name(goals) if reduced else PLAIN
-        reports = {part: _measured(goals, part, data, {MODEL: classifier, beside: plain}) for part in data.rows}
+        classifiers = {MODEL: classifier, beside: plain}
+        reports = {part: _measured(goals, part, data, step, classifiers) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if path is None else [f"the trained model is saved as {path}"])) from None
     verdicts = {part: of_part[MODEL].passed for part, of_part in reports.items()}
@@ -192,6 +196,7 @@ def _estimator(goals: GoalsFile, options: dict[str, Any], *, reduced: bool) -> A
     if goals.abstain is not None:
         shared = {name: options[name] for name in ("pos_label", "on_infeasible", "random_state")}
         svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
+        shared["per_population"] = goals.model.thresholds_by
         return GoalThresholdClassifier(svm, goals.goal, abstain=goals.abstain, **shared, **proof)
     if reduced:
         return GoalReduction(goal=goals.goal, **reduction_options(goals, options["callbacks"]), **proof)
@@ -240,30 +245,46 @@ def _plain_svm(
     return svm
 
 
-def _measured(goals: GoalsFile, part: str, data: TrainingData, classifiers: Mapping[str, Any]) -> dict[str, GoalReport]:
+def _measured(
+    goals: GoalsFile, part: str, data: TrainingData, step: Any, classifiers: Mapping[str, Any]
+) -> dict[str, GoalReport]:
     """Reports of the model, of the plain SVM if there is one, and of the baselines that know all rows of the goal."""
+    goal = goals.goal_for(part)
     rows: dict[str | None, TableRows] = {None: data.rows[part]}
-    rows |= {source: data.external[source] for source in goals.goal_for(part).sources}
+    rows |= {source: data.external[source] for source in goal.sources}
     labels: dict[str, dict[str | None, Any]] = {}
+    facts: dict[str, Mapping[str, Any]] = {}
     for name, classifier in classifiers.items():
         if classifier is not None:
-            labels[name] = {source: classifier.predict(content.X) for source, content in rows.items()}
-    labels |= baseline_labels(goals, {source: content.populations for source, content in rows.items()})
+            labels[name] = {
+                source: ask_model(classifier.predict, content.X, content.populations)
+                for source, content in rows.items()
+            }
+            # Changes of the features are measured in the units of the table, so the model is asked about its rows.
+            whole, own = Pipeline([("table", step), ("model", classifier)]), rows[None]
+            facts[name] = score_facts(goal.facts, whole, own.populations, own.y, goals.data.positive)
+    if not goal.facts:  # decisions of earlier models show no scores
+        labels |= baseline_labels(goals, {source: content.populations for source, content in rows.items()})
     # Training rows were used to fit, so an interval around their rates would claim too much.
     confidence = None if part == "train" else 0.95
-    return {name: _report(goals, part, data, of_name, confidence) for name, of_name in labels.items()}
+    return {name: _report(goals, part, data, of_name, confidence, facts.get(name)) for name, of_name in labels.items()}
 
 
 def _report(
-    goals: GoalsFile, part: str, data: TrainingData, labels: Mapping[str | None, Any], confidence: float | None = None
+    goals: GoalsFile,
+    part: str,
+    data: TrainingData,
+    labels: Mapping[str | None, Any],
+    confidence: float | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> GoalReport:
-    """Predictions measured: on training rows by the goal, on others by what is promised."""
+    """Predictions, and facts about their scores, measured: on training rows by the goal, on others by the promise."""
     goal, rows = goals.goal_for(part), data.rows[part]
     used = {name: data.external[name] for name in goal.sources}
     return audit(
         {name: labels[name] for name in (None, *used)}, goal, y=rows.y, sample_weight=rows.sample_weight,
         populations=rows.populations, pos_label=goals.data.positive, abstain=goals.abstain, confidence=confidence,
-        data_name=PART_NAMES[part], external=as_external(used),
+        data_name=PART_NAMES[part], external=as_external(used), baselines=facts,
     )  # fmt: skip
 
 
@@ -324,8 +345,11 @@ def _show(result: _Result) -> None:
     if validation.folds is not None:
         say(f"Chosen by {validation.folds} folds: C = {classifier.C:g}, at most {classifier.max_steps} steps")
     if goals.abstain is not None:
-        below, above = classifier.threshold_
-        say(f"Undecided, {goals.abstain!r}: rows with a score above {below:.4g} and up to {above:.4g}")
+        names = [""] if classifier.groups_ is None else [
+            f"of {goals.model.thresholds_by} {group.name} " for group in classifier.groups_
+        ]  # fmt: skip
+        for name, (below, above) in zip(names, np.reshape(classifier.threshold_, (-1, 2)), strict=True):
+            say(f"Undecided, {goals.abstain!r}: rows {name}with a score above {below:.4g} and up to {above:.4g}")
     # Groups come before any verdict, in the words of audits also those of the training rows.
     if groups := result.reports["train"][MODEL].groups:
         say("", "Groups of the training rows", "", *group_lines(groups))

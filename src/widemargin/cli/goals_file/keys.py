@@ -364,6 +364,10 @@ class ModelSection:
         TEXT, "what the model answers where it decides nothing, by two thresholds around the SVM's own that meet the "
         'goal; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
     )  # fmt: skip
+    thresholds_by: str | None = _key(
+        TEXT, "column each value of which gets two thresholds of its own; the model, which abstains, decides by it",
+        default=None,
+    )  # fmt: skip
     on_infeasible: Literal["raise", "warn"] = _key(
         one_of("raise", "warn"), "where no model meets the goal: none, or the nearest", default="raise"
     )

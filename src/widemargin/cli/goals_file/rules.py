@@ -65,6 +65,10 @@ def _settings(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[st
     of_rows: list[tuple[bool, str, str]] = [
         (trees and abstains, "model.learner",
          'is "trees", and only an SVM abstains. Drop it, or ask nothing about decisions'),
+        (not abstains and goals.model.thresholds_by is not None, "model.thresholds_by",
+         "is for models that abstain. Ask something about decisions, or drop it"),
+        (goals.model.thresholds_by is not None and goals.audit_goal is not None and bool(goals.audit_goal.facts),
+         "model.thresholds_by", "leaves margins and certified rates undefined. Ask for none in goal.audit, or drop it"),
         (trees and folds, "validation.folds", 'choose C, and model.learner is "trees". Drop one of them'),
         (abstains and goals.model.enforce == "randomized", "model.enforce",
          'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),

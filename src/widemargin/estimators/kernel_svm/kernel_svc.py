@@ -305,7 +305,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         scores: list[Floats] = []
         with limit_threads(self.n_jobs):
             for training, aside in self._calibration_folds(codes[index], rng):
-                solved = self._train(rows, codes, weight, index[training], rng, budget)
+                with warnings.catch_warnings():
+                    if self.calibration is None:  # the fit of all rows, below, says it once
+                        warnings.simplefilter("ignore", KernelWarning)
+                    solved = self._train(rows, codes, weight, index[training], rng, budget)
                 held.append(index[aside])
                 scores += [block for _, block in self._score_blocks(rows[held[-1]])]
             if self.calibration is None:

@@ -81,14 +81,18 @@ def left_out_scores(trained: Trained, rows: TiedRows, scores: Sequence[Floats]) 
         system += dense.T @ (c[some, None] * dense)
         pulls.append(s * (A[part.cell] - B[part.cell]) * (np.abs(z) < 0.5))
     factor = cholesky.factor(system)
-    moved = []
+    moved, steps = [], []
     for X, c, g, z in zip(rows.matrices, bend, pulls, scores, strict=True):
         some, away = np.flatnonzero(g), z.copy()
         dense = _centred(X, some, centre)
         leverage = np.einsum("ij,ji->i", dense, cholesky.solve(factor, dense.T))
-        away[some] += leverage * g[some] / np.maximum(1.0 - leverage * c[some], 0.1)
+        steps.append(leverage * g[some] / np.maximum(1.0 - leverage * c[some], 0.1))
+        away[some] += steps[-1]
         moved.append(away)
-    return moved
+    # Where half of them would leave the ramp by its whole width, the model is no optimum of this problem (a larger
+    # regulariser on the way to it has led there), and its Newton step says nothing.
+    far = np.abs(np.concatenate(steps)) > 1.0
+    return list(scores) if far.size and far.mean() > 0.5 else moved
 
 
 def _centred(X: Matrix, rows: Ints, centre: Floats) -> Floats:

@@ -241,6 +241,10 @@ class _Rates:
     def values(self, w: Floats, b: float) -> tuple[float, Floats]:
         """Objective of a model, in the problem's scale, and its excess of each constraint, shape (m,)."""
 
+    def ramp_objective(self, w: Floats, b: float) -> float:
+        """What is minimised over w, with the regulariser."""
+        return self._problem.ramp_values(w, self._problem.scores(w, b))[0]
+
 
 class Deterministic(_Rates):
     """0/1 rates, with the exact best threshold where there is an intercept to move, and exact moves by them.

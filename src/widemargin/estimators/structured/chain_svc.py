@@ -1,25 +1,26 @@
 """Labelling of sequences: `ChainSVC`."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Floats, Label, Matrix
+from widemargin._typing import Bools, Floats, Label, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.automatic import choose
+from widemargin.estimators.structured.label_names import nothing
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
-from widemargin.structured.learners.problem import example_weights
+from widemargin.structured.learners.problem import example_weights, held
 from widemargin.structured.model import Examples
 from widemargin.structured.models import ChainModel
 
@@ -125,7 +126,8 @@ class ChainSVC(ReadyMadeSVM):
         ----------
         X : sequence of n array-likes or sparse matrices of shape (T_i, d)
         y : sequence of n array-likes of shape (T_i,)
-            States.
+            States. NaN or None: nobody has looked. There sequences are cut, and each part is an example of its own; or
+            see `unknown` of `solver_options`. -1 is a state like others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the examples, `>= 0`: C times them is what the losses weigh. The choice of C trains with
             them, but scores all rows alike.
@@ -142,6 +144,18 @@ class ChainSVC(ReadyMadeSVM):
         if y is None:
             raise DataError("ChainSVC requires y to be passed, but the target y is None: give labels.")
         sequences = [_steps(x, f"sequence {i}") for i, x in enumerate(X)]
+        known = [~_unknown(states) for states in y]
+        if not all(map(np.all, known)):
+            if [len(part) for part in known] != [x.shape[0] for x in sequences]:
+                raise DataError("the labels have other lengths than the sequences; give a state or NaN for every step.")
+            if self._options.unknown == "completed":
+                options = replace(self._options, unknown="left out")
+                first = clone(self).set_params(solver_options=options).fit(X, y, sample_weight)
+                y = [first._completed(*example) for example in zip(sequences, y, known, strict=True)]
+            else:
+                weights = example_weights(sample_weight, len(known))
+                sequences, y, whose = _known_parts(sequences, y, known)
+                sample_weight = weights[whose]
         model = ChainModel(self.weights)
         chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
@@ -153,6 +167,14 @@ class ChainSVC(ReadyMadeSVM):
                 sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
         self._train(model, sequences, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
         return self
+
+    def _completed(self, steps: Matrix, states: npt.ArrayLike, known: Bools) -> npt.NDArray[Any]:
+        """The labelling of largest score among those that agree with what is known."""
+        u, at = self._scores(steps), np.flatnonzero(known)
+        on = np.zeros(u.shape)
+        if at.size:
+            on[at, self.model_.encode(_entries(states)[at].tolist())] = 1.0
+        return np.asarray(self.model_.decode(None, u + held(on, on > 0.0), self.theta_))
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -208,7 +230,7 @@ class ChainSVC(ReadyMadeSVM):
             yield self._scores(steps)
 
     def score(self, X: Examples, y: Examples, sample_weight: npt.ArrayLike | None = None) -> float:
-        """Share of the steps that are labelled right.
+        """Share of the steps that are labelled right, of those that somebody has looked at.
 
         Parameters
         ----------
@@ -221,9 +243,45 @@ class ChainSVC(ReadyMadeSVM):
         lengths = [len(states) for states in y]
         if lengths != [len(states) for states in predicted]:
             raise DataError(f"the labels have {sum(lengths)} steps, or other lengths than the sequences.")
-        truth = np.concatenate([np.asarray(states) for states in y])
         weight = np.repeat(example_weights(sample_weight, len(lengths)), lengths)
-        return float(accuracy_score(truth, np.concatenate(predicted), sample_weight=weight))
+        known = ~np.concatenate([_unknown(states) for states in y])
+        truth = np.asarray(np.concatenate([_entries(states) for states in y])[known].tolist())
+        return float(accuracy_score(truth, np.concatenate(predicted)[known], sample_weight=weight[known]))
+
+
+def _entries(states: npt.ArrayLike) -> npt.NDArray[Any]:
+    """The states of a sequence; those of a list as they are, where NumPy would make texts of NaN."""
+    return states if isinstance(states, np.ndarray) else np.array(list(states), dtype=object)  # type: ignore[arg-type]
+
+
+def _unknown(states: npt.ArrayLike) -> Bools:
+    """Which steps nobody has looked at."""
+    entries = _entries(states)
+    if entries.dtype != object:
+        return np.isnan(entries) if entries.dtype.kind == "f" else np.zeros(entries.shape, dtype=bool)
+    return np.array([nothing(entry) for entry in entries.flat], dtype=bool).reshape(entries.shape)
+
+
+def _known_parts(
+    sequences: Sequence[Matrix], y: Examples, known: Sequence[Bools]
+) -> tuple[list[Matrix], list[npt.NDArray[Any]], list[int]]:
+    """Sequences and labels cut where nobody has looked, and which sequence each part is of.
+
+    Raises
+    ------
+    DataError
+        If nobody has looked at any step.
+    """
+    parts, labels, whose = list[Matrix](), list[npt.NDArray[Any]](), list[int]()
+    for i, there in enumerate(known):
+        ends = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
+        for first, last in ends.reshape(-1, 2).tolist():
+            parts.append(sequences[i][first:last])
+            labels.append(np.asarray(_entries(y[i])[first:last].tolist()))
+            whose.append(i)
+    if not parts:
+        raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
+    return parts, labels, whose
 
 
 def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:

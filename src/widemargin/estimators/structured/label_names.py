@@ -11,7 +11,7 @@ from widemargin._typing import Bools, Features, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.models.base import indicator
 
-__all__ = ["GivenSets", "read_label_sets"]
+__all__ = ["GivenSets", "nothing", "read_label_sets"]
 
 
 class GivenSets(NamedTuple):
@@ -78,7 +78,8 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
             f"y has {table.ndim} dimension(s): give a 0/1 matrix, a column per label, or a list of names for each row."
         )
     if table.dtype == object:  # of frames: a missing value is no number, and compares with nothing
-        missing = np.array([_nothing(entry) for entry in table.flat], dtype=bool).reshape(table.shape)
+        marks = [nothing(entry) or (isinstance(entry, (int, float, np.number)) and entry == -1) for entry in table.flat]
+        missing = np.array(marks, dtype=bool).reshape(table.shape)
     else:
         missing = (
             np.isnan(table) | (table == -1) if np.issubdtype(table.dtype, np.number) else np.zeros(table.shape, bool)
@@ -99,8 +100,8 @@ def _has_names(y: object) -> TypeGuard[Iterable[Iterable[str]]]:
     return collections and any(isinstance(entry, str) for row in rows for entry in row)
 
 
-def _nothing(entry: object) -> bool:
-    """Whether an entry of a frame says that nobody has looked."""
+def nothing(entry: object) -> bool:
+    """Whether an entry of a frame or list is a missing value."""
     if entry is None or type(entry).__name__ == "NAType":
         return True
-    return isinstance(entry, (int, float, np.number)) and bool(np.isnan(entry) or entry == -1)
+    return isinstance(entry, (float, np.floating)) and bool(np.isnan(entry))

@@ -205,10 +205,11 @@ class HierarchicalSVC(LabelSetSVM):
     labels : {"sets", "path"}, default="sets"
         "path": the label of an example is one path from a root to a node where a training label ends. A training row of
         y that is empty or has two ends is refused; for forests.
-    calibration : {None, "sigmoid"}, default=None
+    calibration : {"auto", "sigmoid", None}, default="auto"
         "sigmoid": `fit` also makes `predict_proba`, the probabilities of the nodes, coherent with the hierarchy. They
-        rank nodes better than margins do where many are rare. Takes seconds for some thousand rows, which `time_budget`
-        does not count.
+        rank nodes better than margins do where many are rare, and `predict` may go by them (see `decode` of
+        `solver_options`). Takes seconds for some thousand rows, which `time_budget` does not count, and the model keeps
+        training rows. "auto": "sigmoid" where `C="auto"` chose, so that both predictions can be compared, else None.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others.
     feature_map : {None, "nystroem", "fourier"}, default=None
@@ -278,7 +279,7 @@ class HierarchicalSVC(LabelSetSVM):
     blocks_ : Blocks
         Only with `warm_start`.
     probabilities_ : LabelProbabilities
-        Only with `calibration`.
+        Only where there are probabilities.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X has string column names.
@@ -307,7 +308,7 @@ class HierarchicalSVC(LabelSetSVM):
     rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
     C: kinds.PositiveOrAuto = "auto"
     offset: kinds.AnyNumberOrAuto = "auto"
-    calibration: Literal["sigmoid"] | None = None
+    calibration: Literal["auto", "sigmoid"] | None = "auto"
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -21,13 +22,16 @@ from widemargin.estimators.structured.label_probabilities import LabelProbabilit
 from widemargin.estimators.structured.scorers import example_jaccard
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
-from widemargin.structured.learners.problem import example_weights
+from widemargin.structured.learners.problem import example_weights, held
 from widemargin.structured.models.base import LabelSetModel
 
 
 def _calibrates(estimator: Any) -> bool:
     """Whether an estimator has a predict_proba, and if not, why."""
-    if estimator.calibration is None:
+    chosen = estimator.calibration == "auto" and (
+        "probabilities_" in vars(estimator) or "model_" not in vars(estimator)
+    )
+    if estimator.calibration != "sigmoid" and not chosen:
         raise AttributeError("predict_proba needs calibrated probabilities: set calibration='sigmoid' before fit.")
     return True
 
@@ -87,7 +91,12 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         model = self._model(y if hasattr(y, "columns") else given.sets)
         Y = self._complete(given, model)
         missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
-        marked = Y if given.missing is None else np.where(missing, -1, Y)
+        marked, left_out = np.where(missing, -1, Y), given.missing
+        if missing.any() and self._options.unknown == "completed":
+            options = replace(self._options, unknown="left out", decode="best")
+            first = clone(self).set_params(calibration=None, solver_options=options).fit(X, marked, sample_weight)
+            Y = first.model_.decode_all(first._potentials(X) + held(Y, ~missing), first.theta_)
+            marked, left_out = Y, None
         if self._options.decode == "seen" and missing.any(axis=1).all():
             raise DataError("decode='seen' predicts label sets of training rows, and every row has an unknown label.")
         self.classes_ = given.classes
@@ -95,17 +104,18 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         self.offset_ = chosen.offset
         self._train(
             model, self._training_rows(X, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
-            sample_weight=sample_weight, missing=given.missing,
+            sample_weight=sample_weight, missing=left_out,
         )  # fmt: skip
         for name in ("label_sets_", "probabilities_"):
             self.__dict__.pop(name, None)
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
-        if self.calibration is not None:
+        wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
+        if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):
             weight, rng = example_weights(sample_weight, X.shape[0]), check_random_state(self.random_state)
             with limit_threads(self.n_jobs):
-                self.probabilities_, left_out = fit_probabilities(X, Y, given.missing, weight, rng)
+                self.probabilities_, seen = fit_probabilities(X, Y, given.missing, weight, rng)
             if self._options.decode == "auto" and self._options.scoring is None:
-                likely = likely_sets(left_out, self._coherent(left_out), self._allowed())
+                likely = likely_sets(seen, self._coherent(seen), self._allowed())
                 # Both scores are of rows that were not learned from; there is none where C is given.
                 if example_jaccard(marked[weight > 0.0], likely) > chosen.score:
                     self.decode_ = "expected"
@@ -286,7 +296,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return probabilities
 
     def predict_scores(self, X: Features) -> Floats:
-        """What ranks labels, shape (n, k): `predict_proba` with `calibration="sigmoid"`, else `decision_function`."""
+        """What ranks labels, shape (n, k): `predict_proba` where there is one, else `decision_function`."""
         return self.predict_proba(X) if hasattr(self, "predict_proba") else self.decision_function(X)
 
     def _potentials(self, X: Features) -> Floats:

@@ -91,6 +91,11 @@ class StructuralOptions(SolverOptions):
         "auto" is "expected" where there is a `calibration` and its sets have a larger Jaccard index, on training rows
         left out, than those that `C="auto"` chose by; else "best". Training and `decision_function` look at all sets
         whatever it is.
+    unknown : {"left out", "completed"}, default="left out"
+        What becomes of labels, or states of steps, that nobody has looked at. "left out": `MultiLabelSVC` and
+        `HierarchicalSVC` leave them out of the loss, `ChainSVC` cuts sequences there. "completed": a first model
+        trained so says what they are likely to be, given those that are known, and a second one trains on all of them;
+        each has the whole `time_budget`.
     scoring : str or callable, default=None
         What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
         for label sets, the share of right steps for sequences.
@@ -119,6 +124,7 @@ class StructuralOptions(SolverOptions):
     coef0: kinds.AnyNumber = 0.0
     n_components: kinds.Count = 500
     decode: Literal["auto", "best", "nonempty", "seen", "expected"] = "auto"
+    unknown: Literal["left out", "completed"] = "left out"
     scoring: str | Callable[..., float] | None = None
     on_interrupt: kinds.OnInterrupt = "raise"
     verbose: kinds.Verbose = 0

@@ -99,7 +99,11 @@ def evaluate(predicate: predicates.Predicate, source: Source) -> Truth:
     if not isinstance(predicate, predicates.Compare | predicates.IsIn | predicates.IsNull | predicates.IsTrue):
         raise GoalError(f"unknown predicate {predicate!r}.")
     if source.table is None:
-        where = "populations=table" if source.name is None else f"External(X, populations=table) for {source.name!r}"
+        where = (
+            "populations=table (STEP__populations= in a pipeline)"
+            if source.name is None
+            else f"External(X, populations=table) for {source.name!r}"
+        )
         raise DataError(
             f"{predicate} looks at column {predicate.column!r}, and {source.title} has no table; "
             f"give {where}, or X as a data frame."

@@ -292,7 +292,11 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
         raise DataError(
             f"baseline {name!r} is unknown{title}; known are {listing(sorted(rows.baselines))}, and the columns of "
             f"populations. Add a column {name!r} to populations, or give "
-            + (f"External(X, {name}=predictions)." if rows.source else f"baselines={{{name!r}: ...}}.")
+            + (
+                f"External(X, {name}=predictions)."
+                if rows.source
+                else f"baselines={{{name!r}: a fitted classifier}} (to the estimator; an audit takes predictions, too)."
+            )
         )
     baseline = rows.baselines[name]
     if not is_asked(baseline):

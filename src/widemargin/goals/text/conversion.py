@@ -8,7 +8,7 @@ import ast
 import difflib
 import inspect
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from widemargin.exceptions import GoalError
@@ -65,6 +65,11 @@ def _spine(node: ast.expr) -> tuple[ast.expr, list[tuple[ast.operator, ast.expr]
     return node, rest[::-1]
 
 
+def _form(name: str, parameters: Mapping[str, inspect.Parameter]) -> str:
+    """How a function is called: `equal_opportunity(column, *, difference=None, ...)`."""
+    return f"{name}{inspect.Signature([item.replace(annotation=item.empty) for item in parameters.values()])}"
+
+
 def _source(node: ast.AST) -> str:
     try:
         return shown(ast.unparse(node))
@@ -118,6 +123,8 @@ class Converter:
         """`expression <= expression`, `expression >= expression`, or a bundle."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BUNDLE_FUNCTIONS:
             return self._call(node.func.id, BUNDLE_FUNCTIONS[node.func.id], node)
+        if isinstance(node, ast.BoolOp):
+            raise GoalError("a constraint is one comparison; write each on its own line.")
         if not isinstance(node, ast.Compare):
             value = self.expression(node)
             raise GoalError(f"{value} has no bound; a constraint compares, such as {value} <= 0.1.")
@@ -166,7 +173,8 @@ class Converter:
             if name in RATES:
                 return self._call(name, RATES[name], node)
             if name in BUNDLE_FUNCTIONS:
-                raise GoalError(f"{name}(...) is a whole constraint and cannot stand inside an expression.")
+                form = _form(name, inspect.signature(BUNDLE_FUNCTIONS[name]).parameters)
+                raise GoalError(f"{name}(...) is a whole constraint, with its bound inside the brackets: {form}.")
             if name in ("population", "external"):
                 raise GoalError(
                     f"{_source(node)} is a population, not a rate. Write positive_rate({_source(node)[1:-1]})."
@@ -189,16 +197,14 @@ class Converter:
         given: dict[str, ast.expr] = dict(zip(positional, node.args, strict=False))
         for argument in node.keywords:
             if argument.arg is None or argument.arg not in parameters:
-                raise GoalError(
-                    f"{name} has no argument {shown(argument.arg)}.{suggestion(argument.arg or '', parameters)}"
-                )
+                close = suggestion(argument.arg or "", parameters) or f" It is {_form(name, parameters)}."
+                raise GoalError(f"{name} has no argument {shown(argument.arg)}.{close}")
             if argument.arg in given:
                 raise GoalError(f"{name} got the argument {argument.arg} twice.")
             given[argument.arg] = argument.value
         for parameter in parameters.values():
             if parameter.default is parameter.empty and parameter.name not in given:
-                plain = inspect.Signature([p.replace(annotation=p.empty) for p in parameters.values()])
-                raise GoalError(f"{name} needs the argument {parameter.name}: {name}{plain}.")
+                raise GoalError(f"{name} needs the argument {parameter.name}: {_form(name, parameters)}.")
         return function(**{parameter: self._readers[parameter](value) for parameter, value in given.items()})
 
     # -- populations ------------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ _NO_TOKENS = {
     "unknown": "unexpected character {0!a}.",
 }
 _MINIMIZE = ("minimize", "minimise")
+_HEADINGS = (["subject", "to"], ["subject", "to", ":"])  # the constraint stands on the next line
 _SETTINGS: dict[str, Callable[[object], object]] = {"min_rows": checked_min_rows, "on_small": checked_on_small}
 
 
@@ -137,13 +138,14 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
         if token.kind == "newline" or token.text == ";":
             if opened and token.text == ";":
                 raise _refusal(text, opened[-1].start, f"';' inside brackets; {opened[-1].text!r} is not closed.")
-            if tokens and not opened:
-                first = tokens[0].start
-                line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
-                complete.append(Statement(tuple(tokens), text[first : tokens[-1].stop], line, column))
+            if tokens and not opened and [item.text for item in tokens[:4]] not in _HEADINGS:
+                complete.append(_statement(text, tokens))
                 tokens, depth = [], 0
             continue
         before = tokens[-1] if tokens else Token("operator", "", token.start, token.start)
+        if token.text == "to" and before.text == "subject" and len(tokens) > 1 and not opened:
+            complete.append(_statement(text, tokens[:-1]))  # `minimize error_rate() subject to ...` on one line
+            tokens, depth = [before], 0
         prefixed = before.kind == "name" and before.stop == token.start
         if token.kind == "string" and (prefixed or before.kind == "string"):
             raise _refusal(text, token.start, "prefixed and joined strings are not part of the goal language.")
@@ -172,7 +174,15 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
         tokens.append(token)
     if opened:
         raise _refusal(text, opened[-1].start, f"the bracket {opened[-1].text!r} is never closed.")
+    if tokens:  # a heading above nothing
+        complete.append(_statement(text, tokens))
     return complete
+
+
+def _statement(text: str, tokens: list[Token]) -> Statement:
+    first = tokens[0].start
+    line, column = text.count("\n", 0, first) + 1, first - text.rfind("\n", 0, first)
+    return Statement(tuple(tokens), text[first : tokens[-1].stop], line, column)
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -289,11 +299,13 @@ class _Reader:
             self.build(value)  # refuses ratios here, where the line is known
             self.objective, self.objective_line = value, statement.line
         elif word == "subject" and len(tokens) > 1 and tokens[1].text == "to":
-            self._constrain(statement)
+            self._constrain(statement, 3 if tokens[2:] and tokens[2].text == ":" else 2)
         elif word in ("maximize", "maximise"):
             raise GoalError("maximize is not known; minimize the complement, such as minimize 1 - recall().")
         elif word in ("subject", "subjectto", "s"):
             raise GoalError("write subject to, as two words.")
+        elif len(tokens) > 1 and tokens[1].kind == "operator":  # one more constraint below `subject to`
+            self._constrain(statement, 0)
         else:
             close = suggestion(word, [*_MINIMIZE, "subject", "min_rows", "on_small"]) if word else ""
             raise GoalError(
@@ -316,10 +328,10 @@ class _Reader:
             raise GoalError(f"the population {shown(name)} is defined twice.")
         self.convert.populations[name] = population
 
-    def _constrain(self, statement: Statement) -> None:
-        tokens, start, label = statement.tokens, 2, None
-        if len(tokens) > 3 and tokens[3].text == ":" and tokens[2].kind in ("name", "string"):
-            label, start = _plain(tokens[2]), 4
+    def _constrain(self, statement: Statement, start: int) -> None:
+        tokens, label = statement.tokens, None
+        if len(tokens) > start + 1 and tokens[start + 1].text == ":" and tokens[start].kind in ("name", "string"):
+            label, start = _plain(tokens[start]), start + 2
         depth = 0
         for token in tokens[start:]:  # `recall() = 0.5` is refused before Python's parser, which would recommend ==
             depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
@@ -328,7 +340,7 @@ class _Reader:
             if depth == 0 and token.text in ("=", "=="):
                 sign = token.text
                 raise GoalError(f"a constraint has no {sign}; use >= or <= (for an equality write two inequalities).")
-        call = _body(statement, start, "subject to takes one constraint.", options=True)
+        call = _body(statement, start, "subject to takes one constraint; write each on its own line.", options=True)
         constraint = self.convert.constraint(call.args[0])
         for option in call.keywords:
             name, value = option.arg or "", self.convert.literal(option.value)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Bools, Floats
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
@@ -36,8 +36,8 @@ from widemargin.structured.search.by_loss import all_losses, direct
 from widemargin.structured.search.hull import Mixture
 
 __all__ = [
-    "Blocks", "StructuredProblem", "Violation", "begin", "check_oracle", "dual_value", "norm2", "weights_of",
-    "zero_blocks",
+    "Blocks", "StructuredProblem", "Violation", "begin", "check_oracle", "dual_value", "held", "norm2",
+    "weights_of", "zero_blocks",
 ]  # fmt: skip
 
 
@@ -131,6 +131,12 @@ def example_weights(sample_weight: npt.ArrayLike | None, n: int) -> Floats:
         fault = f"that of example {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are zero"
         raise DataError(f"sample_weight must be finite numbers >= 0, not all zero; {fault}.")
     return weight
+
+
+def held(Y: Floats | Ints, where: Bools) -> Floats:
+    """What has to be added to potentials of label sets so that labels of some places keep their value."""
+    # A million is far beyond all potentials, and far from where doubles lose what they differ by.
+    return np.where(where, 1e6 * (2.0 * Y - 1.0), 0.0)
 
 
 def prepared_sizes(model: StructuredModel, X: Examples, Y: Examples) -> tuple[int, int, int]:
@@ -256,10 +262,7 @@ class StructuredProblem:
         self.n = check_examples(model, X, Y)
         self.model, self.X, self.Y, self.C = model, X, Y, float(C)
         self.weight = example_weights(sample_weight, self.n)
-        # A million is far beyond all potentials, and far from where doubles lose what they differ by.
-        self.shift = np.zeros((0, 0))
-        if missing is not None:
-            self.shift = np.where(missing, 1e6 * (2.0 * np.asarray(Y, dtype=np.float64) - 1.0), 0.0)
+        self.shift = np.zeros((0, 0)) if missing is None else held(np.asarray(Y, dtype=np.float64), missing)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
         self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
