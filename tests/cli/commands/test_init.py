@@ -337,7 +337,7 @@ def test_a_target_that_cannot_be_one_is_told_why():
             guess_roles(pa.table({"n": [*range(30)], "y": values}), "y", "t.csv")
     with pytest.raises(DataError, match=r"'paid', of which 1 row\(s\) without a value are left out"):
         roles(n=[1, 2, 3, 4], paid=["yes", "no", None, "no"])
-    with pytest.raises(DataError, match=r"'sex' \(sex\); 'one' has the same value in every row"):
+    with pytest.raises(DataError, match=r"'one' has the same value in every row; 'sex' \(sex\). Add"):
         roles(sex=["m", "f"] * 20, one=[1] * 40, paid=["yes", "no", "no", "no"] * 10)
 
 

@@ -60,7 +60,7 @@ def test_a_rule_both_ways_round_has_one_path_and_what_is_so_of_the_goal_is_said_
     assert main(["train", str(goals)]) == 0
     capsys.readouterr()
     assert report(project) == 0
-    assert capsys.readouterr().err.count("a classifier that predicts nothing positive passes") == 1
+    assert capsys.readouterr().err.count("a classifier that predicts nothing positive breaks no bound") == 1
     page = page_of(project)
     assert page.text.count("The bound of “") == 1
 

@@ -426,9 +426,7 @@ def test_the_rule_of_the_constraint_wins_over_the_goals():
 
 
 def test_trivial_classifiers_are_warned_of():
-    with pytest.warns(
-        GoalWarning, match=r"predicts nothing positive passes every constraint, because 'precision\(\)' is 0/0"
-    ):
+    with pytest.warns(GoalWarning, match=r"predicts nothing positive breaks no bound: 'precision\(\)' is 0/0"):
         tied_goal_of(Goal(None, precision() >= 0.5))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -530,5 +528,5 @@ def test_rows_of_weight_zero_are_named_only_where_there_are_some():
 
 def test_three_undefined_ratios_are_named_and_the_others_counted():
     ages = [Population(f"p{k}", where=col("age") > k) for k in range(5)]
-    with pytest.warns(GoalWarning, match=r"because 'precision\(p0\)'.*'precision\(p2\)' and 2 more are 0/0 for it"):
+    with pytest.warns(GoalWarning, match=r"bound: 'precision\(p0\)'.*'precision\(p2\)' and 2 more are 0/0 for it"):
         tied_goal_of(Goal(error_rate(), [precision(age) >= 0.1 for age in ages]))

@@ -174,11 +174,13 @@ def guess_roles(
                   "region", "state"}  # fmt: skip
     words = tuple(name for name in features if words_of(name) & code_words and is_code(name, table[name]))
     if not features:
-        others = [f"{name!r} ({kind})" for name, kind in protected.items()]
-        others += [f"{name!r} {reason}" for name, reason in ignore.items()]
+        # First what a user may mend: columns that are left out as they are written.
+        others = [f"{name!r} {reason}" for name, reason in ignore.items()]
+        others += [f"{name!r} ({kind})" for name, kind in protected.items()]
         why = f": {'; '.join(others[:5])}{'; ...' if len(others) > 5 else ''}" if others else ""
         cure = "Add columns, or name the target by --target"
-        raise DataError(f"{where}: no column is left as a feature of {target!r}{why}. {cure}")
+        stop = "" if why.endswith(("?", "...")) else "."
+        raise DataError(f"{where}: no column is left as a feature of {target!r}{why}{stop} {cure}")
     return Guesses(
         target, positive, why, why_positive, protected, alike, words, ignore, tuple(earlier), split, features,
         n_unlabelled,

@@ -38,7 +38,7 @@ TARGETS = {
     "says so": "target label labels y class outcome ziel zielvariable zielgrosse cible objetivo obiettivo alvo doel "
     "ergebnis resultado resultat risultato uitkomst esito klasse classe",
     "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
-    "event": f"response hired admitted diagnosis converted clicked good result {HARMS}",
+    "event": f"response hired admitted callback* released diagnosis converted clicked good result {HARMS}",
 }
 BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento nascita geboorte*"
 """Words of a day or a year that tells an age."""

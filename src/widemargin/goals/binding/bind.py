@@ -320,7 +320,7 @@ def _check_attainable(tied: TiedGoal) -> None:
 
 
 def _warn_trivial(tied: TiedGoal) -> None:
-    """Warn when predicting one class everywhere passes only because a ratio is undefined for it."""
+    """Warn when predicting one class everywhere breaks no bound only because a ratio is undefined for it."""
     if all(item.cleared.ratio is None for item in tied.constraints):
         return
     for word, mass in tied.constants():
@@ -331,7 +331,8 @@ def _warn_trivial(tied: TiedGoal) -> None:
             names = listing([str(item.ratio or item.denominator) for item in cleared], 3)
             verb = "is" if len(cleared) == 1 else "are"
             warn(
-                f"a classifier that predicts {word} passes every constraint, because {names} {verb} 0/0 for it "
-                "and the cleared form holds. Add a constraint that it fails, such as a floor on recall().",
+                f"a classifier that predicts {word} breaks no bound: {names} {verb} 0/0 for it. That is not met, "
+                "yet models near it may meet the goal and be worth little. Add a constraint that they fail, such as a "
+                "floor on recall().",
                 GoalWarning,
             )
