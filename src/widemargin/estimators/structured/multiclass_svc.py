@@ -186,9 +186,9 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         return tags
 
 
-def _saved_cost(clf: MulticlassSVC, X: Features, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
-    """Mean cost of the predictions, as a share of the largest cost, from 1."""
+def _saved_cost(clf: MulticlassSVC, X: Features, y: npt.NDArray[Any]) -> float:
+    """1 less the mean cost of the predictions, as a share of the largest cost."""
     model = clf.model_
     at = np.searchsorted(model.classes, y), np.searchsorted(model.classes, clf.predict(X))
     cost = np.asarray(model.cost, np.float64)[at]
-    return 1.0 - float(np.average(cost, weights=sample_weight)) / float(np.max(model.cost))
+    return 1.0 - float(cost.mean() / np.max(np.asarray(model.cost)))
