@@ -14,7 +14,6 @@ hand (`place[i] < 0`) ends its call before it.
 """
 
 from collections.abc import Callable, Iterator
-from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -37,14 +36,16 @@ AHEAD = 8
 4,000 rows of a9a the Perceptron asks for 4.5 million values one by one, 8.2 with 8 rows together and 11.4 with 32."""
 
 
-class Now(IntEnum):
-    """Places in the array `now` of the compiled steps: scale, total, the sum of the c_t, |w|^2, and the steps t."""
+class _Places(NamedTuple):
+    SCALE: int = 0
+    TOTAL: int = 1
+    WEIGHT: int = 2
+    SQUARE: int = 3
+    STEPS: int = 4
 
-    SCALE = 0
-    TOTAL = 1
-    WEIGHT = 2
-    SQUARE = 3
-    STEPS = 4
+
+Now = _Places()
+"""Places in the array `now` of the compiled steps: scale, total, the sum of the c_t, |w|^2, and the steps t."""
 
 
 @kernel
