@@ -99,7 +99,7 @@ class StructuralOptions(SolverOptions):
         each has the whole `time_budget`.
     scoring : str or callable, default=None
         What `C="auto"` chooses by: a scorer of scikit-learn's or a name of `label_set_scorers`. None: example Jaccard
-        for label sets, the share of right steps for sequences.
+        for label sets, the share of right steps for sequences, the share of right classes or their mean cost.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
     verbose : int, default=0
