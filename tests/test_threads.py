@@ -65,7 +65,7 @@ def test_an_error_of_a_part_reaches_the_caller_after_all_parts_have_ended(where:
 
 def test_an_interrupt_while_the_others_work_waits_for_them() -> None:
     """Whoever catches it goes on with arrays that nobody else writes to."""
-    done, caller, interrupted = list[int](), threading.get_ident(), threading.Event()
+    done, caller, began, interrupted = list[int](), threading.get_ident(), threading.Event(), threading.Event()
 
     def interrupt() -> None:
         signal.raise_signal(signal.SIGINT)
@@ -73,8 +73,10 @@ def test_an_interrupt_while_the_others_work_waits_for_them() -> None:
 
     def part(first: int, last: int) -> None:
         if threading.get_ident() == caller:
+            assert began.wait(60.0)  # else the caller may do both parts before the other wakes up
             threading.Timer(0.1, interrupt).start()
         else:
+            began.set()
             assert interrupted.wait(60.0)  # however late the timer is
             time.sleep(0.2)
             done.append(first)
