@@ -104,10 +104,9 @@ class ConvergenceDisplay:
         costs = {name: _read(name, history, (cost,)) for name, history in histories.items()}
         if not values:
             raise DataError("there is no history to draw; give at least one.")
-        bounds = [entry.get("dual", np.nan) for history in histories.values() for entry in history]
         if best is None:
-            best = min(float(column.min()) for column in values.values())
-            best = best if np.isnan(bounds).any() else float(np.max(bounds))
+            bounds = [entry.get("dual", np.nan) for history in histories.values() for entry in history]
+            best = min(column.min() for column in values.values()) if np.isnan(bounds).any() else np.max(bounds)
         least = float(best)
         excess = {name: (column - least) / max(abs(least), 1e-300) for name, column in values.items()}
         return cls(cost=costs, excess=excess, cost_name=labels.get(cost, cost)).plot(ax=ax)

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Features, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.plotting._canvas import COLOURS, axes_for, tidy
-from widemargin.rows import as_csr
+from widemargin.plotting.labels import label_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +80,7 @@ class HierarchyDisplay:
         graph = getattr(estimator.model_, "graph", None)
         if graph is None:
             raise DataError(f"{type(estimator).__name__} has no hierarchy; give a HierarchicalSVC.")
-        Y, k = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y), len(graph.names)
-        if Y.ndim != 2 or Y.shape[1] != k:
-            raise DataError(f"y has the shape {Y.shape} and the model {k} nodes.")
+        Y = label_columns(y, len(graph.names), "nodes")
         found, count = estimator.predict(X), Y.sum(axis=0)
         right, predicted = (found * Y).sum(axis=0), found.sum(axis=0)
         shown = set(np.argsort(-count, kind="stable")[:most].tolist())

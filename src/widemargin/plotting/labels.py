@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +15,20 @@ from widemargin.rows import as_csr
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def label_columns(y: Features, k: int, what: str) -> npt.NDArray[Any]:
+    """Labels of rows as a dense matrix with the k columns of a model, which are called `what` in the message.
+
+    Raises
+    ------
+    DataError
+        If y has other columns.
+    """
+    Y = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y)
+    if Y.ndim != 2 or Y.shape[1] != k:
+        raise DataError(f"y has the shape {Y.shape} and the model {k} {what}.")
+    return Y
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -75,9 +90,8 @@ class LabelPairsDisplay:
         check_is_fitted(estimator)
         if not hasattr(estimator, "edges_"):
             raise DataError(f"{type(estimator).__name__} has no weights of pairs of labels; give a MultiLabelSVC.")
-        Y, k = as_csr(y, "y").toarray() if sparse.issparse(y) else np.asarray(y), len(estimator.classes_)
-        if Y.ndim != 2 or Y.shape[1] != k:
-            raise DataError(f"y has the shape {Y.shape} and the model {k} labels.")
+        k = len(estimator.classes_)
+        Y = label_columns(y, k, "labels")
         weight = np.full((k, k), np.nan)
         first, second = estimator.edges_.T
         weight[first, second] = weight[second, first] = estimator.theta_

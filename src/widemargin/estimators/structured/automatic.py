@@ -19,7 +19,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 
 from widemargin.estimators._options import budget_of
 from widemargin.estimators.feature_space import stacked
-from widemargin.estimators.structured.structural_search import PathSearch, Scoring, StructuralCell
+from widemargin.estimators.structured.structural_search import Folds, PathSearch, Scoring, StructuralCell
 from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError
 from widemargin.kernels.functions import resolve_kernel
@@ -129,12 +129,9 @@ def choose(
         X, y = _safe_indexing(X, drawn), _safe_indexing(y, drawn)
         sample_weight = None if sample_weight is None else weight[there][drawn]
         n = how.most
-    held_out: Any = ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
-    if by_class:
-        if np.unique(y, return_counts=True)[1].min() < 3:
-            return Chosen(1.0, known, usual, 0.0)
-        splits = list(StratifiedKFold(3, shuffle=True, random_state=rng).split(np.zeros(n), y))
-        held_out = splits[:1] if n >= how.many else splits
+    if by_class and np.unique(y, return_counts=True)[1].min() < 3:
+        return Chosen(1.0, known, usual, 0.0)
+    held_out = _folds(y if by_class else None, n, rng, how)
     plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
     if hasattr(plain, "calibration"):
         # Probabilities know no C, and sets by probability do not tell one C from another.
@@ -188,6 +185,14 @@ def choose(
         return Chosen(Cs[2], known, usual, time.perf_counter() - started)
     seconds = time.perf_counter() - started
     return Chosen(best.C, known if best.offset is None else best.offset, gamma, seconds, best.score)
+
+
+def _folds(classes: Examples | None, n: int, rng: np.random.RandomState, how: Automatic) -> Folds:
+    """A third of many rows, held out once, or three folds; with classes each has all of them."""
+    if classes is None:
+        return ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
+    splits = list(StratifiedKFold(3, shuffle=True, random_state=rng).split(np.zeros(n), classes))
+    return splits[:1] if n >= how.many else splits
 
 
 def _mean_square(X: Examples) -> float:

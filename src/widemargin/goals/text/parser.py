@@ -138,7 +138,7 @@ def statements(text: str, max_characters: int = LIMITS.characters) -> list[State
         if token.kind == "newline" or token.text == ";":
             if opened and token.text == ";":
                 raise _refusal(text, opened[-1].start, f"';' inside brackets; {opened[-1].text!r} is not closed.")
-            if tokens and not opened and [item.text for item in tokens[:4]] not in _HEADINGS:
+            if tokens and not opened and [item.text for item in tokens] not in _HEADINGS:
                 complete.append(_statement(text, tokens))
                 tokens, depth = [], 0
             continue
