@@ -29,8 +29,7 @@ from scipy.linalg import LinAlgError
 
 from widemargin.extending import Floats
 from widemargin.linalg import cholesky
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin_papers.solvers import barrier_loops as loops
 
 __all__ = ["InteriorOptions", "solve"]

@@ -36,9 +36,8 @@ from widemargin.exceptions import CapabilityError
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.linalg.row_span import RowSpan
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin.solvers.convex import level_method, newton
-from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.paper_nest import cutting_plane
 
 __all__ = ["BLOCK_SOLVERS", "SOLVERS", "BlockStep", "ConvexStep", "KernelStep", "StepOptions"]
