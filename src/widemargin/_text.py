@@ -1,10 +1,10 @@
 """Text from anybody's data, made safe to print; tables as lines, HTML and data frames; the format of stored reports."""
 
 import difflib
+import functools
 import html
-import itertools
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -120,19 +120,26 @@ def of_format(plain: dict[str, Any], what: str, newest: int) -> dict[str, Any]:
 
 def fields_of(record: type, plain: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record from the plain dicts and lists of `dataclasses.asdict`, by their types."""
-    kinds = get_type_hints(record)
-    return {name: _as_kind(kinds[name], value) for name, value in plain.items()}
+    values = dict(plain)
+    return values | {name: read(values[name]) for name, read in _readers(record).items() if name in values}
 
 
-def _as_kind(kind: Any, plain: Any) -> Any:
-    inside = get_args(kind)
+@functools.cache
+def _readers(record: type) -> dict[str, Callable[[Any], Any]]:
+    """What reads those fields that are not plain."""
+    readers = {name: _reader(kind) for name, kind in get_type_hints(record).items()}
+    return {name: read for name, read in readers.items() if read is not None}
+
+
+def _reader(kind: Any) -> Callable[[Any], Any] | None:
     if isinstance(kind, type) and is_dataclass(kind):
-        return kind.from_dict(plain) if hasattr(kind, "from_dict") else kind(**fields_of(kind, plain))
-    if get_origin(kind) is tuple:
-        return tuple(map(_as_kind, itertools.repeat(inside[0]) if inside[-1] is Ellipsis else inside, plain))
-    if isinstance(kind, UnionType):  # of something and None
-        return None if plain is None else _as_kind(inside[0], plain)
-    return plain
+        return getattr(kind, "from_dict", lambda plain: kind(**fields_of(kind, plain)))
+    inside = _reader(get_args(kind)[0]) if get_args(kind) else None
+    if get_origin(kind) is tuple:  # of things of one kind
+        return tuple if inside is None else lambda plain: tuple(map(inside, plain))
+    if inside is not None and isinstance(kind, UnionType):  # of something and None
+        return lambda plain: None if plain is None else inside(plain)
+    return None
 
 
 def pandas_for_frames() -> Any:

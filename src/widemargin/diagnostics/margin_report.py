@@ -12,7 +12,7 @@ from widemargin._text import aligned, fields_of, html_report, of_format, pandas_
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
-from widemargin.diagnostics.margins import Margins, group_rows, margins_of, row_weights, weighted_quantiles
+from widemargin.diagnostics.margins import Margins, margins_of, row_weights, weighted_quantiles
 from widemargin.diagnostics.risk_coverage import RiskCoverage, risk_coverage
 from widemargin.diagnostics.streaming import named_parts, opened_blocks
 from widemargin.distributed.blocks import Block
@@ -141,7 +141,7 @@ class MarginReport:
         values = of_format(plain, "a report", 1)
         try:
             return cls(**fields_of(cls, values))
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no report: {error}.") from None
 
     def to_frame(self) -> Any:
@@ -273,11 +273,10 @@ def margin_report(
                 raise DataError(f"normalize={normalize!r} divides by 0: all margins are 0. Use normalize=None.")
             unit = f"multiples of the {'largest' if normalize == 'max' else 'median'} size"
     else:
-        counts = MarginCounts(float(level))
         n = len(clf.values) if isinstance(clf, Margins) else length_of(y)
         weight = row_weights(sample_weight, n)
         margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
-        counts.add(margins, weight, *group_rows(groups, margins.values.shape[0]), in_buckets=False)
+        counts = MarginCounts.of(margins, weight, groups, float(level), in_buckets=False)
         unit = counts.unit
     parts = [("all rows", counts.overall), *counts.groups.items()]
     overall, *summaries = (_summary(part, sketch, levels, delta, size) for part, sketch in parts)
@@ -319,16 +318,15 @@ def _count_blocks(
 
 def _count(block: Block, message: tuple[Any, Mapping[str, str], Any, Sequence[Label] | None, float]) -> MarginCounts:
     model, columns, normalize, classes, level = message
-    counts = MarginCounts(level)
     parts = named_parts(block.data, columns)
     y = np.asarray(parts["y"])
-    if y.shape[0]:
-        X = None if parts.get("X") is None else fitted_columns(model, parts["X"])
-        weight = row_weights(parts.get("sample_weight"), y.shape[0])
-        clf = np.asarray(parts["predictions"]) if model is None else model
-        margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
-        counts.add(margins, weight, *group_rows(parts.get("groups"), y.shape[0]))
-    return counts
+    if not y.shape[0]:
+        return MarginCounts(level)
+    X = None if parts.get("X") is None else fitted_columns(model, parts["X"])
+    weight = row_weights(parts.get("sample_weight"), y.shape[0])
+    clf = np.asarray(parts["predictions"]) if model is None else model
+    margins = margins_of(clf, X, y, normalize=normalize, classes=classes, sample_weight=weight)
+    return MarginCounts.of(margins, weight, parts.get("groups"), level)
 
 
 def _summary(

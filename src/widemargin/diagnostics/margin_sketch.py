@@ -7,14 +7,13 @@ the level are exact.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
-from widemargin.diagnostics.margins import Group, Margins
+from widemargin._typing import Column, Floats, Ints
+from widemargin.diagnostics.margins import Margins, group_rows
 from widemargin.exceptions import DataError
 
 LARGEST = 1e90
@@ -186,42 +185,22 @@ class MarginCounts:
         self.n_missing = 0
         self.source = self.unit = ""
 
-    def add(
-        self,
-        margins: Margins,
-        weight: Floats | None,
-        parts: Sequence[Group],
-        n_missing: int,
-        *,
-        in_buckets: bool = True,
-    ) -> None:
-        """Count rows.
-
-        Parameters
-        ----------
-        margins : Margins
-        weight : ndarray of shape (n,) or None
-        parts : sequence of (str, ndarray of int)
-            Names and rows of the groups.
-        n_missing : int
-            Rows without a group.
-        in_buckets : bool, default=True
-            Whether only a sketch of the margins is kept, so that counts can be joined.
-        """
-        values = margins.values
-        certainty = margins.certainty
-        weight = np.ones(values.shape[0]) if weight is None else weight
-        block = MarginCounts(self.level)
-        block.source, block.unit, block.n_missing = margins.source, margins.unit, n_missing
-        block.overall = MarginSketch.of(values, weight, self.level, certainty, in_buckets=in_buckets)
-        block.groups = {
-            name: MarginSketch.of(
-                values[rows], weight[rows], self.level, None if certainty is None else certainty[rows],
-                in_buckets=in_buckets,
+    @classmethod
+    def of(
+        cls, margins: Margins, weight: Floats | None, groups: Column | None, level: float, *, in_buckets: bool = True
+    ) -> Self:
+        """Of margins, shape (n,), with weights and groups; with `in_buckets` so that other counts can be joined."""
+        counts, n = cls(level), margins.values.shape[0]
+        parts, counts.n_missing = group_rows(groups, n)
+        counts.source, counts.unit = margins.source, margins.unit
+        weight = np.ones(n) if weight is None else weight
+        counts.overall = MarginSketch.of(margins.values, weight, level, margins.certainty, in_buckets=in_buckets)
+        for name, rows in parts:
+            some = margins.of(rows)
+            counts.groups[name] = MarginSketch.of(
+                some.values, weight[rows], level, some.certainty, in_buckets=in_buckets
             )
-            for name, rows in parts
-        }  # fmt: skip
-        self.merge(block)
+        return counts
 
     def merge(self, other: "MarginCounts") -> Self:
         """Take in the counts of other rows; returns self.

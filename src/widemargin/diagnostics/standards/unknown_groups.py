@@ -75,27 +75,27 @@ def impact_ranges(
     >>> [round(end, 3) for end in first]
     [0.64, 1.0]
     """
-    chosen, passed = selected.tolist(), passed_over.tolist()
-    several = []
+    people = _People(selected.tolist(), passed_over.tolist(), [], counted)
     for kind in unknown:
         if len(kind.groups) == 1:  # nothing is left open about them
-            chosen[kind.groups[0]] += kind.selected
-            passed[kind.groups[0]] += kind.passed_over
+            people.selected[kind.groups[0]] += kind.selected
+            people.passed[kind.groups[0]] += kind.passed_over
         elif kind.selected or kind.passed_over:
-            several.append(kind)
-    ranges: list[ImpactRange | None] = []
-    for group in range(len(chosen)):
-        if not counted[group]:
-            ranges.append(None)
-            continue
-        least = _least(group, chosen, passed, several, counted)
-        ranges.append(ImpactRange(least, _largest(group, chosen, passed, several, counted, least)))
-    return ranges
+            people.unknown.append(kind)
+    return [_range(group, people) if counted[group] else None for group in range(len(selected))]
 
 
-def _least(
-    group: int, selected: Sequence[int], passed: Sequence[int], unknown: Sequence[Unknown], counted: Bools
-) -> float | None:
+class _People(NamedTuple):
+    """Those of known group, selected and passed over, by group, and those of unknown group; who may be the highest."""
+
+    selected: list[int]
+    passed: list[int]
+    unknown: list[Unknown]
+    counted: Bools
+
+
+def _range(group: int, people: _People) -> ImpactRange:
+    selected, passed, unknown, counted = people
     own = [kind for kind in unknown if group in kind.groups]
     above, below = selected[group], selected[group] + passed[group] + sum(kind.passed_over for kind in own)
     # The group itself may have the highest rate, and then its ratio is 1, if anybody of it was selected or may have
@@ -105,16 +105,10 @@ def _least(
         of_rival = selected[rival] + sum(kind.selected for kind in unknown if rival in kind.groups)
         if rival != group and below and of_rival:
             ratios.append(above * (of_rival + passed[rival]) / (below * of_rival))
-    return min(ratios, default=None)
-
-
-def _largest(
-    group: int, selected: Sequence[int], passed: Sequence[int], unknown: Sequence[Unknown], counted: Bools,
-    least: float | None,
-) -> float | None:  # fmt: skip
-    above = selected[group] + sum(kind.selected for kind in unknown if group in kind.groups)
+    least = min(ratios, default=None)
+    above += sum(kind.selected for kind in own)
     if not above:  # nobody of the group can have been selected: 0, if anything
-        return least
+        return ImpactRange(least, least)
     # The group takes everybody who was selected and may belong to it. What is left are people whom it does not take:
     # those passed over, and those selected who cannot belong to it.
     rate = Fraction(above, above + passed[group])
@@ -129,14 +123,13 @@ def _largest(
     rivals = counted.copy()
     rivals[group] = False
     search = _water_level if len(others) == 1 and not others[0].selected else _lowest_by_programs
-    return float(min(rate / max(search(selected, passed, others, rivals, rate), rate), Fraction(1)))
+    lowest = search(_People(selected, passed, others, rivals), rate)
+    return ImpactRange(least, float(min(rate / max(lowest, rate), Fraction(1))))
 
 
-def _water_level(
-    selected: Sequence[int], passed: Sequence[int], unknown: Sequence[Unknown], rivals: Bools, enough: Fraction
-) -> Fraction:
+def _water_level(people: _People, enough: Fraction) -> Fraction:
     """The lowest highest rate where one kind of people, all passed over, is left to place; exact."""
-    (kind,) = unknown
+    selected, passed, (kind,), rivals = people
     fixed = [
         Fraction(selected[g], selected[g] + passed[g])
         for g in np.flatnonzero(rivals).tolist() if selected[g] and g not in kind.groups
@@ -150,8 +143,8 @@ def _water_level(
     low, high = Fraction(0), Fraction(1)
     # Different fractions with denominators up to n differ by at least 1 / n^2, so a bisection down to that leaves one
     # possible rate, and exact fractions make it exact.
-    people = 1 + sum(selected) + sum(passed) + kind.passed_over
-    while high - low > Fraction(1, people * people):
+    number = 1 + sum(selected) + sum(passed) + kind.passed_over
+    while high - low > Fraction(1, number * number):
         middle = (low + high) / 2
         low, high = (low, middle) if sum(needed(middle)) <= kind.passed_over else (middle, high)
     levels = [
@@ -160,9 +153,7 @@ def _water_level(
     return max([*fixed, *levels], default=Fraction(0))
 
 
-def _lowest_by_programs(
-    selected: Sequence[int], passed: Sequence[int], unknown: Sequence[Unknown], rivals: Bools, enough: Fraction
-) -> Fraction:
+def _lowest_by_programs(people: _People, enough: Fraction) -> Fraction:
     """The lowest highest rate, at least `enough`, where people of several kinds are to be placed.
 
     Dinkelbach's method: at a level, the program makes the largest of `selected - level * people` as small as it can. If
@@ -174,12 +165,13 @@ def _lowest_by_programs(
     """
     import scipy.optimize  # slow to import, and not needed where people of one kind are unknown, or nobody
 
+    selected, passed, unknown, rivals = people
     groups = np.flatnonzero(rivals).tolist()
-    people = sum(kind.selected + kind.passed_over for kind in unknown)
-    if not groups or not people:
+    n_unknown = sum(kind.selected + kind.passed_over for kind in unknown)
+    if not groups or not n_unknown:
         known = [Fraction(selected[g], selected[g] + passed[g]) for g in groups if selected[g]]
         return max(known, default=Fraction(0))
-    is_whole = people <= WHOLE_PEOPLE
+    is_whole = n_unknown <= WHOLE_PEOPLE
     places = [
         (number, group, is_selected)
         for number, kind in enumerate(unknown)
@@ -198,13 +190,13 @@ def _lowest_by_programs(
     while level > enough:
         # A group without known people has no rate until somebody is placed there: it cannot come below 0, so it is kept
         # a little below the level instead. Rates of few people differ by more than this.
-        step = (1.0 - has_people) * max(1.0 / (2 * level.denominator * people), 1e-8)
+        step = (1.0 - has_people) * max(1.0 / (2 * level.denominator * n_unknown), 1e-8)
         levels = float(level) - step
         rows = in_group * are_selected - levels[:, None] * in_group
         found = scipy.optimize.milp(
             np.append(np.zeros(len(places)), 1.0),
             integrality=np.append(np.full(len(places), int(is_whole)), 0),
-            bounds=scipy.optimize.Bounds(np.append(np.zeros(len(places)), -float(people + below.sum())), np.inf),
+            bounds=scipy.optimize.Bounds(np.append(np.zeros(len(places)), -float(n_unknown + below.sum())), np.inf),
             constraints=[
                 scipy.optimize.LinearConstraint(all_placed, number_of, number_of),
                 # Solvers allow rows to be broken by a fixed small number, which thus becomes a smaller one.

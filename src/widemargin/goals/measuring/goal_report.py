@@ -8,7 +8,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
-from widemargin._text import aligned, digits, html_table, listing, of_format, pandas_for_frames, printable, wrapped
+from widemargin._text import (
+    aligned,
+    digits,
+    fields_of,
+    html_table,
+    listing,
+    of_format,
+    pandas_for_frames,
+    printable,
+    with_lists,
+    wrapped,
+)  # fmt: skip
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Dropped, dropped_texts
 from widemargin.goals.measuring.group_table import GroupRow, group_cells, group_lines, left_out_groups
@@ -293,12 +304,8 @@ class GoalReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""
-        plain = dataclasses.asdict(self)
-        plain["format"] = FORMAT
-        for key in ("constraints", "dropped", "notes", "cautions", "external_rows", "groups", "classes"):
-            plain[key] = [list(item) if isinstance(item, tuple) else item for item in plain[key]]
-        plain["missing_groups"] = None if self.missing_groups is None else self.missing_groups.to_dict()
-        return plain
+        plain: dict[str, Any] = dataclasses.asdict(self, dict_factory=with_lists)
+        return plain | {"external_rows": [*map(list, self.external_rows)], "format": FORMAT}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> "GoalReport":
@@ -311,21 +318,7 @@ class GoalReport:
         """
         values = of_format(plain, "a report", FORMAT)
         try:
-            items = []
-            for item in values["constraints"]:
-                interval = None if item["interval"] is None else Interval(**item["interval"])
-                new_rows = None if item.get("new_rows") is None else NewRows(**item["new_rows"])
-                items.append(ConstraintReport(**{**item, "interval": interval, "new_rows": new_rows}))
-            values["constraints"] = tuple(items)
-            values["dropped"] = tuple(Dropped(**item) for item in values["dropped"])
-            values["external_rows"] = tuple((name, rows) for name, rows in values["external_rows"])
-            values["notes"] = tuple(values["notes"])
-            # Fields that were added later are missing in reports of older versions.
-            values["cautions"] = tuple(values.get("cautions", ()))
-            values["classes"] = tuple(values.get("classes", ()))
-            values["groups"] = tuple(map(GroupRow.from_dict, values.get("groups", ())))
-            values["missing_groups"] = MissingGroups.from_dict(values.get("missing_groups"))
-            return cls(**values)
+            return cls(**fields_of(cls, values))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no report: {error}.") from None
 

@@ -2,8 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -64,12 +63,6 @@ class GroupRow:
     false_positive_rate: GroupRate | None = None
     decision_rate: GroupRate | None = None
     selective_error: GroupRate | None = None
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> "GroupRow":
-        """A row from its dict, the inverse of `dataclasses.asdict`."""
-        first, *rest = (None if plain.get(name) is None else GroupRate(**plain[name]) for name in HEADS)
-        return cls(plain["name"], plain["n_rows"], first or GroupRate(None), *rest)
 
 
 HEADS = {

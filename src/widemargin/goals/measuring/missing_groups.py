@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from widemargin._text import aligned, digits, printable, with_lists
+from widemargin._text import aligned, digits, fields_of, printable, with_lists
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import turns
@@ -110,10 +110,7 @@ class MissingGroups:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any] | None) -> "MissingGroups | None":
         """From what `to_dict` returned (also after JSON)."""
-        if plain is None:
-            return None
-        rates = (RateSpan(**item) for item in plain["rates"])
-        return cls(plain["n_rows"], tuple(rates), tuple(ConstraintSpan(**item) for item in plain["constraints"]))
+        return None if plain is None else cls(**fields_of(cls, plain))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, strings and numbers, fit for JSON; `from_dict` reads them."""

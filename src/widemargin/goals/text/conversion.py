@@ -5,12 +5,12 @@ the parameter (`on` is a population, `baseline` a string, ...), so that a new ra
 """
 
 import ast
-import difflib
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from widemargin._text import close_match
 from widemargin.exceptions import GoalError
 from widemargin.goals.language import predicates
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS, Bundle
@@ -67,8 +67,7 @@ _READER_OF: dict[str, str] = {
 
 def suggestion(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'recall'?`, or nothing."""
-    close = difflib.get_close_matches(name[:50], list(names), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return close_match(name[:50], list(names))
 
 
 def _spine(node: ast.expr) -> tuple[ast.expr, list[tuple[ast.operator, ast.expr]]]:
