@@ -15,11 +15,9 @@ from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, add_packed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
-from widemargin.linalg.narrow_rows import NarrowRows
+from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
-
-__all__ = ["KernelRows"]
 
 MEGABYTE = 1 << 20
 

@@ -19,12 +19,11 @@ import numpy as np
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
-from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder, could_gain
-
-__all__ = ["NestedOptions", "covered", "solve"]
+from widemargin.solvers.kernel_svm.stopping import HoldOut, could_gain
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def solve(
         budget.interrupted = True
     # An interrupt may leave scores of other coefficients, so they are computed afresh.
     scores = run.stale.scores if done else responses(problem.rows, run.coef)
-    result = run.recorder.finish(run.coef, scores, goal, run.rounds)
+    result = run.recorder.finish(run.coef, scores, run.rounds)
     return replace(result, indefinite=run.indefinite, stale=run.stale.off if done else None)
 
 
