@@ -53,12 +53,12 @@ def test_a_mutant_is_one_change_of_the_whole_file():
 
 
 def test_a_changed_module_is_imported_in_place_of_its_file(monkeypatch):
-    name = "widemargin.solvers.convex.certificate"
+    name = "widemargin.solvers.convex.level_method"
     tree = ast.parse("answer = 42")
-    monkeypatch.setattr(sys, "meta_path", [Changed("solvers/convex/certificate.py", tree), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [Changed("solvers/convex/level_method.py", tree), *sys.meta_path])
     monkeypatch.delitem(sys.modules, name, raising=False)
-    parent = importlib.import_module("widemargin.solvers")
-    monkeypatch.setattr(parent, "certificate", None, raising=False)
+    parent = importlib.import_module("widemargin.solvers.convex")
+    monkeypatch.setattr(parent, "level_method", None, raising=False)
     try:
         assert importlib.import_module(name).answer == 42
     finally:

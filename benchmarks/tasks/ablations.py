@@ -1,32 +1,24 @@
-"""What each device of speed is worth on data that it was not tuned on; and each number among the options."""
+"""What each device of speed is worth on data that it was not tuned on."""
 
 import dataclasses
 import gc
-import importlib
-import pkgutil
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
-import scipy.sparse as sp
-from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
 
-import widemargin
 import widemargin as wm
 from benchmarks.data.families import Rows
+from benchmarks.data.goal_rows import GoalRows
 from benchmarks.task import Content, Context, Row, Table, Task, quietly
 from widemargin import KernelSVC, kernel_search
 from widemargin._byte_dots import has_instruction
-from widemargin.distributed.tables import labelled_rows
-from widemargin.distributed.workers import block_map
-from widemargin.estimators._options import SolverOptions
+from widemargin.solvers.convex.convex_step import StepOptions
+from widemargin.solvers.convex.linear_system import SystemOptions
+from widemargin.solvers.convex.subsample_start import SampleOptions
 
 # --- devices of speed -------------------------------------------------------------------------------------------------
 
@@ -126,12 +118,76 @@ def by_device(content: Content) -> list[Row]:
     return made
 
 
+# --- fits to goals ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _set(kind: type[Any], **values: float) -> Iterator[None]:
+    """Fields of a record with other values: in every record there is, and in those that are made meanwhile."""
+    names, defaults = [item.name for item in dataclasses.fields(kind)], kind.__init__.__defaults__
+    before = {name: getattr(kind, name) for name in values}
+    records = [one for one in gc.get_objects() if type(one) is kind]
+
+    def write(values: Mapping[str, float]) -> None:
+        for record in records:
+            for name, value in values.items():
+                object.__setattr__(record, name, value)
+
+    write(values)
+    kind.__init__.__defaults__ = tuple(values.get(name, old) for name, old in zip(names, defaults, strict=True))
+    try:
+        yield
+    finally:
+        write(before)
+        kind.__init__.__defaults__ = defaults
+
+
+Case = tuple[str, Callable[[], Any], tuple[int, int]]
+NEVER = 10**18
+
+
+def _goal_fit(task: GoalRows) -> wm.RateConstrainedClassifier:
+    with quietly():
+        made = wm.RateConstrainedClassifier(task.goal, on_infeasible="warn")
+        return made.fit(task.X, task.y, populations=task.populations)
+
+
+def _on(*sizes: tuple[str, int, int]) -> Callable[[Context], Iterator[Case]]:
+    """Whole fits on drawn families, each so many rows and columns (of the mixed ones: constraints)."""
+
+    def cases(ctx: Context) -> Iterator[Case]:
+        for name, n, second in ctx.pick(sizes, sizes[:1]):
+            task = ctx.load(name)(ctx.pick(n, 800), ctx.pick(second, min(second, 20)))
+            yield name, partial(_goal_fit, task), (task.X.shape[0], task.X.shape[1])
+
+    return cases
+
+
+MIXED, HEAVY = "drawn: mixed columns", "drawn: heavy columns"
+GOAL_DEVICES: dict[str, tuple[Callable[[Context], Iterator[Case]], Callable[[], AbstractContextManager[None]]]] = {
+    "a start on a sample of the rows": (
+        _on((MIXED, 125_000, 4), (MIXED, 500_000, 4), (HEAVY, 120_000, 50)),
+        partial(_set, SampleOptions, rows=NEVER, numbers=NEVER),
+    ),
+    "Newton's matrix updated where few rows change": (
+        _on((MIXED, 125_000, 4), (HEAVY, 32_000, 250), (HEAVY, 32_000, 500)),
+        partial(_set, SystemOptions, afresh=0.0),
+    ),
+    "products of rows in float32 where rounding averages out": (
+        _on((HEAVY, 32_000, 250), (HEAVY, 32_000, 500), (HEAVY, 16_000, 1000)),
+        partial(_set, SystemOptions, single_rows=float(NEVER), rounding=float(NEVER)),
+    ),
+    "no factor beyond 1,500 features": (
+        _on((HEAVY, 4_000, 1600), (HEAVY, 2_000, 2000), (HEAVY, 8_000, 2000)),
+        partial(_set, StepOptions, wide=NEVER),
+    ),
+}
+
+
 def goal_devices(ctx: Context) -> list[Row]:
     """The same for fits to goals: each device is switched off in this process where the solver reads it."""
-    from benchmarks.tasks._goal_devices import DEVICES
-
     found = []
-    for device, (make, without) in DEVICES.items():
+    for device, (make, without) in GOAL_DEVICES.items():
         for data, fit, shape in make(ctx):
 
             def off(fit: Callable[[], Any] = fit, without: Any = without) -> Any:
@@ -141,216 +197,6 @@ def goal_devices(ctx: Context) -> list[Row]:
             fit()  # compiles
             found.append(_gain(ctx, device, data, "defaults", shape, {"with": fit, "without": off}))
     return found
-
-
-# --- numbers among the options ----------------------------------------------------------------------------------------
-
-Fit = tuple[Callable[[], Any], Callable[[Any], float]]
-"""A fit, and the number that it is judged by."""
-
-FACTORS = (0.25, 4.0)
-OBJECTIVE, SECONDS = 1e-3, 1.2
-PARITY = 'a = population(g == "a")\nb = population(g == "b")\nsubject to positive_rate(a) >= 0.8 * positive_rate(b)\n'
-FLOOR = "subject to recall() >= 0.8"
-
-
-def grouped(seed: int, n: int, d: int, noise: float) -> tuple[Any, Any, Any]:
-    """Correlated columns, labels of a linear score with one product in it, a third positive; a table of two groups."""
-    rng = np.random.default_rng([20, seed])
-    X = rng.normal(size=(n, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)) / np.sqrt(d))
-    score = X @ rng.normal(size=d) / np.sqrt(d) + 0.5 * X[:, 0] * X[:, 1] + noise * rng.logistic(size=n)
-    y = (score > np.quantile(score, 2 / 3)).astype(int)
-    return X, y, pa.table({"g": np.where(X[:, 2] + rng.normal(size=n) > 0.5, "a", "b")})
-
-
-def _error(fitted: Any) -> float:
-    return float(fitted.goal_report_.objective)
-
-
-def goals() -> Iterator[Fit]:
-    """Recall floor and the 80% rule: by Newton steps, the interior point and conjugate gradients, and in conflict."""
-    goal = PARITY + "subject to recall() >= 0.7\n"
-    hopeless = goal + "subject to precision() >= 0.97\nsubject to positive_rate() >= 0.5\n"
-    shapes = ((1, 3000, 12, 0.3), (2, 1500, 40, 0.6), (3, 60000, 5, 1.0))
-    wide = ((21, 200, 900, 0.3), (22, 300, 700, 0.6), (23, 250, 1600, 1.0))
-    for text, of, options in (
-        (goal, shapes, {}), (goal, shapes, {"solver": "interior-point"}), (hopeless, shapes[:2], {}), (goal, wide, {}),
-    ):  # fmt: skip
-        for seed, n, d, noise in of:
-            X, y, table = grouped(seed, min(n, 2000) if options else n, d, noise)
-            model = wm.RateConstrainedClassifier(text, on_infeasible="warn", solver_options=options)
-            yield partial(model.fit, X, y, populations=table), _error
-    for seed, n, d, noise in ((24, 500, 10, 0.3), (25, 400, 20, 0.6), (26, 500, 5, 1.0)):
-        X, y, _ = grouped(seed, n, d, noise)
-        yield partial(wm.RateConstrainedClassifier(FLOOR, kernel="rbf", C=1.0).fit, X, y), _error
-
-
-def blocks() -> Iterator[Fit]:
-    """Thin rows in blocks by the level method, as where they are too many to be gathered."""
-    for seed, n, d, noise in ((27, 3000, 800, 0.3), (28, 2000, 1000, 0.6), (29, 4000, 800, 1.0)):
-        rng, share = np.random.default_rng([20, seed]), 0.02
-        X = sp.random_array((n, d), density=share, format="csr", rng=rng)
-        score = X @ rng.normal(size=d) / np.sqrt(share * d) + noise * rng.logistic(size=n)
-        rows = block_map(labelled_rows(X, (score > np.quantile(score, 2 / 3)).astype(int)), None)
-        model = wm.RateConstrainedClassifier(FLOOR, solver_options={"solver": "bundle"})
-        yield partial(model.fit_blocks, rows), _error
-
-
-def paper() -> Iterator[Fit]:
-    """The paper's nest on three drawn tables."""
-    for seed, n, d, noise in ((4, 3000, 8, 0.3), (5, 2000, 30, 0.6), (6, 5000, 5, 1.0)):
-        X, y, _ = grouped(seed, n, d, noise)
-        model = wm.RateConstrainedClassifier(FLOOR, solver_options={"solver": "cutting-plane"})
-        yield partial(model.fit, X, y), _error
-
-
-def thresholds() -> Iterator[Fit]:
-    """Thresholds by group, and drawn at random, for a scorer on three drawn tables."""
-    for seed, n, d, noise in ((7, 6000, 8, 0.3), (8, 3000, 8, 0.5), (9, 12000, 8, 1.0)):
-        X, y, table = grouped(seed, n, d, noise)
-        scorer = FrozenEstimator(LogisticRegression().fit(X, y))
-        for more in ({"randomize": True}, {"per_population": "g"}, {}):
-            model = wm.GoalThresholdClassifier(scorer, PARITY, on_infeasible="warn", random_state=0, **more)
-            yield partial(model.fit, X, y, populations=table), _error
-
-
-def kernels(ctx: Context) -> Iterator[Fit]:
-    """Each of the duals, hold-out stopping, LIBSVM's algorithm and the batch perceptron on three drawn families."""
-    for name, n in (("drawn: clusters", 1500), ("drawn: one-hot", 1000), ("drawn: spirals", 1500)):
-        X, y = ctx.load(name)(n)
-        for options in ({"solver": "dual"}, {"solver": "nested-dual"}, {"solver": "spatial-dual"}, {"tol": None},
-                        {"solver": "smo"}, {"solver": "sbp", "max_iter": 300}):  # fmt: skip
-            model = wm.KernelSVC(C=10, random_state=0, **options)
-            yield partial(model.fit, X, y), lambda fitted, X=X, y=y: 2.0 - float(fitted.score(X, y))
-
-
-def structures() -> Iterator[Fit]:
-    """Label sets of three drawn tables."""
-    for seed, n, labels in ((10, 600, 6), (11, 400, 12), (12, 1000, 4)):
-        rng = np.random.default_rng([20, seed])
-        X = rng.normal(size=(n, 20))
-        Y = (X @ rng.normal(size=(20, labels)) + rng.normal(size=(n, labels)) > 1.0).astype(int)
-        for solver in ("bcfw", "cutting-plane", "one-slack", "sgd"):
-            model = wm.MultiLabelSVC(edges="full", C=1.0, tol=0.01, max_iter=20, solver=solver, random_state=0)
-            yield partial(model.fit, X, Y), lambda fitted: float(fitted.history_[-1]["primal"])
-
-
-def records() -> list[type[Any]]:
-    """The options records of solvers; those that users set have their reasons in their own documentation."""
-    places = ("widemargin.solvers.", "widemargin.structured.", "widemargin.estimators.kernel_svm")
-    for module in pkgutil.walk_packages(widemargin.__path__, "widemargin."):
-        if module.name.startswith(places):
-            importlib.import_module(module.name)
-    modules = [module for name, module in sys.modules.items() if name.startswith("widemargin.")]
-    kinds = {
-        kind for module in modules for name, kind in vars(module).items()
-        if name.endswith("Options") and dataclasses.is_dataclass(kind) and not issubclass(kind, SolverOptions)
-    }  # fmt: skip
-    return sorted(kinds, key=lambda kind: (kind.__module__, kind.__name__))
-
-
-@contextmanager
-def set_to(kind: type[Any], name: str, value: float) -> Iterator[None]:
-    """A field of a record with another value: in every record there is, and in those that are made meanwhile."""
-    before, defaults = getattr(kind, name), kind.__init__.__defaults__
-    there = [one for one in gc.get_objects() if type(one) is kind]
-    names = [item.name for item in dataclasses.fields(kind)]
-    place = names.index(name) - len(names)
-    for one in there:
-        object.__setattr__(one, name, value)
-    setattr(kind, name, value)
-    kind.__init__.__defaults__ = (*defaults[:place], value, *defaults[place:][1:])
-    try:
-        yield
-    finally:
-        for one in there:
-            object.__setattr__(one, name, before)
-        setattr(kind, name, before)
-        kind.__init__.__defaults__ = defaults
-
-
-@contextmanager
-def _reads(kinds: Sequence[type[Any]]) -> Iterator[set[tuple[type[Any], str]]]:
-    """Which fields of which records are read meanwhile."""
-    seen: set[tuple[type[Any], str]] = set()
-
-    def noting(self: Any, name: str) -> Any:
-        seen.add((type(self), name))
-        return object.__getattribute__(self, name)
-
-    for kind in kinds:
-        kind.__getattribute__ = noting
-    try:
-        yield seen
-    finally:
-        for kind in kinds:
-            del kind.__getattribute__
-
-
-def _judged(fit: Callable[[], Any], objective: Callable[[Any], float]) -> tuple[float, float]:
-    """Objective and processor seconds of a fit; the least of several times, as others may work beside."""
-    seconds: list[float] = []
-    while not seconds or (sum(seconds) < 0.15 and len(seconds) < 20):
-        started = time.process_time()
-        fitted = fit()
-        seconds.append(time.process_time() - started)
-    return objective(fitted), min(seconds)
-
-
-def fields(fits: Callable[..., Iterator[Fit]], ctx: Context) -> list[Row]:
-    """Every numeric field that some of the fits read, four times as large and a quarter, one at a time."""
-    made, kinds = list(fits(ctx) if fits is kernels else fits())[: ctx.pick(None, 1)], records()
-    numeric = {
-        (kind, item.name)
-        for kind in kinds
-        for item in dataclasses.fields(kind)
-        if isinstance(item.default, int | float) and not isinstance(item.default, bool)
-    }
-    readers: dict[tuple[type[Any], str], list[int]] = {}
-    before, rows = [], []
-    with quietly():
-        for number, (fit, objective) in enumerate(made):
-            with _reads(kinds) as seen:
-                fit()  # compiles
-            for read in seen & numeric:
-                readers.setdefault(read, []).append(number)
-            before.append(_judged(fit, objective))
-        every = sorted(readers.items(), key=lambda item: (item[0][0].__name__, item[0][1]))
-        for (kind, name), numbers in every[: ctx.pick(None, 2)]:
-            value = getattr(kind, name)
-            row: Row = {
-                "record": kind.__name__,
-                "field": name,
-                "value": value,
-                "read by": len(numbers),
-                "matters": False,
-            }
-            for factor in FACTORS:
-                other = max(1, round(value * factor)) if isinstance(value, int) else value * factor
-                try:
-                    with set_to(kind, name, other):
-                        after = [_judged(*made[k]) for k in numbers]
-                    pairs = [(before[k], there) for k, there in zip(numbers, after, strict=True)]
-                    moved = max(abs(b - a) / max(abs(a), 1e-12) for (a, _), (b, _) in pairs)
-                    times = sum(b for _, (_, b) in pairs) / sum(a for (_, a), _ in pairs)
-                except Exception as fault:  # a value that the solver cannot work with makes a difference
-                    moved = times = float("inf")
-                    print(f"{kind.__name__}.{name}={other}: {fault}", file=sys.stderr)
-                row |= {f"objective x{factor:g}": moved, f"time x{factor:g}": times}
-                row["matters"] = row["matters"] or bool(moved > OBJECTIVE or not 1 / SECONDS < times < SECONDS)
-            print(row, flush=True)
-            rows.append(row)
-    return rows
-
-
-OPTION_FITS = {
-    "goals": goals, "blocks": blocks, "paper": paper, "thresholds": thresholds, "kernels": kernels,
-    "structures": structures,
-}  # fmt: skip
-
-
-def _fields_of_all(content: Content) -> Iterable[Row]:
-    return [{"fits": part} | row for part in OPTION_FITS for row in content.get(part, []) if isinstance(row, dict)]
 
 
 TASKS = {
@@ -388,19 +234,5 @@ TASKS = {
             ),
         },
         repeats=3,
-    ),
-    "option_ablations": Task(
-        "What each number among the solvers' options is worth: whole fits with it four times as large, and a quarter, "
-        "on drawn tables that nothing was chosen on. A field that moves no objective by a thousandth and no time by a "
-        "fifth need not be one.",
-        {part: partial(fields, fits) for part, fits in OPTION_FITS.items()},
-        {
-            "fields": Table(
-                "Relative change of the objective and of the processor time, one field at a time", _fields_of_all,
-                "fits | record | field | value: {value:g} | read by | objective /4: {objective x0.25:.1e} "
-                "| time /4: {time x0.25:.2f} | objective x4: {objective x4:.1e} | time x4: {time x4:.2f} | matters",
-            ),
-        },
-        subject="kernels", asked_only=True,
     ),
 }  # fmt: skip

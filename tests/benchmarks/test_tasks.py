@@ -73,7 +73,7 @@ def test_a_task_cannot_read_the_other_half():
 
 def test_tasks_say_which_half_they_read():
     assert {task.half for task in TASKS.values()} == {"tuning", "reporting", "neutral"}
-    for name in ("option_ablations", "kernel_ablations", "goal_ablations"):  # devices are judged on reporting data
+    for name in ("kernel_ablations", "goal_ablations"):  # devices are judged on reporting data
         assert TASKS[name].half == "reporting"
 
 

@@ -14,8 +14,9 @@ from widemargin.preprocessing.tables import TablePreprocessor
 from widemargin.problems.rate_constrained import build_problem
 from widemargin.rows import Rows
 from widemargin.solvers.base import Status
-from widemargin.solvers.convex import interior_point, newton
+from widemargin.solvers.convex import newton
 from widemargin.solvers.paper_nest import cutting_plane
+from widemargin_papers.solvers import interior_point
 
 ADULT = Path(__file__).parents[2] / "examples" / "data" / "adult.csv.gz"
 FEW, ALL = 1000, 32_561

@@ -8,7 +8,7 @@ from widemargin.exceptions import GoalError
 from widemargin.goals import Population, col, recall
 from widemargin.goals.language.bundles import BUNDLE_FUNCTIONS
 from widemargin.goals.language.rates import RATES
-from widemargin.goals.text.conversion import Converter, suggestion
+from widemargin.goals.text.conversion import _READER_OF, Converter, suggestion
 from widemargin.goals.text.parser import too_deep
 
 WOMEN = Population("women", where=col("sex") == "Female")
@@ -94,7 +94,7 @@ def test_every_parameter_of_every_function_has_a_reader(convert):
     import inspect
 
     for function in (*RATES.values(), *BUNDLE_FUNCTIONS.values()):
-        assert set(inspect.signature(function).parameters) <= set(convert._readers)
+        assert set(inspect.signature(function).parameters) <= _READER_OF.keys()
 
 
 def test_constants_are_checked_at_every_step(convert):

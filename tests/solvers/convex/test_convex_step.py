@@ -45,18 +45,25 @@ def test_one_column_that_outweighs_the_others_is_not_for_coordinate_ascent() -> 
 
 
 def test_a_hand_over_is_remembered_for_problems_of_that_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    convex = ConvexStep("auto", 4, StepOptions(patience=1))
+    convex = ConvexStep("auto", 2000, StepOptions(epochs=1))
     hard, other = random_subproblem(1, 60, 4, 2), random_subproblem(2, 90, 4, 2)
     assert call(convex, hard).status is Status.CONVERGED
-    assert convex.used == ["newton", "interior-point"]
+    assert convex.used == ["cutting-plane", "newton"]
     calls: list[str] = []
     for name, solve in dict(convex._solve_with).items():
         noted = lambda sub, name=name, solve=solve, **rest: (calls.append(name), solve(sub, **rest))[1]  # noqa: E731
         monkeypatch.setitem(convex._solve_with, name, noted)
     call(convex, hard)
-    assert calls == ["interior-point"]
+    assert calls == ["newton"]
     call(convex, other)
-    assert calls[1] == "newton"
+    assert calls[1] == "cutting-plane"
+
+
+def test_the_interior_point_of_the_other_package_finds_the_same() -> None:
+    sub = random_subproblem(1, 60, 5, 2)
+    convex = ConvexStep("interior-point", 5)
+    assert call(convex, sub).primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
+    assert convex.used == ["interior-point"]
 
 
 def test_coordinate_ascent_that_takes_too_long_hands_over_to_newton(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,9 @@ from testing.exact import solve_exact
 from testing.ramp_problems import random_ramp_problem
 
 from widemargin.distributed import JoblibMap
-from widemargin.solvers.base import Budget, ConvexState, exact_penalty
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConvexState, exact_penalty
 from widemargin.solvers.convex import newton
 from widemargin.solvers.convex.block_passes import Opening, open_hinges
-from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.level_method import Cuts, LevelOptions, Master, _Search, minimise, solve
 from widemargin.solvers.ramp.majorization import minimise_ramp
 

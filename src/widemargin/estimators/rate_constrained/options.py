@@ -20,12 +20,13 @@ class TrainingOptions(SolverOptions):
     Parameters
     ----------
     solver : str, default="auto"
-        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with the
-        interior point ("interior-point") where it stalls, as `python -m benchmarks scaling` and `docs/scaling.md`
-        suggest. "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for multipliers;
+        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with
+        coordinate ascent for many features, as `python -m benchmarks scaling` and `docs/scaling.md` suggest.
+        "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for multipliers;
         "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the paper's own choosers,
-        slower with many constraints. "bundle" is for `fit_blocks` and Dask collections alone, where "auto" takes it for
-        many features; there are only "newton" and "bundle" there.
+        slower with many constraints. "interior-point" is exact, slower, and in widemargin-papers as these two are.
+        "bundle" is for `fit_blocks` and Dask collections alone, where "auto" takes it for many features; there are only
+        "newton" and "bundle" there.
     tol : float, default=1e-4
         Relative duality gap of the last convex step, which is the certificate. Smaller is more exact and costs a few
         Newton steps more. The default is as fine as rates of 10,000 rows are.

@@ -213,8 +213,10 @@ class Ruled(Keyed):
         return self.changed(min_rows=rows, small=self.small if on_small is None else on_small)
 
     def inheriting(self, min_rows: int | None, on_small: str) -> Self:
-        """The goal's rule wherever there is none of its own."""
-        return self.changed(min_rows=self.min_rows or min_rows, small=self.small or on_small)
+        """The goal's rule, which is checked already, wherever there is none of its own."""
+        same = object.__new__(type(self))
+        vars(same).update(vars(self), min_rows=self.min_rows or min_rows, small=self.small or on_small)
+        return same
 
     def changed(self, **fields: object) -> Self:
         """The same with other values of some fields, which are checked."""

@@ -49,6 +49,21 @@ _PREDICATES: dict[str, Callable[..., predicates.Predicate]] = {
     for name in ("positive_label", "negative_label", "predicted_positive", "predicted_negative")
 }
 
+_READER_OF: dict[str, str] = {
+    parameter: reader
+    for reader, parameters in {
+        "population": "on population",
+        "string": "baseline on_small norm",
+        "truth": "abstain",
+        "number": "beta level q radius ratio difference share",
+        "literal": "min_rows reference of actual predicted overall",
+        "literals": "values",
+        "column": "column",
+    }.items()
+    for parameter in parameters.split()
+}
+"""The method of `Converter` that reads an argument, by the name of the parameter."""
+
 
 def suggestion(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'recall'?`, or nothing."""
@@ -93,29 +108,6 @@ class Converter:
 
     def __init__(self, populations: dict[str, Population]) -> None:
         self.populations, self.used = populations, set[str]()
-        self._readers: dict[str, Callable[[ast.expr], Any]] = {
-            "on": self.population,
-            "population": self.population,
-            "baseline": self.string,
-            "on_small": self.string,
-            "norm": self.string,
-            "abstain": self.truth,
-            "beta": self.number,
-            "level": self.number,
-            "q": self.number,
-            "radius": self.number,
-            "ratio": self.number,
-            "difference": self.number,
-            "share": self.number,
-            "min_rows": self.literal,
-            "reference": self.literal,
-            "of": self.literal,
-            "actual": self.literal,
-            "predicted": self.literal,
-            "overall": self.literal,
-            "values": self.literals,
-            "column": self.column,
-        }
 
     # -- constraints and expressions --------------------------------------------------------------------------------
 
@@ -206,7 +198,7 @@ class Converter:
         for parameter in parameters.values():
             if parameter.default is parameter.empty and parameter.name not in given:
                 raise GoalError(f"{name} needs the argument {parameter.name}: {_form(name, parameters)}.")
-        return function(**{parameter: self._readers[parameter](value) for parameter, value in given.items()})
+        return function(**{name: getattr(self, _READER_OF[name])(value) for name, value in given.items()})
 
     # -- populations ------------------------------------------------------------------------------------------------
 

@@ -2,17 +2,17 @@
 
 Who works on what, and who hands over to whom where the solver is "auto":
 
-| rows                                           | first         | hands over                        | to             |
-|------------------------------------------------|---------------|-----------------------------------|----------------|
-| up to 1500 features                            | newton        | after 100 steps                   | interior-point |
-| more features, up to 5 constraints             | cutting-plane | after 5000 epochs                 | newton         |
-| more features, else, or one dominating column  | newton        |                                   |                |
-| kernel, more than 500 rows, from nothing       | cutting-plane | at a gap of 3e-2                  | newton         |
-| kernel, few rows or from a warm start          | newton        | when its steps run out            | cutting-plane  |
-| kernel, matrix not in memory                   | cutting-plane |                                   |                |
-| at least twice as many features as rows        | as a problem in the span of the rows (see below)                   |
-| in blocks                                      | newton        |                                   |                |
-| in blocks, many features, up to 50 constraints | bundle        |                                   |                |
+| rows                                           | first         | hands over                        | to            |
+|------------------------------------------------|---------------|-----------------------------------|---------------|
+| up to 1500 features                            | newton        |                                   |               |
+| more features, up to 5 constraints             | cutting-plane | after 5000 epochs                 | newton        |
+| more features, else, or one dominating column  | newton        |                                   |               |
+| kernel, more than 500 rows, from nothing       | cutting-plane | at a gap of 3e-2                  | newton        |
+| kernel, few rows or from a warm start          | newton        | when its steps run out            | cutting-plane |
+| kernel, matrix not in memory                   | cutting-plane |                                   |               |
+| at least twice as many features as rows        | as a problem in the span of the rows (see below)                  |
+| in blocks                                      | newton        |                                   |               |
+| in blocks, many features, up to 50 constraints | bundle        |                                   |               |
 
 In the span of its rows a problem has as many features as rows: 1,000 rows of 20,000 features with a recall of 0.9 took
 5.3 s in place of 67.
@@ -36,28 +36,28 @@ from widemargin.exceptions import CapabilityError
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.linalg.row_span import RowSpan
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex import interior_point, level_method, newton
-from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin.solvers.convex import level_method, newton
 from widemargin.solvers.paper_nest import cutting_plane
 
 __all__ = ["BLOCK_SOLVERS", "SOLVERS", "BlockStep", "ConvexStep", "KernelStep", "StepOptions"]
 
 _SOLVE: dict[str, Callable[..., ConvexResult]] = {
     "newton": newton.solve,
-    "interior-point": interior_point.solve,
     "cutting-plane": cutting_plane.solve,
     "bundle": level_method.solve,
 }
 
-_OF_THE_PAPER = {
-    "cutting-plane-maximisation": "solve_by_maximisation",
-    "cutting-plane-centre-of-mass": "solve_by_centre_of_mass",
+_TO_COMPARE_WITH = {
+    "interior-point": ("interior_point", "solve"),
+    "cutting-plane-maximisation": ("cut_choosers", "solve_by_maximisation"),
+    "cutting-plane-centre-of-mass": ("cut_choosers", "solve_by_centre_of_mass"),
 }
+"""Solvers of widemargin-papers: module and function. The interior point was measured to take longer than Newton."""
 
-SOLVERS = ("auto", "newton", "interior-point", "cutting-plane", *_OF_THE_PAPER)
+SOLVERS = ("auto", "newton", "cutting-plane", *_TO_COMPARE_WITH)
 """Names; "cutting-plane" is the nest of the paper (Algorithms 2 and 3 over SDCA) with the cut chooser that was measured
-to be the quickest. The last two, with the paper's own choosers, are in widemargin-papers."""
+to be the quickest, the last two are that nest with the paper's own choosers."""
 
 BLOCK_SOLVERS = ("auto", "newton", "bundle")
 """Names for rows in blocks."""
@@ -77,8 +77,6 @@ class StepOptions:
         Share of one column in the squares of all from which coordinate ascent takes two to three times as long.
     largest : int
         Features that the interior point takes: its matrix has 8 d^2 bytes, and its factor as many again.
-    patience : int
-        Newton steps; problems that need more were measured to be quicker by the interior point.
     epochs : int
         Of coordinate ascent; problems that suit it need a few hundred.
     rough : float
@@ -93,7 +91,6 @@ class StepOptions:
     few: int = 5
     lopsided: float = 0.5
     largest: int = 10_000
-    patience: int = 100
     epochs: int = 5000
     rough: float = 3e-2
     small: int = 500
@@ -154,18 +151,17 @@ class ConvexStep:
                 f"solver={self.name!r} factors a matrix of {d} x {d} numbers ({8e-9 * d**2:.1f} GB); above {largest} "
                 "features use 'auto' or 'cutting-plane'."
             )
-        if self.name in _OF_THE_PAPER:
-            choosers = papers_module("solvers.cut_choosers", f"solver={self.name!r}")
-            self._solve_with[self.name] = getattr(choosers, _OF_THE_PAPER[self.name])
+        if self.name in _TO_COMPARE_WITH:
+            module, function = _TO_COMPARE_WITH[self.name]
+            self._solve_with[self.name] = getattr(papers_module(f"solvers.{module}", f"solver={self.name!r}"), function)
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """The solvers to try in turn, see the module's head."""
         options = self.options
         if self.name != "auto":
             return (Stage(self.name),)
-        # Where Newton needs many steps the interior point was measured to be the quicker one.
         if self.n_features <= options.wide:
-            return Stage("newton", {"max_iter": options.patience}), Stage("interior-point")
+            return (Stage("newton"),)
         rows: RowBlocks = sub.rows
         if rows.n_rows not in self._lopsided:  # whether one column is much larger than the others
             squares, _ = rows.diagonal(np.ones(rows.n_rows))

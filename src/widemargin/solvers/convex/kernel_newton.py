@@ -25,8 +25,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg import cholesky
 from widemargin.linalg.cells import fill_columns
-from widemargin.solvers.base import ConstrainedHinge, ConvexState
-from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.base import CertifiedRecorder, ConstrainedHinge, ConvexState
 from widemargin.solvers.convex.proximal import Line, NewtonOptions, ProximalRun, balance
 from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges, side_slopes
 

@@ -27,9 +27,8 @@ import numpy as np
 from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block, Variant, block_scores
 from widemargin.linalg import cholesky
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.convex.block_passes import Opening, block_problem, open_hinges
-from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.linear_system import SystemOptions
 from widemargin.solvers.convex.smoothed_hinges import NewtonRows, Width
 

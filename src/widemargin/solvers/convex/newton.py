@@ -10,9 +10,8 @@ from widemargin._typing import Floats
 from widemargin.distributed.blocks import BlockedRows
 from widemargin.linalg.gram import GramRows
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState
 from widemargin.solvers.convex.block_passes import BlockPasses
-from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.kernel_newton import KernelRun
 from widemargin.solvers.convex.linear_system import Curvature, FactoredSystem, IterativeSystem
 from widemargin.solvers.convex.proximal import DEFAULTS, Line, NewtonOptions, ProximalRun, balance

@@ -7,7 +7,7 @@ Hessian touches only the rows inside a band of width delta around the margin and
 the solution comes near.
 
 `U` and `v` at the end of an inner solve are a dual point; with them the bound of spec 1, section 4b certifies the
-result (see `certificate`). The penalty weight `rho` makes every problem feasible and is exact once it exceeds the
+result (see `solvers.base`). The penalty weight `rho` makes every problem feasible and is exact once it exceeds the
 multipliers.
 """
 
@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from widemargin._typing import Floats
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexState
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexState
 from widemargin.solvers.convex.block_passes import BlockPasses
-from widemargin.solvers.convex.certificate import CertifiedRecorder
 from widemargin.solvers.convex.linear_system import SystemOptions
 from widemargin.solvers.convex.smoothed_hinges import SmoothedHinges
 

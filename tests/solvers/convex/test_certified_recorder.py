@@ -11,8 +11,7 @@ from testing.exact import solve_exact
 from testing.problems import random_subproblem
 
 from widemargin.linalg.cells import CellCoefficients
-from widemargin.solvers.base import Budget, relative_gap
-from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.base import Budget, CertifiedRecorder, relative_gap
 
 PROBLEMS = [random_subproblem(seed, 20, 2, 2) for seed in range(3)]
 EXACT = [solve_exact(sub) for sub in PROBLEMS]

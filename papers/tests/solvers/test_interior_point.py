@@ -14,8 +14,8 @@ from testing.problems import a9a_like, majorise, random_subproblem
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, ConvexResult, ConvexState, Status, exact_penalty, relative_gap
-from widemargin.solvers.convex import barrier_loops as loops
-from widemargin.solvers.convex.interior_point import solve
+from widemargin_papers.solvers import barrier_loops as loops
+from widemargin_papers.solvers.interior_point import solve
 
 INF = np.inf
 

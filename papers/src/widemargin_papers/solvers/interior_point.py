@@ -1,4 +1,4 @@
-"""Mehrotra predictor-corrector on the whole convex subproblem: fallback of the default solver, and oracle of its tests.
+"""Mehrotra predictor-corrector on the whole convex subproblem: a solver to compare with, and an oracle of tests.
 
 Every hinge and every constraint is in one primal-dual system. What belongs to a hinge is eliminated row by row, so an
 iteration factors one matrix of the features (and the bias), `S = lam I + [X, -1]' D [X, -1]`, and solves one system of
@@ -27,11 +27,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from widemargin._typing import Floats
+from widemargin.extending import Floats
 from widemargin.linalg import cholesky
-from widemargin.solvers.base import Budget, ConstrainedHinge, ConvexResult, ConvexState, Status
-from widemargin.solvers.convex import barrier_loops as loops
-from widemargin.solvers.convex.certificate import CertifiedRecorder
+from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState, Status
+from widemargin_papers.solvers import barrier_loops as loops
 
 __all__ = ["InteriorOptions", "solve"]
 

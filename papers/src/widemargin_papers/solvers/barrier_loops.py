@@ -15,8 +15,7 @@ dC is the change of the coefficient with the multipliers of the constraints.
 import math
 from typing import NamedTuple
 
-from widemargin._numba import kernel
-from widemargin._typing import Bools, Cells, Flags, Floats, Integers, Singles
+from widemargin.extending import Bools, Flags, Floats, Integers, Singles, kernel
 from widemargin.losses.ramp import KEEP_MINUS, KEEP_PLUS
 
 __all__ = [
@@ -38,8 +37,8 @@ class Hinges(NamedTuple):
         (`corrector`).
     """
 
-    row: Cells
-    slot: Cells
+    row: Integers
+    slot: Integers
     s: Floats
     p: Floats
     u: Floats
@@ -49,7 +48,7 @@ class Hinges(NamedTuple):
 
 
 @kernel
-def list_hinges(cell: Cells, weight: Floats, keep: Flags, live: Bools, row: Cells, slot: Cells) -> int:
+def list_hinges(cell: Integers, weight: Floats, keep: Flags, live: Bools, row: Integers, slot: Integers) -> int:
     """Fill `row` and `slot`, by row, with the kept hinges of live slots; return how many there are."""
     k = live.shape[0] // 2
     count = 0
