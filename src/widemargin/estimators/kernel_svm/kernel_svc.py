@@ -47,7 +47,7 @@ from widemargin.estimators.kernel_svm.kernel_model import (
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen, meaning_of_tol
+from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
@@ -352,7 +352,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if kernel.name == "linear":
             warn_of_tiny_features(self, rows, C, weight)
         with np.errstate(over="ignore"):
-            upper, tol = C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
+            upper = C * self.class_weight_[codes] * weight
+        tol = None if self.solver in BY_GAP and self.tol == DEFAULT_TOL else self.tol
         if upper.max() > 1e100:  # its square, times kernel values and rows, must be finite
             raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to 1e+100 at most.")
         if tol is None:

@@ -170,7 +170,10 @@ def solve(
             if begins and block.of_all_rows(coef, scores, lower, upper, options.near * goal):
                 size_now, begun = size, True
             else:
-                alive = _alive(problem, coef, scores, left, lower, upper) if begun else work[:0]
+                alive = work[:0]
+                if begun:  # rows not held at a bound beyond all that can move: LIBSVM's shrinking leaves out the others
+                    ahead, half = problem.y - scores - left.middle, 0.5 * left.size
+                    alive = np.flatnonzero(((coef < upper) | (ahead <= half)) & ((coef > lower) | (ahead >= -half)))
                 if options.alive <= alive.shape[0] <= min(size, problem.n_rows // 2):
                     work = alive
                 else:
@@ -362,13 +365,6 @@ def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
     fresh, old = np.concatenate((left.up, left.down)), np.ones(n_rows, dtype=bool)
     old[fresh] = False
     return np.concatenate((fresh, work[old[work]]))[:size]
-
-
-def _alive(problem: KernelProblem, coef: Floats, scores: Floats, left: Violation, lower: Floats, upper: Floats) -> Ints:
-    """The rows that are not held at a bound beyond all that can move: LIBSVM's shrinking leaves out the same."""
-    ahead = problem.y - scores - left.middle
-    held = (coef >= upper) & (ahead > 0.5 * left.size) | (coef <= lower) & (ahead < -0.5 * left.size)
-    return np.flatnonzero(~held)
 
 
 def violation(
