@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, list[str]]] = {
     "water": {
         "solvers/kernel_svm/batch_perceptron/water_level.py": WATER,
     },
-    "searches": {f"structured/search/{name}.py": SEARCHES for name in ("angular", "hull", "by_loss", "best_label")},
+    "searches": {f"structured/search/{name}.py": SEARCHES for name in ("angular", "hull", "best_label")},
     "sdca": {
         f"solvers/paper_nest/{name}.py": [
             "tests/solvers/paper_nest/test_loops_by_hand.py",

@@ -25,7 +25,7 @@ from benchmarks.tasks._structured_methods import (
     parents,
 )
 from widemargin import HierarchicalSVC, MultiLabelSVC
-from widemargin.estimators.structured.scorers import au_prc
+from widemargin.estimators.structured.label_names import au_prc
 from widemargin.structured.models.label_graph import LabelGraph
 from widemargin_papers.data import Hierarchy, LabelSets
 

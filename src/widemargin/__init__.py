@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from widemargin.diagnostics import label_suspects as label_suspects
     from widemargin.diagnostics import margin_changes as margin_changes
     from widemargin.diagnostics import margin_report as margin_report
+    from widemargin.estimators.kernel_svm.kernel_model import KernelOptions as KernelOptions
+    from widemargin.estimators.kernel_svm.kernel_model import SBPOptions as SBPOptions
     from widemargin.estimators.kernel_svm.kernel_perceptron import KernelPerceptron as KernelPerceptron
     from widemargin.estimators.kernel_svm.kernel_search import kernel_search as kernel_search
     from widemargin.estimators.kernel_svm.kernel_svc import KernelSVC as KernelSVC
-    from widemargin.estimators.kernel_svm.options import KernelOptions as KernelOptions
-    from widemargin.estimators.kernel_svm.options import SBPOptions as SBPOptions
     from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier as SBPClassifier
     from widemargin.estimators.margins.margin_pursuit import MarginPursuitClassifier as MarginPursuitClassifier
-    from widemargin.estimators.margins.options import PursuitOptions as PursuitOptions
+    from widemargin.estimators.margins.pursuit import PursuitOptions as PursuitOptions
     from widemargin.estimators.margins.risk import RiskClassifier as RiskClassifier
     from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier as RateConstrainedClassifier
     from widemargin.estimators.rate_constrained.cross_validated import (
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from widemargin.estimators.reduction.goal_reduction import GoalReduction as GoalReduction
     from widemargin.estimators.reduction.visits import ReductionOptions as ReductionOptions
     from widemargin.estimators.structured.chain_svc import ChainSVC as ChainSVC
+    from widemargin.estimators.structured.label_names import label_set_scorers as label_set_scorers
     from widemargin.estimators.structured.label_sets import HierarchicalSVC as HierarchicalSVC
     from widemargin.estimators.structured.label_sets import MultiLabelSVC as MultiLabelSVC
     from widemargin.estimators.structured.multiclass_svc import MulticlassSVC as MulticlassSVC
-    from widemargin.estimators.structured.scorers import label_set_scorers as label_set_scorers
     from widemargin.estimators.structured.structural_search import structural_path as structural_path
     from widemargin.estimators.structured.structural_search import structural_search as structural_search
     from widemargin.estimators.structured.structural_svm import StructuralSVM as StructuralSVM
@@ -54,37 +54,40 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    name: f"widemargin.{home}"
-    for home, names in {
-        "diagnostics": "audit label_suspects margin_changes margin_report",
-        "estimators.kernel_svm.kernel_perceptron": "KernelPerceptron",
-        "estimators.kernel_svm.kernel_search": "kernel_search",
-        "estimators.kernel_svm.kernel_svc": "KernelSVC",
-        "estimators.kernel_svm.options": "KernelOptions SBPOptions",
-        "estimators.kernel_svm.sbp_classifier": "SBPClassifier",
-        "estimators.margins.margin_pursuit": "MarginPursuitClassifier",
-        "estimators.margins.options": "PursuitOptions",
-        "estimators.margins.risk": "RiskClassifier",
-        "estimators.rate_constrained.classifier": "RateConstrainedClassifier",
-        "estimators.rate_constrained.cross_validated": "RateConstrainedClassifierCV",
-        "estimators.rate_constrained.options": "TrainingOptions",
-        "estimators.rate_constrained.tradeoff_path": "tradeoff_path",
-        "estimators.reduction.goal_reduction": "GoalReduction",
-        "estimators.reduction.visits": "ReductionOptions",
-        "estimators.structured.chain_svc": "ChainSVC",
-        "estimators.structured.label_sets": "HierarchicalSVC MultiLabelSVC",
-        "estimators.structured.multiclass_svc": "MulticlassSVC",
-        "estimators.structured.scorers": "label_set_scorers",
-        "estimators.structured.structural_search": "structural_path structural_search",
-        "estimators.structured.structural_svm": "StructuralSVM",
-        "estimators.structured.training": "StructuralOptions",
-        "estimators.thresholds.goal_scorer": "goal_scorer",
-        "estimators.thresholds.goal_threshold": "GoalThresholdClassifier",
-        "persistence": "load_model save_model",
-        "preprocessing": "ThermometerEncoder",
-        "rows": "External",
-    }.items()
-    for name in names.split()
+    "ChainSVC": "widemargin.estimators.structured.chain_svc",
+    "External": "widemargin.rows",
+    "GoalReduction": "widemargin.estimators.reduction.goal_reduction",
+    "GoalThresholdClassifier": "widemargin.estimators.thresholds.goal_threshold",
+    "HierarchicalSVC": "widemargin.estimators.structured.label_sets",
+    "KernelOptions": "widemargin.estimators.kernel_svm.kernel_model",
+    "KernelPerceptron": "widemargin.estimators.kernel_svm.kernel_perceptron",
+    "KernelSVC": "widemargin.estimators.kernel_svm.kernel_svc",
+    "MulticlassSVC": "widemargin.estimators.structured.multiclass_svc",
+    "MarginPursuitClassifier": "widemargin.estimators.margins.margin_pursuit",
+    "MultiLabelSVC": "widemargin.estimators.structured.label_sets",
+    "PursuitOptions": "widemargin.estimators.margins.pursuit",
+    "RateConstrainedClassifier": "widemargin.estimators.rate_constrained.classifier",
+    "RateConstrainedClassifierCV": "widemargin.estimators.rate_constrained.cross_validated",
+    "ReductionOptions": "widemargin.estimators.reduction.visits",
+    "RiskClassifier": "widemargin.estimators.margins.risk",
+    "SBPClassifier": "widemargin.estimators.kernel_svm.sbp_classifier",
+    "SBPOptions": "widemargin.estimators.kernel_svm.kernel_model",
+    "StructuralOptions": "widemargin.estimators.structured.training",
+    "StructuralSVM": "widemargin.estimators.structured.structural_svm",
+    "ThermometerEncoder": "widemargin.preprocessing",
+    "TrainingOptions": "widemargin.estimators.rate_constrained.options",
+    "audit": "widemargin.diagnostics",
+    "goal_scorer": "widemargin.estimators.thresholds.goal_scorer",
+    "kernel_search": "widemargin.estimators.kernel_svm.kernel_search",
+    "label_set_scorers": "widemargin.estimators.structured.label_names",
+    "load_model": "widemargin.persistence",
+    "label_suspects": "widemargin.diagnostics",
+    "margin_changes": "widemargin.diagnostics",
+    "margin_report": "widemargin.diagnostics",
+    "save_model": "widemargin.persistence",
+    "structural_path": "widemargin.estimators.structured.structural_search",
+    "structural_search": "widemargin.estimators.structured.structural_search",
+    "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff_path",
 }
 """Where the public names are found, which are imported when they are first asked for."""
 

@@ -24,17 +24,12 @@ COLUMNS = _VECTORS * _LANES
 """Columns of a tile: their sums stay in eight registers."""
 
 
+@cache
 def has_instruction() -> bool:
-    """Whether this processor multiplies bytes by AVX-512 VNNI, and numba compiles for it."""
+    """Whether this processor multiplies bytes by AVX-512 VNNI, and numba compiles for it; LLVM takes a millisecond."""
     host = config.CPU_NAME is None and config.CPU_FEATURES is None and config.ENABLE_AVX and not config.DISABLE_JIT
     known = host and platform.machine().lower() in ("x86_64", "amd64")
-    return bool(known and _processor_has_it())
-
-
-@cache
-def _processor_has_it() -> bool:
-    """Asking LLVM takes a millisecond."""
-    return bool(binding.get_host_cpu_features().get("avx512vnni", False))
+    return bool(known and binding.get_host_cpu_features().get("avx512vnni", False))
 
 
 def tile_dots(

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
+from operator import attrgetter
 from queue import SimpleQueue
 from typing import TypeAlias, TypeVar
 
@@ -75,8 +76,8 @@ def threads_in_force() -> int:
 
 def allowed_threads() -> int:
     """As many as there are cores for this process, and as BLAS has (`OMP_NUM_THREADS`, threadpoolctl) and numba."""
-    of_libraries = [int(library.num_threads) for library in _blas(len(sys.modules)).lib_controllers]
-    return max(1, min([_cores(), *of_libraries]))
+    of_libraries = map(attrgetter("num_threads"), _blas(len(sys.modules)).lib_controllers)
+    return max(1, min([_cores(), *map(int, of_libraries)]))
 
 
 @contextmanager

@@ -164,10 +164,10 @@ def test_dots_of_the_largest_bytes_do_not_overflow():
 
 def test_the_instruction_is_used_only_where_code_is_compiled_for_this_processor(monkeypatch):
     monkeypatch.setattr(_byte_dots.platform, "machine", lambda: "aarch64")
-    assert not _byte_dots.has_instruction()
+    assert not _byte_dots.has_instruction.__wrapped__()
     monkeypatch.undo()
     monkeypatch.setattr(_byte_dots.config, "CPU_NAME", "generic")
-    assert not _byte_dots.has_instruction()
+    assert not _byte_dots.has_instruction.__wrapped__()
 
 
 def test_a_model_is_the_same_with_and_without_bytes(monkeypatch):

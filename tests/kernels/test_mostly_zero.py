@@ -146,7 +146,6 @@ def test_compiled_loops_are_their_python(binary):
 @pytest.mark.parametrize("thin", [False, True])
 def test_threads_change_nothing(binary, thin, monkeypatch):
     monkeypatch.setattr(Marked if binary else MostlyZero, "worth", 100)
-    monkeypatch.setattr(NumpyBackend, "worth", 100)
     monkeypatch.setattr(KernelRows, "worth", 100)
     monkeypatch.setattr(KernelRows, "sum_width", 32)
     X = rows(binary=binary) if thin else np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)

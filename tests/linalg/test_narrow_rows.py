@@ -6,8 +6,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.narrow_rows import fill_row
-from widemargin.linalg.powers import power_of_two
+from widemargin.linalg.powers import fill_row, power_of_two
 from widemargin.linalg.symmetric import turned_apart
 
 

@@ -17,7 +17,8 @@ from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.labels import ordered_classes
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.language.values import shown
-from widemargin.rows import Rows, as_csr, check_sparse, external_data
+from widemargin.linalg.equal_rows import canonical_rows
+from widemargin.rows import Rows, as_csr, external_data
 
 _ROW_CHECKS: dict[str, Any] = {
     "accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32], "order": "C",
@@ -29,6 +30,8 @@ def checked_rows(
     estimator: BaseEstimator, X: Features, y: Column | str = "no_validation", *, reset: bool = True, finite: bool = True
 ) -> Any:
     """Features that compiled code may see, and labels where they are given: the one door of every estimator.
+
+    Rows of a CSR matrix that name a column twice have such entries added up, in a copy.
 
     Parameters
     ----------
@@ -53,7 +56,9 @@ def checked_rows(
         As scikit-learn's checks; a DataError for words, and for a sparse matrix whose indices lead out of it.
     """
     try:
-        return validate_data(estimator, _with_safe_indices(X), y, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
+        # Turning one form of sparse matrix into another is compiled code, too, so the indices are looked at before.
+        safe = canonical_rows(as_csr(X)) if sp.issparse(X) else X
+        return validate_data(estimator, safe, y, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
     except ValueError as error:
         if "could not convert string to float" not in str(error):
             raise
@@ -67,15 +72,7 @@ def checked_rows(
 
 def checked_block(X: Features) -> Any:
     """The same for rows of a block, which no estimator learns from: ndarray or CSR matrix."""
-    return check_array(_with_safe_indices(X), **_ROW_CHECKS)
-
-
-def _with_safe_indices(X: Any) -> Features:
-    # Turning one form of sparse matrix into another is compiled code, too, so it is looked at before.
-    if sp.issparse(X) and X.format != "csr":
-        return as_csr(X)
-    check_sparse(X)
-    return X
+    return check_array(as_csr(X) if sp.issparse(X) else X, **_ROW_CHECKS)
 
 
 def refuse_one_class(classes: npt.NDArray[Any]) -> None:

@@ -15,11 +15,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
-from widemargin._threads import in_threads
 from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
-from widemargin.kernels.functions import Kernel
-from widemargin.kernels.gaussian import gaussian
+from widemargin.kernels.functions import Kernel, gaussian
 from widemargin.kernels.packed_rows import (
     ByteRows,
     Entries,
@@ -35,12 +33,6 @@ from widemargin.kernels.packed_rows import (
     words_of,
 )
 from widemargin.linalg.powers import LOG2_E
-
-__all__ = [
-    "Backend", "DeviceBackend", "NumpyBackend", "Placed", "add_packed", "backend_named", "fill_packed",
-    "squared_norms", "usable_name",
-]  # fmt: skip
-
 
 logger = logging.getLogger("widemargin")
 
@@ -76,19 +68,14 @@ class Placed:
 
     def __getitem__(self, rows: Index) -> "Placed":
         square = None if self.square is None else self.square[rows]
-
-        def some() -> Any:
-            X = self.X
-            return taken(X, rows) if isinstance(X, np.ndarray) and isinstance(rows, np.ndarray) else X[rows]
-
         if self.packed is None:
-            return Placed(some(), square)
+            return Placed(self.X[rows], square)
         if isinstance(rows, slice) and rows.step in (None, 1):
             # A slice of rows is a slice of what is packed, so nothing is packed again.
-            return Placed(some, square, self.packed, self.first + rows.indices(len(self))[0])
+            return Placed(lambda: self.X[rows], square, self.packed, self.first + rows.indices(len(self))[0])
         if not isinstance(self.packed, MostlyZero):
-            return Placed(some, square, self.packed.part(rows))
-        X = some()
+            return Placed(lambda: self.X[rows], square, self.packed.part(rows))
+        X = self.X[rows]
         return Placed(X, square, MostlyZero(X))
 
     def __len__(self) -> int:
@@ -145,9 +132,6 @@ class Backend(Protocol):
 class NumpyBackend:
     """BLAS or sparse products, finished in place."""
 
-    worth = 1 << 21
-    """Values that are worth a thread: their powers take about a millisecond."""
-
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
         """Rows of the wanted precision, narrow sparse ones as dense ones; a copy only where something changes."""
         if kernel.name == "callable":  # the user's function sees the rows as they are
@@ -183,15 +167,10 @@ class NumpyBackend:
         else:
             block = left.X @ right.X.T
             block = block.toarray() if sp.issparse(block) else block
-        if kernel.name == "rbf":
-
-            def part(first: int, last: int) -> None:
-                gaussian(block[first:last], left.square[first:last], right.square, kernel.gamma)
-
-            # Powers are most of the time of a block, and they share nothing.
-            in_threads(len(left), max(1, self.worth // max(1, len(right))), part)
-            return np.asarray(block)
-        return np.asarray(_finish(np, kernel, block))
+        if kernel.name != "rbf":
+            return np.asarray(_finish(np, kernel, block))
+        gaussian(block, left.square, right.square, kernel.gamma)
+        return np.asarray(block)
 
 
 class DeviceBackend:
@@ -343,32 +322,13 @@ def usable_name(name: str) -> str:
     return name
 
 
-def taken(X: Reals, rows: npt.NDArray[Any]) -> Reals:
-    """`X[rows]`, copied by all threads."""
-    if rows.dtype == bool:
-        rows = np.flatnonzero(rows)
-    some = np.empty((rows.shape[0], *X.shape[1:]), dtype=X.dtype)
-
-    def part(first: int, last: int) -> None:
-        some[first:last] = X[rows[first:last]]
-
-    in_threads(rows.shape[0], max(1, (1 << 19) // max(1, X.shape[1])), part)
-    return some
-
-
 def squared_norms(X: Matrix) -> Reals:
     """Squared Euclidean norms of the rows, shape (n,), summed in double precision, in the precision of X."""
     if not isinstance(X, np.ndarray):
         # Double precision: the distance of near rows is a small difference of large norms.
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
         return np.asarray(np.asarray(squares).ravel().astype(X.dtype))
-    squares = np.empty(X.shape[0], dtype=X.dtype)
-
-    def part(first: int, last: int) -> None:
-        squares[first:last] = np.einsum("ij,ij->i", X[first:last], X[first:last], dtype=np.float64)
-
-    in_threads(X.shape[0], max(1, (1 << 21) // max(1, X.shape[1])), part)
-    return squares
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
 
 
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:

@@ -16,8 +16,6 @@ from widemargin.kernels.backend import DeviceBackend, Placed, backend_named
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
 
-__all__ = ["DeviceRows"]
-
 
 class DeviceRows(KernelRows):
     """The kernel matrix of n rows on a device; see `KernelRows`.

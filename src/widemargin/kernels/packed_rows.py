@@ -25,13 +25,7 @@ from widemargin._byte_dots import COLUMNS, has_instruction, tile_dots
 from widemargin._numba import kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Flags, Floats, Index, Ints, Reals, Signs
-from widemargin.kernels.gaussian import finish_gaussian
-
-__all__ = [
-    "ByteRows", "Entries", "Marked", "MostlyZero", "PackedRows", "Words", "add", "byte_rows_of", "entries", "fill",
-    "fill_byte_products", "fill_matches", "fill_products", "fill_words", "is_mostly_zero", "list_entries", "list_words",
-    "listed_words", "marked_rows_of", "pack", "smallest_and_largest", "words_of",
-]  # fmt: skip
+from widemargin.kernels.functions import finish_gaussian
 
 MOST_UNITS = 1.01 * 255
 """Largest ratio of two bytes that are not 0, with room for rounded numbers."""

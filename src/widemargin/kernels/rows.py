@@ -5,6 +5,7 @@ instrumented kernel function would have counted.
 """
 
 import copy
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,40 +16,32 @@ from widemargin.exceptions import KernelError
 from widemargin.kernels.backend import Backend, NumpyBackend, Placed, add_packed, backend_named, fill_packed
 from widemargin.kernels.functions import Kernel, check_precomputed
 from widemargin.kernels.spatial import Count, Tiles
-from widemargin.linalg.narrow_rows import NarrowRows
+from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
-
-__all__ = ["KernelRows"]
 
 MEGABYTE = 1 << 20
 
 
+@dataclass
 class _Memory:
     """The memory of the cache, made at its first use and kept: fresh pages cost more than the values in them.
 
-    Parameters
+    Attributes
     ----------
     size : int
         In bytes.
+    owner : KernelRows or None
+        Whose rows are in it; a former owner's are lost.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.owner: KernelRows | None = None
-        self._bytes: Flags | None = None
+    size: int
+    owner: "KernelRows | None" = None
+    held: Flags | None = None
 
     def rows(self, owner: "KernelRows") -> int:
         """How many rows fit."""
         return min(owner.n_rows, self.size // max(owner.n_rows * owner.dtype.itemsize, 1))
-
-    def take(self, owner: "KernelRows") -> Reals:
-        """Room for its rows; the former owner's are lost."""
-        if self._bytes is None:
-            self._bytes = np.empty(self.size, np.uint8)
-        self.owner = owner
-        used: Reals = self._bytes[: owner.capacity * owner.n_rows * owner.dtype.itemsize].view(owner.dtype)
-        return used.reshape(owner.capacity, owner.n_rows)
 
 
 class KernelRows:
@@ -310,21 +303,18 @@ class KernelRows:
         missing = np.asarray(rows[~known], dtype=np.int64)
         self.hits += rows.shape[0] - missing.shape[0]
         self.misses += missing.shape[0]
-        self._use(self._place[rows[known]])
+        # Rows that are wanted now are used last, so none of them makes room for others.
+        self._used[self._place[rows[known]]] = self._clock + np.arange(rows.shape[0] - missing.shape[0])
         if missing.shape[0]:
             self._place[missing] = places = self._free_places(missing.shape[0])
             self._owner[places] = missing
-            self._use(places)
+            self._used[places] = self._clock + np.arange(rows.shape[0] - missing.shape[0], rows.shape[0])
             # Blocks of bounded height, so that their temporary memory stays small.
             height = min(512, missing.shape[0])
             for low in range(0, missing.shape[0], height):
                 self._fill(missing[low : low + height], places[low : low + height])
+        self._clock += rows.shape[0]
         return self._buffer, self._place[rows]
-
-    def _use(self, places: Ints) -> None:
-        """Write down that these rows of the cache are the last that were used."""
-        self._used[places] = self._clock + np.arange(places.shape[0])
-        self._clock += places.shape[0]
 
     def _free_places(self, count: int) -> Ints:
         """Places for new rows: free ones, then those of the rows that were used least recently, which are forgotten."""
@@ -333,7 +323,6 @@ class KernelRows:
         free, more = np.arange(first, self._held), count - (self._held - first)
         if not more:
             return free
-        # Rows that are wanted now are the newest, so none of them is among the oldest.
         oldest = np.argpartition(self._used[:first], more - 1)[:more]
         self._place[self._owner[oldest]] = -1
         return np.concatenate((free, oldest))
@@ -344,8 +333,12 @@ class KernelRows:
         A loop may write rows to the next places, and their places into the second array, and then calls `take_over`.
         """
         # A subset has used the memory meanwhile: nothing of this matrix is in it.
-        if self._memory.owner is not self:
-            self._buffer = self._memory.take(self)
+        if (memory := self._memory).owner is not self:
+            if memory.held is None:
+                memory.held = np.empty(memory.size, np.uint8)
+            used = memory.held[: self.capacity * self.n_rows * self.dtype.itemsize].view(self.dtype)
+            self._buffer: Reals = used.reshape(self.capacity, self.n_rows)
+            memory.owner = self
             self._place = np.full(self.n_rows, -1)
             self._owner, self._used = np.full(self.capacity, -1), np.zeros(self.capacity, np.int64)
             self._held = self._clock = 0

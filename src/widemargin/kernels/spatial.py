@@ -14,12 +14,8 @@ from widemargin._numba import kernel, summing_kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError
-from widemargin.kernels.functions import Kernel
-from widemargin.kernels.gaussian import gaussian
-from widemargin.linalg.narrow_rows import NarrowRows
-from widemargin.linalg.powers import power_of_two
-
-__all__ = ["Count", "Tiles", "add_near", "boxes", "near_sums", "spatial_order"]
+from widemargin.kernels.functions import Kernel, gaussian
+from widemargin.linalg.powers import NarrowRows, power_of_two
 
 
 class Count:

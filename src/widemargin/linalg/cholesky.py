@@ -17,8 +17,6 @@ from widemargin._threads import blas_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import KernelError
 
-__all__ = ["KernelFeatures", "factor", "kernel_features", "solve"]
-
 
 def factor(matrix: Floats, *, single: bool = False) -> Reals:
     """Factor of a symmetric positive definite matrix given by its lower triangle in Fortran order.

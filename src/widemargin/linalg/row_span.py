@@ -17,8 +17,6 @@ from widemargin._typing import Floats, Matrix
 from widemargin.linalg.cholesky import kernel_features
 from widemargin.linalg.matrix_blocks import RowBlocks
 
-__all__ = ["RowSpan"]
-
 
 class _Basis(Protocol):
     coordinates: Floats

@@ -6,8 +6,6 @@ NumPy takes ten times as long for each: it walks columns through memory, or make
 from widemargin._numba import kernel, summing_kernel
 from widemargin._typing import Floats, Ints, Reals
 
-__all__ = ["asymmetry", "mirror", "take", "turned_apart"]
-
 TILE = 64
 """Rows and columns of a tile: two of them stay in the first cache while one is read along its columns."""
 

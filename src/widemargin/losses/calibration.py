@@ -22,8 +22,6 @@ from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 from widemargin.losses.margin import KNEE, TOP
 
-__all__ = ["excess_risk_bound", "psi_transform", "psi_transform_inverse"]
-
 _TINY = 1e-50
 """Powers up to the fourth of numbers between this and its inverse neither vanish nor overflow."""
 

@@ -15,8 +15,6 @@ from widemargin._typing import Column, Floats
 from widemargin.exceptions import DataError
 from widemargin.losses.margin import CATONI, psi, psi_slope
 
-__all__ = ["Location", "catoni_location", "catoni_scale", "location_root"]
-
 
 class Location(NamedTuple):
     """Estimate and confidence radius; floats for one sample, else arrays."""

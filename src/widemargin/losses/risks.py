@@ -21,8 +21,6 @@ from widemargin.exceptions import DataError
 from widemargin.losses.location import location_root
 from widemargin.losses.margin import CATONI, KNEE
 
-__all__ = ["RISKS", "LabelNoise", "Mean", "Risk", "Spectral", "Weighed", "level_between", "make_risk"]
-
 
 @dataclass(frozen=True)
 class Weighed:

@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import widemargin as wm
 from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.losses.margin import SURROGATES
 from widemargin.losses.risks import RISKS, make_risk
-from widemargin.losses.surrogates import SURROGATES
 
 CONVEX = {
     "mean": [None],

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralOptions, label_set_scorers, load_model, save_model
+from widemargin.estimators.structured.label_names import example_jaccard
 from widemargin.estimators.structured.label_probabilities import (
     _Chosen,
     _of_all_rows,
@@ -17,7 +18,6 @@ from widemargin.estimators.structured.label_probabilities import (
     fit_probabilities,
     likely_sets,
 )
-from widemargin.estimators.structured.scorers import example_jaccard
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.models.label_graph import LabelGraph
 

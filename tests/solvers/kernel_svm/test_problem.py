@@ -9,8 +9,7 @@ from sklearn.svm import SVC
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.base import Status
-from widemargin.solvers.kernel_svm import optimality
-from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
+from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, excess_sums, gradient_sides
 
 
 def problem(seed, n=80, C=1.0, **options):
@@ -107,7 +106,7 @@ def test_compiled_looks_are_their_python():
     bounds = (np.minimum(y, 0.0), np.maximum(y, 0.0))
     looks = []
     for plain in (False, True):
-        sides, sums = (look.py_func if plain else look for look in (optimality.gradient_sides, optimality.excess_sums))
+        sides, sums = (look.py_func if plain else look for look in (gradient_sides, excess_sums))
         up, down, cells = np.empty(50), np.empty(50), np.empty(4)
         ends = sides(y, scores, coef, *bounds, up, down)
         sums(y, scores, coef, *bounds, 0.1, 16, cells)

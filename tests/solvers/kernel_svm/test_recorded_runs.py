@@ -10,13 +10,13 @@ from testing.kernel_svms import data, exact, problem
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm import smo
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder, Schedule
 from widemargin.solvers.kernel_svm.dual import nested as nested_dual
 from widemargin.solvers.kernel_svm.dual import spatial as spatial_dual
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.nested import NestedOptions
 from widemargin.solvers.kernel_svm.dual.spatial import SpatialOptions
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.stopping import KernelRecorder, Schedule
 from widemargin_papers.solvers import kernel_sdca
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from widemargin.structured.compiled import GREEDY, JACCARD, make_structure
 from widemargin.structured.learners import block_frank_wolfe
-from widemargin.structured.learners.label_steps import go_by_label
 from widemargin.structured.learners.problem import StructuredProblem
+from widemargin.structured.learners.visits import go_by_label
 from widemargin.structured.models import MultiLabelModel
 from widemargin_papers.solvers import structured_cutting_planes as cutting_planes
 

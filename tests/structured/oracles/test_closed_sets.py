@@ -11,7 +11,7 @@ from widemargin.structured.oracle import CONE, LEVELS
 from widemargin.structured.oracles import closed_sets
 from widemargin.structured.oracles.argmax import argmax, loss, score
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.by_loss import all_losses
+from widemargin.structured.search.hull import all_losses
 
 problems = {
     "seed": st.integers(0, 10**6),

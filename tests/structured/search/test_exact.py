@@ -13,8 +13,7 @@ from widemargin.structured.oracle import Answer
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.automatic import EXACT, automatic, named
 from widemargin.structured.search.automatic import SEARCHES as OWN
-from widemargin.structured.search.by_loss import all_losses, loss_by_loss
-from widemargin.structured.search.hull import Mixture, edge
+from widemargin.structured.search.hull import Mixture, all_losses, edge, loss_by_loss
 from widemargin_papers.solvers import label_searches
 
 SEARCHES = OWN | label_searches.SEARCHES

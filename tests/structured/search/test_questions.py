@@ -6,8 +6,7 @@ import pytest
 
 from point_oracles import PointOracle
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.by_loss import loss_by_loss
-from widemargin.structured.search.hull import edge, hull
+from widemargin.structured.search.hull import edge, hull, loss_by_loss
 from widemargin_papers.solvers.label_searches import binary, bisecting, sarawagi_gupta
 
 TRUTH, A, B = (1.0, 0.0), (2.0, 1.0), (0.5, 3.0)

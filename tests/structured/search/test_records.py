@@ -7,7 +7,7 @@ import pytest
 from point_oracles import PointOracle
 from widemargin.structured.oracle import Answer
 from widemargin.structured.search.best_label import BestLabel
-from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
+from widemargin.structured.search.hull import all_losses, direct, loss_by_loss
 from widemargin_papers.solvers.label_searches import sarawagi_gupta
 
 TRUTH = (1.0, 0.0)

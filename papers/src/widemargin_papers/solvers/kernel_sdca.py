@@ -13,9 +13,9 @@ from widemargin.exceptions import KernelError
 from widemargin.extending import Bools, Floats, Ints, Reals, kernel
 from widemargin.linalg.gram import squared_norm
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, passes, visit
-from widemargin.solvers.kernel_svm.stopping import KernelRecorder
 
 __all__ = ["coordinate_ascent", "solve"]
 
@@ -101,7 +101,7 @@ def solve(
                 break
     except KeyboardInterrupt:
         budget.interrupted = True
-    return recorder.conclude(coef, scores, visits, ended=converged)
+    return recorder.finish(coef, scores, visits, ended=converged)
 
 
 @kernel

@@ -1,16 +1,22 @@
 """The steps of training a kernel SVM, from checked rows to the solutions of its binary problems.
 
-classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions
+classes -> binary problems -> kernel rows, shared -> a solver for each -> solutions -> coefficients
+
+Coefficients have the layout of `sklearn.svm.SVC`. Support vectors are ordered by class. One against one, the
+coefficients of the support vectors of class i against class j stand in row j - 1 of `dual_coef_` where i < j, and in
+row j where i > j: every support vector is in k - 1 problems. The problem of i < j has the score `f_ij > 0` for class i.
+One against the rest, row c belongs to class c.
 """
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin._threads import in_threads, limit_threads, threads_in_force
 from widemargin._typing import Floats, Ints, Matrix, Reals
@@ -73,17 +79,6 @@ class Training:
     cache_size: float
     shrinking: bool
     seed: int
-
-
-class _Run(NamedTuple):
-    """Arguments of a solver, by the names that solvers give them."""
-
-    budget: Budget
-    tol: float | None
-    seed: int
-    shrinking: bool
-    max_iter: int | None
-    positive: bool
 
 
 @dataclass(frozen=True)
@@ -283,7 +278,7 @@ class _PairMatrices:
 
 def _in_double(
     chosen: Chosen, problem: KernelProblem, result: KernelResult, exact: Callable[[Ints], KernelRows],
-    doubt: Floats, run: _Run,
+    doubt: Floats, run: Callable[..., KernelResult], tol: float | None,
 ) -> KernelResult:  # fmt: skip
     """The result certified in double precision, after more steps in it where these are needed for its `tol`."""
     solver, left_out, of_rows = chosen, 0.0, partial(exact_scores, exact)
@@ -291,7 +286,7 @@ def _in_double(
         size = float(np.abs(result.coef).sum())
         doubt = doubt + 2.0**-22 * size  # the run leaves out smaller values
         # What the certificate leaves out must be little beside `tol`; steps in double precision leave out nothing.
-        left_out = SpatialOptions.negligible * (run.tol or 1.0)
+        left_out = SpatialOptions.negligible * (tol or 1.0)
         of_rows = partial(near_scores, exact, reach=max(22.0, float(np.log2(size / left_out))) if size else 22.0)
         solver = choose("auto", n_rows=problem.n_rows, n_columns=0)
     result, known = certified(problem, result, of_rows, doubt, left_out)
@@ -299,11 +294,11 @@ def _in_double(
     useful = result.status == Status.CONVERGED or (
         result.status == Status.MAX_ITER and "max_iter" not in chosen.options
     )
-    while run.tol is not None and useful and result.scores is not None and result.violation > run.tol:
+    while tol is not None and useful and result.scores is not None and result.violation > tol:
         double = replace(problem, rows=exact(np.arange(problem.n_rows)))
         # Scores that are not known in double precision are on their side for certain, so steps hardly ask for them;
         # where a step brings one near its margin, the next certificate sees it.
-        more = solver.solve(double, start=result.coef, scores=result.scores, **run._asdict())
+        more = run(solver, double, start=result.coef, scores=result.scores)
         useful = more.status == Status.CONVERGED and not np.array_equal(more.coef, result.coef)
         more = replace(more, n_iter=result.n_iter + more.n_iter, history=result.history + more.history)
         result, known = certified(problem, more, of_rows, doubt, left_out, known)
@@ -334,12 +329,15 @@ def _solve(
     seconds = None if budget.left is None else budget.elapsed + budget.left / remaining
     share = replace(budget, seconds=seconds, callbacks=(*budget.callbacks, count) if counts else budget.callbacks)
     tol = HoldOutOptions.without_rows if training.tol is None and problem.upper.all() else training.tol
-    run = _Run(share, tol, training.seed, training.shrinking, max(1, most) if most >= 0 else None, training.positive)
+    run = partial(
+        Chosen.solve, tol=tol, budget=share, seed=training.seed, shrinking=training.shrinking,
+        max_iter=max(1, most) if most >= 0 else None, positive=training.positive,
+    )  # fmt: skip
     try:
-        result = chosen.solve(problem, **run._asdict())
+        result = run(chosen, problem)
     except KeyboardInterrupt:  # between the solver's own loops: what it had is lost
         share.interrupted = True
-        result = chosen.solve(problem, **run._asdict())
+        result = run(chosen, problem)
     if problem.rows.dtype == np.float32 or chosen.name == "spatial-dual":
 
         def exact(rows: Ints) -> KernelRows:
@@ -347,10 +345,41 @@ def _solve(
 
         try:
             doubt = training.rows.rounding(index, result.coef)
-            result = _in_double(chosen, problem, result, exact, doubt, run)
+            result = _in_double(chosen, problem, result, exact, doubt, run, tol)
         except KeyboardInterrupt:  # the model is kept, without a certificate
             share.interrupted = True
             result = replace(result, primal=math.nan, violation=math.nan, status=Status.INTERRUPTED)
     budget.interrupted |= share.interrupted
     budget.stopped |= share.stopped and not limited
     return replace(result, status=Status.MAX_ITER) if result.status == Status.STOPPED and limited else result
+
+
+def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
+    """Put the solutions of all problems together.
+
+    Returns
+    -------
+    support : ndarray of int64, shape (s,)
+        Training rows, ordered by class, then by number.
+    n_support : ndarray of int32, shape (k,)
+    dual_coef : ndarray of shape (k - 1, s), or (k, s) one against the rest
+    """
+    used = np.zeros(codes.shape[0], dtype=bool)
+    for item in solved:
+        used[item.index[item.result.coef != 0.0]] = True
+    support = np.flatnonzero(used)
+    support = support[np.argsort(codes[support], kind="stable")]
+    place = np.empty(codes.shape[0], dtype=np.int64)
+    place[support] = np.arange(support.shape[0])
+    pairs = len(solved) > 1 and solved[0].split.negative is not None
+    dual_coef = np.zeros((n_classes - 1 if pairs else len(solved), support.shape[0]))
+    for number, item in enumerate(solved):
+        chosen = np.flatnonzero(item.result.coef)
+        rows, coef = item.index[chosen], item.result.coef[chosen]
+        if not pairs:
+            dual_coef[number, place[rows]] = coef
+            continue
+        i, j = item.split.positive, int(item.split.negative or 0)  # i < j, so j is not 0
+        dual_coef[np.where(codes[rows] == i, j - 1, i), place[rows]] = coef
+    n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
+    return support, n_support, dual_coef

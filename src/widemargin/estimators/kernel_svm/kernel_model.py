@@ -1,10 +1,14 @@
-"""What kernel classifiers share: tags, checked rows and weights, the kernel settled on them, what they say of it."""
+"""What kernel classifiers share: tags, checked rows and weights, the kernel settled on them, what they say of it.
+
+And what few users of them change: `KernelOptions`, `SBPOptions`.
+"""
 
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +20,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from widemargin._typing import Column, Features, Floats, Ints, Label, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
-from widemargin.estimators._options import parameters
+from widemargin.estimators._options import SolverOptions, parameters
 from widemargin.estimators.feature_scales import refuse_overflow, warn_of_scales
 from widemargin.estimators.feature_space import refuse_space
 from widemargin.exceptions import DataError, KernelError, KernelWarning, warn
 from widemargin.kernels.functions import Kernel, KernelFunction, Spectrum, check_precomputed, resolve_kernel
-from widemargin.linalg.equal_rows import canonical_rows
 
 
 class KernelModel:
@@ -63,7 +66,7 @@ class KernelModel:
         X, y = checked_rows(self, on_host(X), on_host(y), finite=finite)
         sample_weight = on_host(sample_weight)
         # `KernelRows` looks at the values, of the rows that are trained on: once, as that takes as long as many a fit.
-        rows = check_precomputed(X, values=False) if self.kernel == "precomputed" else canonical_rows(X)
+        rows = check_precomputed(X, values=False) if self.kernel == "precomputed" else X
         if negative_weights and sample_weight is not None and not (np.asarray(sample_weight, np.float64) > 0.0).any():
             raise DataError("Invalid input - all samples have zero or negative weights. Give rows weights > 0.")
         if sample_weight is None:
@@ -71,12 +74,13 @@ class KernelModel:
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=not negative_weights)
         return rows, y, weight
 
-    def _classified(self, labels: npt.NDArray[Any]) -> Ints:
-        """The class of each row by number; sets `classes_`."""
+    def _classified(self, labels: npt.NDArray[Any], weight: Floats) -> Ints:
+        """The class of each row by number; sets `classes_`, of which each has a row of positive weight."""
         if labels.dtype.kind not in "biuU":  # whole numbers and words are classes; asking takes as long as fifty rows
             check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
+        refuse_missing(self.classes_, codes[weight > 0.0])
         return codes
 
     def _resolved(self, X: Matrix, sample_weight: Floats | None = None) -> Kernel:
@@ -213,3 +217,89 @@ def name_the_kernel(kernel: str | KernelFunction, cure: str) -> Iterator[None]:
         if "positive semi-definite" not in str(error):
             raise
         raise KernelError(f"kernel={_shown(kernel)}: {error} {cure}") from error
+
+
+@dataclass(frozen=True, repr=False)
+class KernelOptions(SolverOptions):
+    """What `KernelSVC` has besides the parameters of scikit-learn's SVC.
+
+    Given as `solver_options=KernelOptions(time_budget=60)`, or as a dict, `solver_options={"time_budget": 60}`.
+
+    Parameters
+    ----------
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        Train every pair of classes, as SVC, or each class against the rest, which needs fewer and larger problems.
+    fit_intercept : bool, default=True
+        Whether there is an unregularised bias, as in SVC. The solvers "sdca" and "pegasos" need False.
+    precision : {"auto", "single", "double"}, default="auto"
+        Of kernel values in `fit`. "auto" is that of X, but single for a Gaussian kernel, a binary problem of 2,000 rows
+        or more and a tol of 1e-3 or more, where the rows are near enough to the origin for an error below 1e-5: about
+        twice as fast, and what LIBSVM keeps; double where C is so large that rounding could miss tol. The duals certify
+        in double.
+    backend : str, default="numpy"
+        Where kernel values are computed: "numpy"; "torch" or "torch:DEVICE": rows, kernel rows, scores and the choice
+        of the working set stay on the device, with a kernel of inner products ("array-api" runs the same code on
+        NumPy). `predict` uses NumPy where PyTorch or the device is missing: the values agree up to rounding. The
+        default needs nothing installed.
+    validation_fraction : float in (0, 1), default=0.1
+        With `tol=None`: share of every class that is held out. Where no class has two rows none is, and `tol` is 0.1.
+        More rows judge more exactly, and fewer are left to train on; a tenth is scikit-learn's usual share.
+    time_budget : float, default=None
+        Seconds after which the model so far is kept, with a warning. Binary problems share it equally.
+    callbacks : sequence of callable, default=None
+        Each is called with a `Progress` between steps; returning True stops the fit.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the model so far is kept either way; "return" ends `fit` normally, which suits notebooks. Scripts
+        should stop where they are stopped.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range.
+
+    Examples
+    --------
+    >>> from widemargin import KernelOptions, KernelSVC
+    >>> KernelSVC(solver_options=KernelOptions(multi_class="ovr"))
+    KernelSVC(solver_options=KernelOptions(multi_class='ovr'))
+    """
+
+    multi_class: Literal["ovo", "ovr"] = "ovo"
+    fit_intercept: bool = True
+    precision: Literal["auto", "single", "double"] = "auto"
+    backend: str = "numpy"
+    validation_fraction: kinds.Share = 0.1
+    time_budget: kinds.Positive | None = None
+    callbacks: kinds.Callbacks = None
+    on_interrupt: kinds.OnInterrupt = "raise"
+
+
+@dataclass(frozen=True, repr=False)
+class SBPOptions(SolverOptions):
+    """How `SBPClassifier` draws and stops, where the defaults do not suit.
+
+    Given as `solver_options=SBPOptions(batch_size=64)`, or as a dict, `solver_options={"batch_size": 64}`.
+
+    Parameters
+    ----------
+    algorithm : {"batch", "published"}, default="batch"
+        "batch" draws `batch_size` covered rows a step and caches kernel rows; "published" draws one row a step,
+        computes it afresh and takes the plain average (Algorithm 1 of the paper), which is many times slower.
+    batch_size : int, default=256
+        Rows of a step of "batch". Raising it makes steps more exact and dearer. Chosen on rows of a9a and MNIST.
+    validation_fraction : float, default=0.1
+        Share of each class that is held out where `tol=None`. Where a class has one row it holds out none, and where no
+        row is left to hold out the run stops at a gap of 10%.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the attributes are set; then the KeyboardInterrupt is raised again, or not.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range.
+    """
+
+    algorithm: Literal["batch", "published"] = "batch"
+    batch_size: kinds.Count = 256
+    validation_fraction: kinds.Share = 0.1
+    on_interrupt: kinds.OnInterrupt = "raise"

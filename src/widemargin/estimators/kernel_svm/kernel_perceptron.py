@@ -13,7 +13,7 @@ from widemargin._threads import limit_threads
 from widemargin._typing import Column, Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, budget_of, interrupted, parameters, worst
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, KernelParameters, labels_of, refuse_missing
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, KernelParameters, labels_of
 from widemargin.estimators.kernel_svm.multiclass import score_blocks
 from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.kernels.rows import KernelRows
@@ -126,8 +126,7 @@ class KernelPerceptron(KernelParameters, KernelModel, ClassifierMixin, BaseEstim
         """
         budget = budget_of(self.time_budget, self.callbacks)
         checked, labels, weight = self._checked_rows(X, y, sample_weight)
-        codes = self._classified(labels)
-        refuse_missing(self.classes_, codes[weight > 0.0])
+        codes = self._classified(labels, weight)
         kernel = self._resolved(checked)
         rows = KernelRows(kernel, checked, cache_size=self.cache_size)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

@@ -30,6 +30,7 @@ from widemargin.estimators.kernel_svm.binary_problems import (
     Solved,
     Split,
     Training,
+    expand,
     kernel_rows,
     largest_problem,
     splits,
@@ -37,17 +38,16 @@ from widemargin.estimators.kernel_svm.binary_problems import (
 )
 from widemargin.estimators.kernel_svm.kernel_model import (
     KernelModel,
+    KernelOptions,
     beside,
     class_weights,
     name_the_kernel,
-    refuse_missing,
     warn_of_indefiniteness,
 )
-from widemargin.estimators.kernel_svm.options import KernelOptions
 from widemargin.exceptions import CapabilityError, DataError, KernelWarning, MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.solvers.base import Budget
-from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen, meaning_of_tol
+from widemargin.solvers.kernel_svm.automatic import BY_GAP, DEFAULT_TOL, NAMES, NEED_NORMS, Chosen
 from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult
 from widemargin.solvers.kernel_svm.stopping import HoldOutOptions, choose_rows
 
@@ -294,11 +294,10 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         # A pass over a precomputed kernel takes as long as many a fit; rows held out are no part of the later one.
         later = self.kernel == "precomputed" and self.calibration is None and self.probability is not True
         rows, labels, weight = self._checked_rows(X, y, sample_weight, negative_weights=True, finite=not later)
-        codes = self._classified(labels)
+        codes = self._classified(labels, weight)
         self.class_weight_, self.shape_fit_ = class_weights(self.class_weight, self.classes_, labels), rows.shape
         rng = check_random_state(self.random_state)
         index = np.flatnonzero(weight > 0.0)
-        refuse_missing(self.classes_, codes[index])
         self.calibrators_: list[Any] = []
         self.sharpness_ = 1.0
         held: list[Ints] = []
@@ -353,7 +352,8 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if kernel.name == "linear":
             warn_of_tiny_features(self, rows, C, weight)
         with np.errstate(over="ignore"):
-            upper, tol = C * self.class_weight_[codes] * weight, meaning_of_tol(self.solver, self.tol)
+            upper = C * self.class_weight_[codes] * weight
+        tol = None if self.solver in BY_GAP and self.tol == DEFAULT_TOL else self.tol
         if upper.max() > 1e100:  # its square, times kernel values and rows, must be finite
             raise DataError(f"C times the weights is up to {upper.max():.3g}; lower it to 1e+100 at most.")
         if tol is None:
@@ -383,7 +383,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.indefinite_ = indefinite or any(result.indefinite for result in results)
         if self.indefinite_:
             warn_of_indefiniteness(self, spectrum)
-        support, self.n_support_, dual_coef = multiclass.expand(solved, codes, self.classes_.shape[0])
+        support, self.n_support_, dual_coef = expand(solved, codes, self.classes_.shape[0])
         self.support_ = index[support].astype(np.int32)
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else rows[support]
         self.intercept_ = np.array([result.intercept for result in results])

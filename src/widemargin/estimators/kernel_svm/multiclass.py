@@ -1,9 +1,4 @@
-"""From the binary problems of a kernel SVM to its classes: coefficients, scores of new rows, votes, probabilities.
-
-Coefficients have the layout of `sklearn.svm.SVC`. Support vectors are ordered by class. One against one, the
-coefficients of the support vectors of class i against class j stand in row j - 1 of `dual_coef_` where i < j, and in
-row j where i > j: every support vector is in k - 1 problems. The problem of i < j has the score `f_ij > 0` for class i.
-One against the rest, row c belongs to class c.
+"""From the binary problems of a kernel SVM to its classes: scores of new rows, votes, probabilities.
 
 Probabilities: every binary problem is calibrated on rows held out. One against one the pairs' probabilities are coupled
 (T.-F. Wu, C.-J. Lin, R. Weng, "Probability Estimates for Multi-class Classification by Pairwise Coupling", JMLR 2004,
@@ -26,44 +21,13 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.estimators._calibration import calibrated, fit_calibrator
-from widemargin.estimators.kernel_svm.binary_problems import Solved, Split, kernel_rows, share_in_reach
+from widemargin.estimators.kernel_svm.binary_problems import Split, kernel_rows, share_in_reach
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel
 from widemargin.exceptions import DataError
 from widemargin.kernels.backend import squared_norms, usable_name
 from widemargin.kernels.functions import settled_kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.automatic import DEFAULT_TOL, AutomaticOptions
-
-
-def expand(solved: Sequence[Solved], codes: Ints, n_classes: int) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
-    """Put the solutions of all problems together.
-
-    Returns
-    -------
-    support : ndarray of int64, shape (s,)
-        Training rows, ordered by class, then by number.
-    n_support : ndarray of int32, shape (k,)
-    dual_coef : ndarray of shape (k - 1, s), or (k, s) one against the rest
-    """
-    used = np.zeros(codes.shape[0], dtype=bool)
-    for item in solved:
-        used[item.index[item.result.coef != 0.0]] = True
-    support = np.flatnonzero(used)
-    support = support[np.argsort(codes[support], kind="stable")]
-    place = np.empty(codes.shape[0], dtype=np.int64)
-    place[support] = np.arange(support.shape[0])
-    pairs = len(solved) > 1 and solved[0].split.negative is not None
-    dual_coef = np.zeros((n_classes - 1 if pairs else len(solved), support.shape[0]))
-    for number, item in enumerate(solved):
-        chosen = np.flatnonzero(item.result.coef)
-        rows, coef = item.index[chosen], item.result.coef[chosen]
-        if not pairs:
-            dual_coef[number, place[rows]] = coef
-            continue
-        i, j = item.split.positive, int(item.split.negative or 0)  # i < j, so j is not 0
-        dual_coef[np.where(codes[rows] == i, j - 1, i), place[rows]] = coef
-    n_support = np.bincount(codes[support], minlength=n_classes).astype(np.int32)
-    return support, n_support, dual_coef
 
 
 def dense(dual_coef: Matrix) -> Floats:

@@ -20,12 +20,12 @@ from widemargin.estimators.feature_space import model_scores
 from widemargin.estimators.kernel_svm.kernel_model import (
     KernelModel,
     KernelParameters,
+    SBPOptions,
     class_weights,
     labels_of,
     name_the_kernel,
     refuse_missing,
 )
-from widemargin.estimators.kernel_svm.options import SBPOptions
 from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.kernels.functions import refuse_indefinite, sampled_spectrum
 from widemargin.kernels.rows import KernelRows

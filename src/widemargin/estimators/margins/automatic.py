@@ -17,14 +17,12 @@ from sklearn.model_selection import StratifiedKFold
 
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.losses.margin import SURROGATES
 from widemargin.losses.risks import LabelNoise, make_risk
-from widemargin.losses.surrogates import SURROGATES
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import risk_newton
 from widemargin.solvers.smooth.risk_problem import RiskProblem
 from widemargin.solvers.smooth.smooth_problem import SmoothResult
-
-__all__ = ["CANDIDATES", "Candidate", "choose", "train"]
 
 
 @dataclass(frozen=True)

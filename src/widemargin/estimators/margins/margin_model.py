@@ -14,15 +14,12 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import refuse_overflow, warn_of_tiny_features
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
-from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of, refuse_missing
-from widemargin.estimators.margins.options import PursuitOptions
-from widemargin.estimators.margins.pursuit import Pursuit, Start
+from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of
+from widemargin.estimators.margins.pursuit import Pursuit, PursuitOptions, Start
 from widemargin.exceptions import MarginConvergenceWarning, warn
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.linalg.row_span import RowSpan
 from widemargin.solvers.base import Budget
-
-__all__ = ["MarginModel"]
 
 
 @parameters
@@ -120,8 +117,7 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
         if self.warm_start and {"coef_", "intercept_", "classes_"} <= fitted.keys():
             before = dict(fitted)
         X, labels, weight = self._checked_rows(X, y, sample_weight)
-        codes, total = self._classified(labels), float(weight.sum())
-        refuse_missing(self.classes_, codes[weight > 0.0])
+        codes, total = self._classified(labels, weight), float(weight.sum())
         with limit_threads(self.n_jobs):
             if self.kernel is None or (isinstance(self.kernel, str) and self.kernel != "precomputed"):
                 refuse_overflow(X)

@@ -14,15 +14,12 @@ from widemargin.estimators.margins import automatic
 from widemargin.estimators.margins.margin_model import MarginModel
 from widemargin.estimators.margins.pursuit import Pursuit, Recipe, Start, pursue
 from widemargin.linalg.matrix_blocks import RowBlocks
-from widemargin.losses.margin import CatoniLoss
+from widemargin.losses.margin import SURROGATES, CatoniLoss
 from widemargin.losses.risks import RISKS, level_between, make_risk
-from widemargin.losses.surrogates import SURROGATES
 from widemargin.problems.margin_pursuit import MarginPursuitProblem
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth import risk_newton
 from widemargin.solvers.smooth.risk_problem import RiskProblem
-
-__all__ = ["RiskClassifier"]
 
 
 @parameters

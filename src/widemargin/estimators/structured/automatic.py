@@ -26,8 +26,6 @@ from widemargin.kernels.functions import resolve_kernel
 from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
 
-__all__ = ["Automatic", "Chosen", "choose"]
-
 
 @dataclass(frozen=True)
 class Automatic:

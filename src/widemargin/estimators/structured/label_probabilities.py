@@ -24,8 +24,6 @@ from widemargin._typing import Bools, Floats, Ints, Matrix
 from widemargin.exceptions import DataError
 from widemargin.kernels.functions import resolve_kernel
 
-__all__ = ["LabelProbabilities", "fit_probabilities", "likely_sets"]
-
 
 @dataclass(frozen=True)
 class _Chosen:

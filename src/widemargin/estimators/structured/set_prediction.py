@@ -17,9 +17,8 @@ from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators.structured.automatic import choose
-from widemargin.estimators.structured.label_names import GivenSets, read_label_sets
+from widemargin.estimators.structured.label_names import GivenSets, example_jaccard, read_label_sets
 from widemargin.estimators.structured.label_probabilities import LabelProbabilities, fit_probabilities, likely_sets
-from widemargin.estimators.structured.scorers import example_jaccard
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.learners.problem import example_weights, held

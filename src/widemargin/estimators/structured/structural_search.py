@@ -25,7 +25,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from widemargin._typing import Floats, Ints, Seed
 from widemargin.distributed.workers import Deadline, side_by_side
 from widemargin.estimators._options import bar, budget_of
-from widemargin.estimators.structured.scorers import label_set_scorers
+from widemargin.estimators.structured.label_names import label_set_scorers
 from widemargin.estimators.structured.training import StructuralEstimator
 from widemargin.exceptions import DataError, DoubtfulModelWarning, MarginConvergenceWarning, warn
 from widemargin.solvers.base import Budget, Callback

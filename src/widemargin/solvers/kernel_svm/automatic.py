@@ -19,10 +19,6 @@ from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
 from widemargin.solvers.kernel_svm.dual import nested, on_device, spatial, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
-__all__ = [
-    "BY_GAP", "DEFAULT_TOL", "NAMES", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose", "meaning_of_tol",
-]  # fmt: skip
-
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
     "nested-dual": nested.solve,
@@ -47,7 +43,7 @@ DEFAULT_TOL = 1e-3
 """LIBSVM's."""
 
 BY_GAP = frozenset({"sbp", "sbp-unbiased", "pegasos"})
-"""Solvers whose `tol` is a relative gap between loose bounds: the default is out of their reach."""
+"""Solvers whose `tol` is a relative gap between loose bounds: the default is out of their reach, and counts as None."""
 
 NEED_NORMS = frozenset({"sbp", "sbp-unbiased", "sdca", "pegasos"})
 """Solvers whose steps and bounds need squared norms: they refuse a kernel that is not positive semi-definite."""
@@ -108,16 +104,11 @@ class Chosen(NamedTuple):
     ) -> KernelResult:  # fmt: skip
         """Solve a problem; options that the solver does not know, or that are None, are left out."""
         # Each solver has options of its own; those meant for others are left out.
-        known = {name: value for name, value in options.items() if name in self.options and value is not None}
-        solver, _ = solver_of(self.name)
+        solver, wanted = solver_of(self.name)
+        known = {name: value for name, value in options.items() if name in wanted and value is not None}
         if self.name == "dual" and hasattr(problem.rows, "kept"):  # an `on_device.DeviceMatrix`
             solver = on_device.solve
         return solver(problem, tol=tol, budget=budget, start=start, **known)
-
-
-def meaning_of_tol(name: str, tol: float | None) -> float | None:
-    """What `tol` means for a solver: of those that measure a gap the default is None, the rule of rows held out."""
-    return None if name in BY_GAP and tol == DEFAULT_TOL else tol
 
 
 def choose(

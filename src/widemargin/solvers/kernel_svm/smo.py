@@ -21,11 +21,9 @@ import numpy as np
 
 from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import pair_steps
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
-from widemargin.solvers.kernel_svm.stopping import KernelRecorder
-
-__all__ = ["SMOOptions", "solve"]
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def solve(
     except KeyboardInterrupt:
         budget.interrupted = True
     run.restore()
-    result = run.recorder.conclude(run.coef, run.scores, run.steps, ended=run.ended)
+    result = run.recorder.finish(run.coef, run.scores, run.steps, ended=run.ended)
     return replace(result, indefinite=result.indefinite or run.indefinite)
 
 

@@ -23,13 +23,8 @@ from widemargin._typing import Bools, Floats, Ints, Reals
 from widemargin.exceptions import KernelError
 from widemargin.linalg.gram import squared_norm
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, responses
-from widemargin.solvers.kernel_svm.stopping import KernelRecorder
-
-__all__ = [
-    "AHEAD", "Advance", "Iterates", "Method", "Moves", "Now", "Point", "add_row", "hinge", "in_box", "judge_svm",
-    "passes", "run", "visit",
-]  # fmt: skip
 
 AHEAD = 8
 """Kernel rows fetched together. Raising it saves time and costs evaluations of rows that do not move in the end: on

@@ -21,12 +21,10 @@ from widemargin._typing import Floats
 from widemargin.linalg.cholesky import factor
 from widemargin.linalg.cholesky import solve as solve_factored
 from widemargin.linalg.matrix_blocks import RowBlocks
+from widemargin.losses.margin import Surrogate
 from widemargin.losses.risks import Risk
-from widemargin.losses.surrogates import Surrogate
 from widemargin.solvers.base import Budget, Recorder
 from widemargin.solvers.smooth.smooth_problem import SmoothResult
-
-__all__ = ["RiskProblem", "RiskRecorder"]
 
 _DENSE = 1500
 """Columns up to which the system of a step is factored; more are left to conjugate gradients."""

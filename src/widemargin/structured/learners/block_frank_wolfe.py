@@ -1,7 +1,7 @@
 """Block-coordinate Frank-Wolfe (Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013, Algorithm 4), the default learner.
 
 A step asks for the most violating label of one example, and moves the block of that example towards it as far as the
-dual grows most; for margin rescaling of label sets every label goes its own way there (`label_steps`). A block is small
+dual grows most; for margin rescaling of label sets every label goes its own way there (`visits`). A block is small
 (see `problem`), so a step costs no more than the argmax and the example's features. The certificate needs a pass at
 fixed weights; it is made when the gaps summed over the last pass promise success, and now and then.
 """
@@ -12,14 +12,11 @@ from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
 from widemargin.structured.compiled import CompiledModel
 from widemargin.structured.learners.example_rows import row_parts
-from widemargin.structured.learners.label_steps import go_by_label
 from widemargin.structured.learners.passes import CompiledPasses, ManyPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
-from widemargin.structured.learners.visits import Average, remember, update_block
+from widemargin.structured.learners.visits import Average, go_by_label, remember, update_block
 from widemargin.structured.model import Weights
-
-__all__ = ["one_pass", "solve"]
 
 
 def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:

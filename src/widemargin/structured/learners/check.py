@@ -13,8 +13,6 @@ from widemargin.structured.learners.example_rows import count
 from widemargin.structured.model import Examples, Features, StructuredModel
 from widemargin.structured.oracle import CONVEX, Answer, Oracle
 
-__all__ = ["CheckedOracle"]
-
 
 @dataclass
 class CheckedOracle:

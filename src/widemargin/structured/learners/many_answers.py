@@ -12,8 +12,6 @@ from widemargin.exceptions import OracleError
 from widemargin.structured.learners.example_rows import ExampleRows, scores_of
 from widemargin.structured.model import Examples, Features
 
-__all__ = ["ManyAnswers"]
-
 
 @dataclass
 class ManyAnswers:

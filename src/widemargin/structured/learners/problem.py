@@ -32,13 +32,7 @@ from widemargin.structured.learners.many_answers import ManyAnswers
 from widemargin.structured.model import Examples, Features, StructuredModel, Weights
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
-from widemargin.structured.search.by_loss import all_losses, direct
-from widemargin.structured.search.hull import Mixture
-
-__all__ = [
-    "Blocks", "StructuredProblem", "Violation", "begin", "check_oracle", "dual_value", "held", "norm2",
-    "weights_of", "zero_blocks",
-]  # fmt: skip
+from widemargin.structured.search.hull import Mixture, all_losses, direct
 
 
 class Violation(NamedTuple):

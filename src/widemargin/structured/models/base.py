@@ -28,8 +28,6 @@ from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOracle
 from widemargin.structured.oracles.enumeration import table_oracle
 
-__all__ = ["LabelSetModel", "StructureModel", "check_lengths", "check_weights", "in_memory", "indicator"]
-
 
 def in_memory(part: Any) -> Any:
     """A copy of an array that cannot be written to; anything else as it is."""

@@ -14,8 +14,6 @@ from widemargin.structured.compiled import CHAIN, make_structure
 from widemargin.structured.model import Examples
 from widemargin.structured.models.base import StructureModel, check_lengths
 
-__all__ = ["ChainModel"]
-
 
 class ChainModel(StructureModel):
     """`f(x, y) = sum_t <x_t, w_{y_t}> + sum_t theta[y_{t-1}, y_t]`, loss = weighted Hamming over the steps.

@@ -16,8 +16,6 @@ from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.closures import ClosureOracle, best_closure
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram
 
-__all__ = ["HierarchyModel"]
-
 
 class HierarchyModel(LabelSetModel):
     """`f(x, y) = sum_v y_v <x, w_v>` over label sets in which an active node has an active parent.

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from widemargin._typing import Ints
 from widemargin.exceptions import DataError
 
-__all__ = ["Hierarchy", "LabelGraph", "check_order", "read_hierarchy", "storable"]
-
 
 class LabelGraph(NamedTuple):
     """Nodes 0 to k - 1 and arcs (parent, child).

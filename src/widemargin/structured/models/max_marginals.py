@@ -12,8 +12,6 @@ from widemargin.structured.oracles import enumeration
 from widemargin.structured.oracles.closed_sets import path_to
 from widemargin.structured.oracles.closures import best_closure
 
-__all__ = ["of_closed_sets", "of_closures", "of_others", "of_paths", "of_table", "of_tree"]
-
 
 def of_tree(u: Floats, theta: Floats, structure: Structure) -> Floats:
     """Labels joined by the edges of a forest: max-product from the leaves to the roots and back.

@@ -12,8 +12,6 @@ from widemargin.structured.compiled import MULTICLASS, make_structure
 from widemargin.structured.model import Examples
 from widemargin.structured.models.base import StructureModel, check_lengths
 
-__all__ = ["MulticlassModel"]
-
 
 class MulticlassModel(StructureModel):
     """`f(x, y) = <x, w_y>`, with the loss 0/1 or a cost matrix (Crammer and Singer 2001).

@@ -17,9 +17,6 @@ from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle, Relaxed
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
-__all__ = ["LOSSES", "ORACLES", "MultiLabelModel", "mutual_information", "spanning_tree"]
-
-
 _PROGRAMS = ("roof", "lp", "milp")
 
 LOSSES = ("hamming", "jaccard", "f1", "exact")

@@ -28,11 +28,6 @@ from widemargin.structured.compiled import (
 from widemargin.structured.model import Features
 from widemargin.structured.oracles import closed_sets, enumeration, label_tree, local_search, viterbi
 
-__all__ = [
-    "argmax", "best_answer", "best_of_losses", "best_of_sum", "best_sets", "difference", "features", "label_of_loss",
-    "loss", "score",
-]  # fmt: skip
-
 
 def score(u: Floats, theta: Floats, label: Ints, structure: Structure) -> float:
     """f(x, label) from the potentials u of shape (rows, S) and theta."""

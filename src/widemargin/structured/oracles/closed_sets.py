@@ -17,8 +17,6 @@ from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 from widemargin.structured.oracles.label_tree import all_one, take_largest
 
-__all__ = ["best_of_losses", "best_path", "deepest", "free", "label_of_loss", "loss_of_ends", "path_points", "path_to"]
-
 
 @kernel
 def deepest(label: Ints, structure: Structure, out: Ints) -> None:

@@ -8,8 +8,6 @@ from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer, PartialOracl
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
 from widemargin.structured.oracles.max_flow import add_arc, augment, empty_graph
 
-__all__ = ["ClosureOracle", "best_closure", "closure"]
-
 _OPEN, _LIKE = -1, 2
 """Beside 0 and 1: a node that the minimum cut decides, and one that is as another."""
 

@@ -11,8 +11,6 @@ from widemargin.structured.oracles import argmax as loops
 from widemargin.structured.oracles.enumeration import PointOracle, loss_of_sets
 from widemargin.structured.oracles.roof_duality import RoofOracle
 
-__all__ = ["GreedyOracle", "LossOracle"]
-
 
 class _CompiledOracle(PartialOracle):
     """An oracle whose argmax is compiled.

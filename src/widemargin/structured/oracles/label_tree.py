@@ -12,17 +12,6 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 
-__all__ = [
-    "all_one",
-    "best_of_losses",
-    "flip_best",
-    "flip_what_gains",
-    "free",
-    "label_of_loss",
-    "sort_flips",
-    "take_largest",
-]  # fmt: skip
-
 
 @kernel
 def all_one(cost: Ints) -> bool:

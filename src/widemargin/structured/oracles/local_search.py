@@ -11,8 +11,6 @@ from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 from widemargin.structured.oracles.enumeration import loss_of_sets
 
-__all__ = ["search"]
-
 
 @kernel
 def _value(h: float, g: float, lam: float | None) -> float:

@@ -7,8 +7,6 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 
-__all__ = ["ResidualGraph", "add_arc", "augment", "empty_graph"]
-
 
 class ResidualGraph(NamedTuple):
     """Arcs e with their reverses `e ^ 1` beside them; those out of a node are a linked list.

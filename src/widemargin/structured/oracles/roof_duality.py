@@ -20,8 +20,6 @@ from widemargin.structured.oracle import CONE, CONVEX, FREE, Answer, PartialOrac
 from widemargin.structured.oracles.lp_relaxation import Relaxed
 from widemargin.structured.oracles.max_flow import ResidualGraph, add_arc, augment, empty_graph
 
-__all__ = ["RoofOracle", "build", "flip_coordinates", "read", "shift", "unflip"]
-
 
 @kernel
 def flip_coordinates(u: Floats, theta: Floats, truth: Ints, pairs: Ints, v: Floats, t: Floats) -> None:

@@ -6,8 +6,6 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
 
-__all__ = ["best_of_losses", "difference", "free", "label_of_loss", "point"]
-
 
 @kernel
 def point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:

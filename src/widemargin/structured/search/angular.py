@@ -15,8 +15,6 @@ import math
 from widemargin.structured.oracle import CONE, FREE, Answer, Found, Oracle, declare, require
 from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
-__all__ = ["angular"]
-
 
 @declare(exact=True)
 def angular(

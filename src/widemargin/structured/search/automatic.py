@@ -6,10 +6,7 @@ from widemargin._papers import papers_module
 from widemargin.exceptions import CapabilityError, OracleError
 from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVELS, Answer, Found, Search
 from widemargin.structured.search.angular import angular
-from widemargin.structured.search.by_loss import all_losses, direct, loss_by_loss
-from widemargin.structured.search.hull import edge, hull
-
-__all__ = ["EXACT", "IN_PAPERS", "SEARCHES", "automatic", "check_found", "named"]
+from widemargin.structured.search.hull import all_losses, direct, edge, hull, loss_by_loss
 
 SEARCHES: dict[str, Search] = {
     "direct": direct,

@@ -1,4 +1,6 @@
-"""Hull search and edge search: the vertices of the upper right hull around the best point, from free questions alone.
+"""Hull search and edge search, from free questions alone, and exact searches through the levels of an integer loss.
+
+Hull and edge search find the vertices of the upper right hull around the best point.
 
 Each answer of `free(lam)` is a vertex. Two vertices on either side of the diagonal `h = lam g` give the next lam, the
 slope of the line through them; when the oracle finds nothing above that line it is the edge of the hull that carries
@@ -7,14 +9,18 @@ Exact over the hull only: labels inside it may be better (Theorem 1).
 
 The points of a relaxation (fractional labels) fill a polygon, so the optimum over them lies on an edge of it: the edge
 search finds that edge, and mixes its ends. It is exact (spec 5.6).
+
+Of integer losses every level may be asked for its best label, all at once or from the most promising one down until
+none can win (spec 5.7; for chains Bauer, Müller and Kloft 2014).
 """
 
+import math
 from typing import NamedTuple
 
-from widemargin.structured.oracle import CONVEX, FREE, Answer, Found, Oracle, declare, require
-from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
+import numpy as np
 
-__all__ = ["Mixture", "best_between", "climb", "edge", "hull"]
+from widemargin.structured.oracle import CONVEX, FREE, LEVEL, LEVELS, Answer, Found, Oracle, declare, require
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
 
 @declare(exact=False)
@@ -166,3 +172,88 @@ def best_between(A: Answer, B: Answer) -> Answer:
     if share in (0.0, 1.0):
         return B if share else A
     return Answer(Mixture(A.y, B.y, share), A.h + share * dh, A.g + share * dg)
+
+
+@declare(exact=True)
+def direct(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
+    """Ask the oracle itself for the largest `h g`."""
+    require(oracle, ("direct",), "direct")
+    record = BestLabel()
+    record.meet(oracle.direct())
+    record.queries, record.upper = 1, record.best
+    return record.found(eps)
+
+
+@declare(exact=True)
+def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
+    """All levels at once: the largest `c H[c]`, then the label of that level."""
+    require(oracle, (LEVELS, LEVEL), "levels")
+    record = BestLabel()
+    H = oracle.levels()
+    record.queries, record.upper = 1, 0.0
+    losses = np.arange(H.shape[0])
+    reached = np.flatnonzero((losses > 0) & (H > 0.0))  # leaves out -inf too
+    if reached.shape[0]:
+        c = int(reached[np.argmax(H[reached] * losses[reached])])
+        answer = oracle.level(c)
+        record.queries, record.upper = 2, float(c * H[c])
+        if answer is not None:
+            record.meet(answer)
+    return record.found(eps)
+
+
+@declare(exact=True)
+def loss_by_loss(
+    oracle: Oracle,
+    *,
+    best: Answer | None = None,
+    hint: float | None = None,
+    eps: float = 1e-9,
+    ratio: float = 1.0,
+    max_queries: int = MOST_QUERIES,
+) -> Found:
+    """Hull search, then single levels from the most promising one down until none can win.
+
+    Every line `h + lam g <= K` of the hull search bounds every level: `H(c) <= K - lam c`.
+
+    Parameters
+    ----------
+    oracle : Oracle
+        With "free" and "level"; its losses are integers.
+    best, hint, eps, ratio, max_queries
+        As in `hull`.
+
+    Raises
+    ------
+    CapabilityError
+        If the oracle cannot answer for one level.
+    """
+    require(oracle, (FREE, LEVEL), "level")
+    rounding = 1e-15  # relative error of h + lam g
+    record, lines = BestLabel(best), list[tuple[float, float, Answer]]()
+    climb(oracle, record, hint=hint, eps=eps, ratio=ratio, max_queries=max_queries, lines=lines)
+    losses = np.arange(1, round(oracle.largest_loss) + 1, dtype=float)
+    bound, open_levels = np.full(losses.shape[0], math.inf), np.ones(losses.shape[0], dtype=bool)
+    # Every line of the hull search bounds every loss, by its height there.
+    for lam, K, _ in lines:
+        np.minimum(bound, K * (1.0 + rounding) - lam * losses, out=bound)
+    for _, K, answer in lines:
+        if answer.g >= 1.0 and eps * answer.h >= rounding * K:
+            c = round(answer.g) - 1  # the best label of its level, as h is not lost in the rounding of h + lam g
+            bound[c], open_levels[c] = answer.h, False
+
+    while open_levels.any():
+        # The loss with the largest possible product is asked for next; when that is not above the best label, all are
+        # settled.
+        promise = np.where(open_levels, losses * bound, -math.inf)
+        c = int(promise.argmax())
+        if promise[c] <= record.best * (1.0 + eps) or record.queries >= max_queries:
+            break
+        best_of_loss = oracle.level(c + 1)
+        record.queries += 1
+        open_levels[c] = False
+        bound[c] = -math.inf if best_of_loss is None else best_of_loss.h
+        if best_of_loss is not None:
+            record.meet(best_of_loss)
+    record.upper = min(record.upper, max(0.0, float((losses * bound).max(initial=0.0))))
+    return record.found(eps)

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
@@ -104,25 +102,6 @@ def test_cut_short_it_still_certifies_a_feasible_point(moment):
     fresh = p.values(result.coef, p.rows.block(slice(None)) @ result.coef, result.intercept)
     np.testing.assert_allclose(fresh[:2], (result.primal, result.dual), rtol=1e-9)
     assert solve_nested(p, budget=Budget(seconds=0.0)).status is Status.TIME_LIMIT
-
-
-@settings(max_examples=50)
-@given(st.integers(0, 10_000), st.floats(0.0, 100.0))
-def test_covered_rows_have_the_lowest_margins_and_the_sum(seed, total):
-    rng = np.random.default_rng(seed)
-    n = 20
-    y = np.where(rng.random(n) < 0.4, 1.0, -1.0)
-    y[:2] = 1.0, -1.0
-    upper = rng.uniform(0.5, 3.0, n)
-    scores = rng.normal(size=n)
-    a = y * nested_dual.covered(y, upper, scores, total)
-    held = min(total, upper[y > 0].sum(), upper[y < 0].sum())
-    for side in (y > 0, y < 0):
-        assert a[side].sum() == pytest.approx(held, abs=1e-9)
-        by_margin = np.flatnonzero(side)[np.argsort((y * scores)[side])]
-        share = a[by_margin] / upper[by_margin]
-        assert (np.diff(share) <= 1e-12).all()
-        assert ((share > 1e-9) & (share < 1 - 1e-9)).sum() <= 1
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

@@ -18,11 +18,9 @@ import numpy.typing as npt
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual.working_set import Block, Violation, WorkingSetOptions, renewed
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
-from widemargin.solvers.kernel_svm.stopping import KernelRecorder
-
-__all__ = ["DeviceMatrix", "solve"]
 
 
 @runtime_checkable
@@ -121,7 +119,7 @@ def solve(
             coef[work] = b
     except KeyboardInterrupt:
         budget.interrupted = True
-    result = recorder.conclude(coef, run.pull(run.scores), rounds, ended=ended)
+    result = recorder.finish(coef, run.pull(run.scores), rounds, ended=ended)
     return replace(result, indefinite=result.indefinite or block.indefinite)
 
 

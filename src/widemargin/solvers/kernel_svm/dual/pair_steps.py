@@ -9,12 +9,7 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
-from widemargin.linalg.narrow_rows import fill_row
-
-__all__ = [
-    "LANES", "companion", "gather", "joint_step", "last_peak", "most_gaining", "move_both", "move_pair", "move_single",
-    "partner", "peak", "sides", "solve_free", "solve_pairs",
-]  # fmt: skip
+from widemargin.linalg.powers import fill_row
 
 LANES = 64
 """Numbers that are compared side by side: a few vector registers."""

@@ -10,22 +10,25 @@ The rows that violate most of all are needed: within a cell the sum of the coeff
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
-from widemargin._threads import ROWS_PER_THREAD, in_threads
-from widemargin._typing import Floats, Ints, Reals
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import CapabilityError
-from widemargin.linalg.narrow_rows import NarrowRows
+from widemargin.linalg.powers import NarrowRows
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
-from widemargin.solvers.kernel_svm.optimality import excess_sums
-from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult
-from widemargin.solvers.kernel_svm.stopping import HoldOut, KernelRecorder
-
-__all__ = ["SpatialOptions", "TiledMatrix", "solve"]
+from widemargin.solvers.kernel_svm.problem import (
+    KernelMatrix,
+    KernelProblem,
+    KernelResult,
+    TiledMatrix,
+    excess_sums,
+)
+from widemargin.solvers.kernel_svm.stopping import HoldOut
 
 
 @dataclass(frozen=True)
@@ -61,25 +64,6 @@ class SpatialOptions:
     nearly: float = 0.98
     negligible: float = 1e-5
     blocks: WorkingSetOptions = field(default_factory=WorkingSetOptions)
-
-
-class TiledMatrix(Protocol):
-    """A kernel matrix in spatial order (`kernels.spatial.Tiles`)."""
-
-    n_rows: int
-    order: Ints
-
-    def block(self, rows: Ints) -> Reals:
-        """Values among some rows."""
-
-    def narrow(self, rows: Ints) -> NarrowRows:
-        """Some rows, for loops that compute these values."""
-
-    def count(self, values: int) -> None:
-        """Count values that such loops have computed."""
-
-    def add(self, rows: Ints, change: Floats, scores: Floats) -> None:
-        """Add `K[:, rows] change` to `scores`."""
 
 
 def solve(
@@ -152,7 +136,7 @@ def solve(
             break
     stage.recorder.history = history
     limit = np.inf if tol is None and stage.settled else goal
-    result = stage.recorder.finish(stage.coef, stage.scores, limit, rounds)
+    result = stage.recorder.finish(stage.coef, stage.scores, rounds, limit=limit)
     # From the spatial order back to the user's.
     scores = np.empty(n)
     scores[stage.index] = stage.scores
@@ -222,12 +206,7 @@ class _Stage:
     def _cell(self, middle: float, lower: Floats, upper: Floats) -> Ints:
         """The rows of the cell with the largest sum of violations."""
         size, n = self.options.cell, self.part.n_rows
-        y, scores, coef, sums = self.part.y, self.scores, self.coef, np.empty(-(-n // size))
-
-        def part(first: int, last: int) -> None:
-            some = slice(first * size, min(last * size, n))
-            excess_sums(y[some], scores[some], coef[some], lower[some], upper[some], middle, size, sums[first:last])
-
-        in_threads(sums.shape[0], ROWS_PER_THREAD // size, part)
+        sums = np.empty(-(-n // size))
+        excess_sums(self.part.y, self.scores, self.coef, lower, upper, middle, size, sums)
         best = size * int(np.argmax(sums))
         return np.arange(best, min(best + size, n))

@@ -14,23 +14,20 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
-from widemargin._threads import ROWS_PER_THREAD, in_threads
 from widemargin._typing import Floats, Ints, Reals
-from widemargin.linalg.narrow_rows import NarrowRows
+from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.solvers.base import Budget
+from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import pair_steps
-from widemargin.solvers.kernel_svm.optimality import gradient_sides
 from widemargin.solvers.kernel_svm.problem import (
     KernelProblem,
     KernelResult,
     WholeMatrix,
+    gradient_sides,
     responses,
     significantly_negative,
 )
-from widemargin.solvers.kernel_svm.stopping import KernelRecorder
-
-__all__ = ["Block", "Violation", "WorkingSetOptions", "renewed", "solve", "violation"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,10 @@ def solve(
             if begins and block.of_all_rows(coef, scores, lower, upper, options.near * goal):
                 size_now, begun = size, True
             else:
-                alive = _alive(problem, coef, scores, left, lower, upper) if begun else work[:0]
+                alive = work[:0]
+                if begun:  # rows not held at a bound beyond all that can move: LIBSVM's shrinking leaves out the others
+                    ahead, half = problem.y - scores - left.middle, 0.5 * left.size
+                    alive = np.flatnonzero(((coef < upper) | (ahead <= half)) & ((coef > lower) | (ahead >= -half)))
                 if options.alive <= alive.shape[0] <= min(size, problem.n_rows // 2):
                     work = alive
                 else:
@@ -189,7 +189,7 @@ def solve(
             begins = False
     except KeyboardInterrupt:
         budget.interrupted = True
-    result = recorder.conclude(coef, scores, rounds, ended=ended)
+    result = recorder.finish(coef, scores, rounds, ended=ended)
     return replace(result, indefinite=True) if block.indefinite else result
 
 
@@ -367,25 +367,12 @@ def renewed(work: Ints, left: Violation, size: int, n_rows: int) -> Ints:
     return np.concatenate((fresh, work[old[work]]))[:size]
 
 
-def _alive(problem: KernelProblem, coef: Floats, scores: Floats, left: Violation, lower: Floats, upper: Floats) -> Ints:
-    """The rows that are not held at a bound beyond all that can move: LIBSVM's shrinking leaves out the same."""
-    ahead = problem.y - scores - left.middle
-    held = (coef >= upper) & (ahead > 0.5 * left.size) | (coef <= lower) & (ahead < -0.5 * left.size)
-    return np.flatnonzero(~held)
-
-
 def violation(
     problem: KernelProblem, coef: Floats, scores: Floats, count: int, lower: Floats, upper: Floats
 ) -> Violation:
     """The largest violation, and the `count` rows of either side that violate most."""
     up, down = np.empty(problem.n_rows), np.empty(problem.n_rows)
-
-    def sides(first: int, last: int) -> tuple[float, float]:
-        some = slice(first, last)
-        return gradient_sides(problem.y[some], scores[some], coef[some], lower[some], upper[some], up[some], down[some])
-
-    highs, lows = zip(*in_threads(problem.n_rows, ROWS_PER_THREAD, sides, pieces=1), strict=True)
-    highest, lowest = float(max(highs)), float(min(lows))
+    highest, lowest = gradient_sides(problem.y, scores, coef, lower, upper, up, down)
     if problem.fit_intercept:
         size = max(0.0, highest - lowest)
         middle = 0.5 * (highest + lowest) if np.isfinite(highest - lowest) else 0.0
@@ -396,14 +383,5 @@ def violation(
 
 def _largest(value: Floats, threshold: float, count: int) -> Ints:
     """The rows of the `count` largest values above a threshold."""
-    if not count:
-        return np.empty(0, dtype=np.int64)
-
-    def most(rows: Ints) -> Ints:
-        return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
-
-    def part(first: int, last: int) -> Ints:
-        return most(first + np.flatnonzero(value[first:last] > threshold))
-
-    parts = in_threads(value.shape[0], ROWS_PER_THREAD, part, pieces=1)
-    return parts[0] if len(parts) == 1 else most(np.concatenate(parts))
+    rows = np.flatnonzero(value > threshold)
+    return rows if rows.shape[0] <= count else rows[np.argpartition(-value[rows], count - 1)[:count]]
