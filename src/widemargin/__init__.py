@@ -53,45 +53,6 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "ChainSVC",
-    "External",
-    "GoalReduction",
-    "GoalThresholdClassifier",
-    "HierarchicalSVC",
-    "KernelOptions",
-    "KernelPerceptron",
-    "KernelSVC",
-    "MarginPursuitClassifier",
-    "MultiLabelSVC",
-    "MulticlassSVC",
-    "PursuitOptions",
-    "RateConstrainedClassifier",
-    "RateConstrainedClassifierCV",
-    "ReductionOptions",
-    "RiskClassifier",
-    "SBPClassifier",
-    "SBPOptions",
-    "StructuralOptions",
-    "StructuralSVM",
-    "ThermometerEncoder",
-    "TrainingOptions",
-    "__version__",
-    "audit",
-    "goal_scorer",
-    "goals",
-    "kernel_search",
-    "label_set_scorers",
-    "label_suspects",
-    "load_model",
-    "margin_changes",
-    "margin_report",
-    "save_model",
-    "structural_path",
-    "structural_search",
-    "tradeoff_path",
-]
-
 _HOMES = {
     "ChainSVC": "widemargin.estimators.structured.chain_svc",
     "External": "widemargin.rows",
@@ -128,6 +89,10 @@ _HOMES = {
     "structural_search": "widemargin.estimators.structured.structural_search",
     "tradeoff_path": "widemargin.estimators.rate_constrained.tradeoff_path",
 }
+"""Where the public names are found, which are imported when they are first asked for."""
+
+__all__ = [*sorted([*_HOMES, "__version__", "goals"])]  # noqa: PLE0604  they are stated once, above
+
 _PARTS = (
     "datasets",
     "diagnostics",

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all; the files of a folder in their order."""
 
 import contextlib
+import hashlib
 import itertools
 import os
 import re
@@ -80,6 +81,12 @@ def replace_file(path: Path, data: bytes) -> None:
         file.keep()
     finally:
         file.drop()
+
+
+def file_sha256(file: Path) -> str:
+    """The SHA-256 of the bytes of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def parquet_files(folder: Path, *, deep: bool = False) -> list[Path]:

@@ -2,9 +2,12 @@
 
 import difflib
 import html
+import itertools
 import textwrap
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from widemargin.exceptions import DataError, MissingLibraryError
 
@@ -113,6 +116,23 @@ def of_format(plain: dict[str, Any], what: str, newest: int) -> dict[str, Any]:
     if not isinstance(version, int) or version > newest:
         raise DataError(f"{what} of format {version!r} cannot be read; this version reads format {newest}.")
     return values
+
+
+def fields_of(record: type, plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record from the plain dicts and lists of `dataclasses.asdict`, by their types."""
+    kinds = get_type_hints(record)
+    return {name: _as_kind(kinds[name], value) for name, value in plain.items()}
+
+
+def _as_kind(kind: Any, plain: Any) -> Any:
+    inside = get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return kind.from_dict(plain) if hasattr(kind, "from_dict") else kind(**fields_of(kind, plain))
+    if get_origin(kind) is tuple:
+        return tuple(map(_as_kind, itertools.repeat(inside[0]) if inside[-1] is Ellipsis else inside, plain))
+    if isinstance(kind, UnionType):  # of something and None
+        return None if plain is None else _as_kind(inside[0], plain)
+    return plain
 
 
 def pandas_for_frames() -> Any:

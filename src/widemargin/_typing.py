@@ -11,27 +11,6 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from narwhals.typing import IntoDataFrame, IntoSeries
 
-__all__ = [
-    "JSON",
-    "Bools",
-    "Cells",
-    "Classifier",
-    "Column",
-    "Features",
-    "Flags",
-    "Floats",
-    "Index",
-    "Integers",
-    "Ints",
-    "Label",
-    "Matrix",
-    "Reals",
-    "Seed",
-    "Signs",
-    "Singles",
-    "Table",
-]  # fmt: skip
-
 # Checked data.
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]

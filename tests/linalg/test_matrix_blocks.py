@@ -130,21 +130,6 @@ def test_moments_match_numpy(built: Any, storage: str, single: bool, centred: bo
     np.testing.assert_allclose(total, X.T @ scale, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-def test_a_copy_in_float32_steers_wide_dense_rows(built: Any, storage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_blocks.RowBlocks, "wide", 1)
-    blocks, X = built(storage)
-    rng = np.random.default_rng(4)
-    w, scale = rng.standard_normal(X.shape[1]), rng.standard_normal(X.shape[0])
-    for short, block in zip(blocks.singles, blocks.blocks, strict=True):
-        assert (short is not None) == (not sp.issparse(block.X) and block.X.dtype == np.float64 and block.whole)
-    np.testing.assert_allclose(blocks.dot(w, single=True), X @ w, rtol=0, atol=1e-5)
-    base = X - X.mean(axis=0)
-    gram, sums = blocks.moments(scale, centred=True, single=True)
-    np.testing.assert_allclose(np.tril(gram), np.tril((base.T * scale) @ base), rtol=0, atol=1e-4)
-    np.testing.assert_allclose(sums, base.T @ scale, rtol=0, atol=1e-4)
-
-
 def test_centred_moments_keep_the_spread_of_a_column_of_large_mean() -> None:
     """Uncentred, 1e8 swallows all digits of a spread of 1."""
     spread = np.random.default_rng(0).standard_normal(500)

@@ -151,17 +151,15 @@ def test_classes_that_have_moved_since_are_found(saved, model, table):
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
 
 
-def test_parameters_that_have_moved_or_are_new_are_filled_in(tmp_path, monkeypatch):
+def test_parameters_that_have_moved_or_are_new_are_filled_in(tmp_path):
     model = MarginPursuitClassifier().fit(np.eye(4), [0, 1, 0, 1])
     del model.tol
-    vars(model).update(seldom=3, forgotten=4)
+    vars(model).update(delta=0.1, degree=2)
     save_model(model, tmp_path / "m.skops")
-    moved = {"MarginPursuitClassifier": {"seldom": "often", "forgotten": None}}
-    monkeypatch.setattr("widemargin.persistence.goals_as_text.MOVED_PARAMETERS", moved)
     loaded = load_model(tmp_path / "m.skops")
-    assert loaded.solver_options == {"often": 3}
+    assert loaded.solver_options == {"delta": 0.1, "degree": 2}
     assert loaded.tol == MarginPursuitClassifier().tol
-    assert not hasattr(loaded, "seldom") and not hasattr(loaded, "forgotten")
+    assert not hasattr(loaded, "delta") and not hasattr(loaded, "degree")
 
 
 def test_a_model_that_is_not_fitted_is_refused(tmp_path):

@@ -9,7 +9,8 @@ from testing.trade_offs import made_path
 
 from widemargin import RateConstrainedClassifier, tradeoff_path
 from widemargin.report import html_report
-from widemargin.report.tradeoff import _rates_of_rules, _shown_rates, price_sentence
+from widemargin.report.rules import shown_rules
+from widemargin.report.tradeoff import _shown_rates, price_sentence
 from widemargin.report.words import Unit
 
 NAMES = 'w = population(s == "w")\nm = population(s == "m")\nminimize error_rate()\nsubject to floor: recall() >= '
@@ -42,11 +43,11 @@ def test_the_movable_bound_says_what_the_cards_say(rule, asked, promised, sweeps
     page = html_report(
         path.model(0), goal, X[held], y[held], populations=table.take(held), trained_goal=trained, paths=[path]
     )
-    lines = _rates_of_rules(page.content, path)
-    assert len(lines) == len(page.content.report.constraints)
-    for (_, unit, rate, bound, kept, sign), item in zip(lines, page.content.report.constraints, strict=True):
+    lines, rules = _shown_rates(page.content, path), shown_rules(page.content, page.content.report)
+    for (_, unit, rate, bound, kept, sign), card in zip(lines, rules, strict=True):
+        item = card.worst
         assert (rate[0], bound[0]) == pytest.approx((item.rate, item.bound)), item.text
-        assert (kept[0], unit) == (item.met, Unit.POINTS if " - " in item.text else Unit.SHARE)
+        assert (kept[0], unit, unit) == (item.met, card.unit, Unit.POINTS if " - " in item.text else Unit.SHARE)
         assert sign[0] == {">=": "≥", "<=": "≤"}[item.sense]
 
 

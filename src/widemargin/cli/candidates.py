@@ -20,7 +20,7 @@ from widemargin.cli.tables.csv_reading import CSV_ENDINGS, likely_separator
 from widemargin.cli.tables.table_files import Block, TableBlocks, plain
 from widemargin.cli.tables.table_writing import plain_text
 from widemargin.diagnostics.audit import own_setting
-from widemargin.diagnostics.score_facts import caution_of_bounds, score_facts
+from widemargin.diagnostics.robustness import caution_of_bounds, score_facts
 from widemargin.exceptions import CapabilityError, DataError, MissingLibraryError, TableWarning, WidemarginError
 from widemargin.goals import Goal
 from widemargin.rows import ask_model
@@ -61,13 +61,15 @@ class Candidate(ABC):
         Columns of a CSV file that it reads as text.
     last : estimator, default=None
         Its last step, where it has steps.
+    whole : estimator, default=None
+        What is asked about scores.
     """
 
     def __init__(
         self, title: str, classes: Any = None, features: Sequence[str] | None = None, words: Sequence[str] = (),
-        last: Any = None,
+        last: Any = None, whole: Any = None,
     ) -> None:  # fmt: skip
-        self.title, self.words, self.last = title, list(words), last
+        self.title, self.words, self.last, self.whole = title, list(words), last, whole
         self.classes: list[Any] | None = None if classes is None else np.asarray(classes).tolist()
         self.features: list[str] | None = None if features is None else list(features)
         self.labels: list[Any] = self.classes or []  # that it may give, as far as is known
@@ -80,7 +82,14 @@ class Candidate(ABC):
 
     def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
         """What the goal asks about scores, as `score_facts` gives it; empty where nobody knows."""
-        return {}
+        if not goal.facts or self.whole is None:
+            return {}
+        self._caution = caution_of_bounds(goal.facts, self.whole)
+        return score_facts(goal.facts, self.whole, self.rows_in(block), y, positive)
+
+    def rows_in(self, block: Block) -> Any:
+        """The rows of a block as the model takes them."""
+        return block.table
 
     def finish(self) -> list[str]:
         """The notes to print when all blocks are done."""
@@ -109,10 +118,10 @@ class TableModel(Candidate):
 
     def __init__(self, model: Any, title: str) -> None:
         has_steps = hasattr(model, "steps")
-        self._whole, self._before = model, model[:-1] if has_steps else None
+        self._before = model[:-1] if has_steps else None
         schema, last = (model[0] if has_steps else model).schema_, model[-1] if has_steps else model
         words = [column.name for column in schema.of_kind("word")]
-        super().__init__(title, model.classes_, schema.names, words, last)
+        super().__init__(title, model.classes_, schema.names, words, last, model)
         self._blocks = 0
         self._fallbacks: list[str] = []
 
@@ -134,11 +143,6 @@ class TableModel(Candidate):
                 warnings.warn(str(item.message), item.category, stacklevel=2)
         return _answer(self.last, X, block.table, everything)
 
-    def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
-        """See `Candidate`."""
-        self._caution = caution_of_bounds(goal.facts, self._whole)
-        return score_facts(goal.facts, self._whole, block.table, y, positive)
-
     def finish(self) -> list[str]:
         """See `Candidate`."""
         where = f" (in {len(self._fallbacks)} of {self._blocks} blocks of rows; this is the first)"
@@ -151,7 +155,7 @@ class FrameModel(Candidate):
     def __init__(self, model: Classifier, title: str, features: Sequence[str] | None) -> None:
         named = getattr(model, "feature_names_in_", None)
         chosen = features if named is None else [str(name) for name in named]
-        super().__init__(title, getattr(model, "classes_", None), chosen, last=model)
+        super().__init__(title, getattr(model, "classes_", None), chosen, last=model, whole=model)
         self._named = named is not None or not hasattr(model, "n_features_in_")
 
     def answer(self, block: Block, *, everything: bool = False) -> Answer:
@@ -161,7 +165,7 @@ class FrameModel(Candidate):
         except ImportError:
             fact = f"{self.title} takes a pandas data frame, and pandas is not installed"
             raise MissingLibraryError.of(fact, "frame") from None
-        columns, X = self.columns_in(block), self._features(block)
+        columns, X = self.columns_in(block), self.rows_in(block)
         try:
             answer = _answer(self.last, X, block.table, everything)
         except Exception as error:  # another's model may do anything
@@ -172,12 +176,8 @@ class FrameModel(Candidate):
             raise DataError(f"{self.title} gives an answer of shape {labels.shape} for {block.table.num_rows} rows.")
         return answer._replace(labels=labels.reshape(-1))
 
-    def facts(self, goal: Goal, block: Block, y: Any, positive: Any) -> dict[str, Any]:
+    def rows_in(self, block: Block) -> Any:
         """See `Candidate`."""
-        self._caution = caution_of_bounds(goal.facts, self.last)
-        return score_facts(goal.facts, self.last, self._features(block), y, positive)
-
-    def _features(self, block: Block) -> Any:
         frame = block.table.select(self.columns_in(block)).to_pandas()
         return frame if self._named else frame.to_numpy()
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from widemargin.goals.measuring.goal_report import GoalReport
     from widemargin.solvers.base import Progress as SolverProgress
 
-__all__ = [
-    "CARD_KEYS", "Deadline", "Progress", "comparison", "finish", "printable", "put", "say", "warnings_as_lines",
-    "warnings_reworded",
-]  # fmt: skip
-
 CARD_KEYS = {
     "intended_use": "Intended use",
     "not_intended_for": "Not intended for",

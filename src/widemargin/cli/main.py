@@ -16,7 +16,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from widemargin.cli.console import finish, printable, put
+from widemargin._text import printable
+from widemargin.cli.console import finish, put
 from widemargin.cli.parser import make_parser
 from widemargin.exceptions import InfeasibleGoalError, TimeBudgetError, WidemarginError
 

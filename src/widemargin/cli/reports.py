@@ -4,7 +4,6 @@
 """
 
 import argparse
-import hashlib
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from widemargin import __version__
-from widemargin._files import replace_file
+from widemargin._files import file_sha256, replace_file
 from widemargin._text import printable
 from widemargin.diagnostics import ConstraintReport, GoalReport
 from widemargin.exceptions import DataError
@@ -61,12 +60,6 @@ def write_text(text: str, path: Path, what: str = "report") -> None:
         replace_file(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise DataError(f"{path}: the {what} cannot be written ({error.strerror}). Check the folder") from error
-
-
-def file_sha256(file: Path) -> str:
-    """The SHA-256 of the bytes of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def statement(

@@ -5,6 +5,7 @@ added up first.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Column, Features, Label, Seed, Table
-from widemargin.diagnostics.score_facts import caution_of_bounds, score_facts
+from widemargin.diagnostics.robustness import caution_of_bounds, score_facts
 from widemargin.diagnostics.streaming import (
     AuditBlock,
     AuditCounts,
@@ -161,8 +162,7 @@ def audit(
     # Where the model itself was asked for rates that are lower bounds, the report says so, once.
     for rows in sets:
         asked = [fact for fact in rows.facts if f"{_BASELINE}{fact.name}" not in rows.parts]
-        caution = None if rows.model is None else caution_of_bounds(asked, rows.model)
-        if caution is not None:
+        if asked and rows.model is not None and (caution := caution_of_bounds(asked, rows.model)) is not None:
             return replace(report, cautions=(*report.cautions, caution))
     return report
 
@@ -279,13 +279,12 @@ def _count_blocks(goal: Goal, sets: Sequence[_RowSet], positive: Label, abstain:
             rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
             total.add(rows.block(rows.parts, total.positive))
             continue
-        columns = {name: value for name, value in rows.parts.items() if isinstance(value, str) and name != "X"}
         is_unknown = total is None and classes is None and positive is None
-        with opened_blocks(
-            {name: value for name, value in rows.parts.items() if name not in columns}, columns, workers,
-            model=rows.model, goal=goal, hold=is_unknown, more=sorted(baselines_used(goal).get(None, ())),
-            read_all=bool(rows.models),
-        ) as blocks:  # fmt: skip
+        blocks, columns = opened_blocks(
+            rows.parts, workers, model=rows.model, goal=goal, hold=is_unknown,
+            more=sorted(baselines_used(goal).get(None, ())), read_all=bool(rows.models),
+        )  # fmt: skip
+        with closing(blocks):
             if is_unknown:
                 seen: dict[str, list[Label]] = {}
                 for labels in blocks.map(_labels_of_block, columns):
@@ -345,11 +344,8 @@ def _predictions_by_source(
     DataError
         If some are missing, or belong to no data set of the goal.
     """
-    given: dict[str | None, Column] = {}
-    if isinstance(predictions, Mapping):
-        given = {None if name == "" else name: values for name, values in predictions.items()}
-    else:
-        given[None] = predictions
+    by_source = predictions if isinstance(predictions, Mapping) else {None: predictions}
+    given = {None if name == "" else name: values for name, values in by_source.items()}
     external = listing([name for name in names if name is not None])
     strange = sorted(str(name) for name in given if name is not None and name not in names)
     if strange:

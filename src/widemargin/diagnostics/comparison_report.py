@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import html_report, of_format, pandas_for_frames, printable, with_lists, wrapped
+from widemargin._text import fields_of, html_report, of_format, pandas_for_frames, printable, with_lists, wrapped
 from widemargin.exceptions import DataError
 from widemargin.goals.measuring.goal_report import GoalReport, worst_pairs
 from widemargin.goals.measuring.intervals import simultaneous_confidence
@@ -141,12 +141,7 @@ class ComparisonReport:
         """
         values = of_format(plain, "a comparison", FORMAT)
         try:
-            values["names"] = tuple(values["names"])
-            values["notes"] = tuple(values["notes"])
-            values["populations"] = tuple(PopulationComparison(**item) for item in values["populations"])
-            if values["reports"] is not None:
-                values["reports"] = tuple(GoalReport.from_dict(item) for item in values["reports"])
-            return cls(**values)
+            return cls(**fields_of(cls, values))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no comparison: {error}.") from None
 

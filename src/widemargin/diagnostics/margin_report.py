@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, html_report, of_format, pandas_for_frames, printable, with_lists
+from widemargin._text import aligned, fields_of, html_report, of_format, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
@@ -139,11 +140,7 @@ class MarginReport:
         """
         values = of_format(plain, "a report", 1)
         try:
-            values["quantile_levels"] = tuple(values["quantile_levels"])
-            values["overall"] = _summary_from(values["overall"])
-            values["groups"] = tuple(_summary_from(item) for item in values["groups"])
-            values["leverage"] = tuple(LeverageRow(**item) for item in values.get("leverage", ()))
-            return cls(**values)
+            return cls(**fields_of(cls, values))
         except (KeyError, TypeError) as error:
             raise DataError(f"this is no report: {error}.") from None
 
@@ -303,11 +300,8 @@ def _count_blocks(
     model = clf if is_asked(clf) else None
     if model is None and classes is None:
         raise DataError("scores in blocks do not say which classes there are; give classes=, in order of the columns.")
-    columns = {part: value for part, value in rows.items() if isinstance(value, str) and part != "X"}
-    parts = {part: value for part, value in rows.items() if part not in columns}
-    if model is None:
-        parts["predictions"] = clf
-    with opened_blocks(parts, columns, workers, model=model) as blocks:
+    blocks, columns = opened_blocks({**rows, "predictions": clf} if model is None else rows, workers, model=model)
+    with closing(blocks):
         counts: MarginCounts = blocks.sum(_count, (model, columns, normalize, classes, level))
     if counts.overall is None:
         raise DataError("the data have no rows. Give some.")
@@ -392,19 +386,6 @@ def _summary(
         median_interval=median_interval,
         risk_coverage=curve,
     )
-
-
-def _summary_from(plain: dict[str, Any]) -> MarginSummary:
-    values = {**plain, "quantiles": tuple(plain["quantiles"])}
-    for name in ("below_interval", "median_interval"):
-        if values.get(name) is not None:
-            low, high = values[name]
-            values[name] = (low, high)
-    if values.get("risk_coverage") is not None:
-        values["risk_coverage"] = RiskCoverage(
-            **{**plain["risk_coverage"], "errors": tuple(plain["risk_coverage"]["errors"])}
-        )
-    return MarginSummary(**values)
 
 
 def _headline(report: MarginReport) -> str:

@@ -1,4 +1,4 @@
-"""How far a row's features may change before its decision does: `certified_radii`.
+"""How far a row's features may change before its decision does, `certified_radii`; facts of scores that a goal counts.
 
 **Linear scores.** A change d moves `<w, x> + b` by at most `|w|_* |d|`, with the dual norm, and some change does so
 much. The distance to the boundary is exact, then: `|f(x)| / |w|_2` for changes measured by their Euclidean length,
@@ -9,19 +9,25 @@ weights, so radii are in the units of the features that the pipeline is given.
 the Gaussian kernel is `|f| sqrt(2 - 2 exp(-gamma |x - z|^2))`. What |f(x)| allows is a lower bound of the distance.
 Nystroem's features are an expansion in kernels of the landmarks. Random Fourier features move by at most
 `sqrt(2 / D) min(|w|_2 |V|_2, sum_j |w_j| |v_j|_2)` per unit of change: a Lipschitz constant, and a lower bound again.
+
+Predictions do not show whether a margin is below a number or a decision certified, so the classifier itself is asked,
+and these facts travel as baselines do (`goals/language/linear.ScoreFact`).
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from widemargin._typing import Classifier, Features, Floats
+from widemargin._typing import Classifier, Column, Features, Floats, Label
+from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import innermost
+from widemargin.goals.language.linear import ScoreFact
 from widemargin.rows import check_sparse
 
 NORMS = ("l2", "linf")
@@ -94,27 +100,21 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
     scores = np.asarray(clf.decision_function(X), dtype=np.float64)
     of_problems = _of_model(model, slope, norm)
     if scores.ndim == 1:
-        values = of_problems.radius(_gaps(clf, scores), 0, None)
+        values = of_problems.radius(_gaps(clf, scores), np.ones(1))
         return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
     if hasattr(model, "decision_function_shape"):
         raise DataError(
             f"{type(model).__name__} compares pairs of classes; certify a model of one class against the rest."
         )
     # A decision changes where any other class overtakes the best one, so the nearest of these borders counts.
-    best, values = scores.argmax(axis=1), np.full(len(scores), np.inf)
+    best, values, classes = scores.argmax(axis=1), np.full(len(scores), np.inf), np.eye(scores.shape[1])
     for first in range(scores.shape[1]):
         rows = np.flatnonzero(best == first)
         for other in range(scores.shape[1]):
             if other != first and len(rows):
                 gap = scores[rows, first] - scores[rows, other]
-                values[rows] = np.minimum(values[rows], of_problems.radius(gap, first, other))
+                values[rows] = np.minimum(values[rows], of_problems.radius(gap, classes[first] - classes[other]))
     return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
-
-
-def certificate(clf: Classifier, norm: str) -> tuple[bool, str]:
-    """Whether the radii of a classifier are exact, and the method that they come from."""
-    of_problems = _of_model(*_unwrapped(clf), norm)
-    return of_problems.exact, of_problems.method
 
 
 def _gaps(clf: Any, scores: Floats) -> Floats:
@@ -170,19 +170,19 @@ def _slope(step: Any) -> Floats | float:
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Problems:
+class _Problems(NamedTuple):
     """The scores of a model, one a class or one for two.
 
     Attributes
     ----------
     radius : callable
-        From gaps between two scores (or of the only one, and None) the radius.
+        The radius from gaps in a sum of the scores, whose coefficients are given: 1 of the only score, or 1 of one
+        class and -1 of another.
     exact : bool
     method : str
     """
 
-    radius: Callable[[Floats, int, int | None], Floats]
+    radius: Callable[[Floats, Floats], Floats]
     exact: bool
     method: str
 
@@ -215,9 +215,8 @@ def _dense(matrix: Any) -> Floats:
 def _linear(coef: Floats, slope: Floats | float, norm: str) -> _Problems:
     weights = coef * slope
 
-    def radius(gap: Floats, first: int, other: int | None) -> Floats:
-        w = weights[first] if other is None else weights[first] - weights[other]
-        return _divided(gap, float(np.linalg.norm(w, 2 if norm == "l2" else 1)))
+    def radius(gap: Floats, sides: Floats) -> Floats:
+        return _divided(gap, float(np.linalg.norm(sides @ weights, 2 if norm == "l2" else 1)))
 
     return _Problems(radius, True, "distance to the boundary")
 
@@ -241,13 +240,10 @@ def _expansion(coef: Floats, points: Floats, kernel: Any, gamma: Any, slope: Flo
     else:
         most = float(np.linalg.norm(scale)) if norm == "l2" else float(scale.sum())
 
-    def radius(gap: Floats, first: int, other: int | None) -> Floats:
-        square = products[first, first]
-        if other is not None:
-            square += products[other, other] - 2.0 * products[first, other]
+    def radius(gap: Floats, sides: Floats) -> Floats:
         # `gap <= |f| sqrt(2 - 2 k)` (module docstring) solved for the kernel value k that a change has to reach, and
         # for the distance that has this value. Where k would have to be below 0 no change is large enough.
-        kept = 1.0 - gap**2 / np.maximum(2.0 * square, np.finfo(float).tiny)
+        kept = 1.0 - gap**2 / np.maximum(2.0 * (sides @ products @ sides), np.finfo(float).tiny)
         with np.errstate(divide="ignore"):
             distance = -np.log(np.clip(kept, 0.0, 1.0)) / gamma
         return SHRUNK * _divided(np.sqrt(distance) if kernel == "rbf" else distance, most)
@@ -262,8 +258,8 @@ def _fourier(model: Any, feature_map: Any, slope: Floats | float, norm: str) -> 
     largest = float(np.linalg.norm(directions, 2))
     lengths = np.linalg.norm(directions, axis=0) if norm == "l2" else np.abs(directions).sum(axis=0)
 
-    def radius(gap: Floats, first: int, other: int | None) -> Floats:
-        w = coef[first] if other is None else coef[first] - coef[other]
+    def radius(gap: Floats, sides: Floats) -> Floats:
+        w = sides @ coef
         steepest = float(np.abs(w) @ lengths)
         if norm == "l2":
             steepest = min(steepest, float(np.linalg.norm(w)) * largest)
@@ -274,3 +270,48 @@ def _fourier(model: Any, feature_map: Any, slope: Floats | float, norm: str) -> 
 
 def _divided(gap: Floats, steepest: float) -> Floats:
     return np.asarray(gap / steepest if steepest > 0.0 else np.full(len(gap), np.inf), dtype=np.float64)
+
+
+def caution_of_bounds(facts: Sequence[ScoreFact], model: Classifier) -> str | None:
+    """The note that certified rates are lower bounds, as they are with kernels and feature maps; else None."""
+    norms = {fact.norm or "l2" for fact in facts if fact.metric == "certified_rate"}
+    methods = [of.method for norm in norms if not (of := _of_model(*_unwrapped(model), norm)).exact]
+    if not methods:
+        return None
+    return f"certified rates are lower bounds here, by the {methods[0]}: more decisions may withstand such changes."
+
+
+def score_facts(
+    facts: Sequence[ScoreFact], model: Classifier, X: Features, y: Column | None, positive: Label
+) -> dict[str, npt.NDArray[np.object_]]:
+    """Each fact of each row, as a baseline that says the positive class where it is true.
+
+    Parameters
+    ----------
+    facts : sequence of ScoreFact
+    model : fitted classifier of two classes
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,) or None
+        Labels, for facts about margins.
+    positive : label
+
+    Raises
+    ------
+    DataError
+        If the classifier gives no scores, or labels are missing.
+    """
+    if not facts:
+        return {}
+    names = [label for label in np.asarray(getattr(model, "classes_", ())).tolist() if label != positive]
+    if len(names) != 1:
+        raise DataError(f"{facts[0].name} needs a classifier of two classes, with classes_.")
+    found = {}
+    for fact in facts:
+        if fact.metric == "certified_rate":
+            holds = certified_radii(model, X, norm=fact.norm or "l2").values > fact.number
+        elif y is None:
+            raise DataError(f"{fact.name} needs labels; give y.")
+        else:
+            holds = margins_of(model, X, y).values < fact.number
+        found[fact.name] = np.array([names[0], positive], dtype=object)[holds.astype(np.intp)]
+    return found

@@ -5,7 +5,6 @@ of different blocks, from other processes perhaps, merge in any order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -383,10 +382,8 @@ def named_parts(data: Mapping[str, object], columns: Mapping[str, str]) -> dict[
     return parts
 
 
-@contextmanager
 def opened_blocks(
-    parts: Mapping[str, Any],
-    named: Mapping[str, str],
+    rows: Mapping[str, Any],
     workers: object,
     *,
     model: Classifier | None,
@@ -394,13 +391,14 @@ def opened_blocks(
     more: Sequence[str] = (),
     read_all: bool = False,
     hold: bool = False,
-) -> Iterator[BlockMap]:
-    """Blocks of the rows, which are closed in the end; `named` are parts that are columns of X.
+) -> tuple[BlockMap, dict[str, str]]:
+    """Blocks of the rows, to be closed in the end, and which parts are columns of X: those that are texts.
 
     Of files only those columns are read that the model, the goal and the names need, and `more` where they exist; all
     of them if the model does not know its columns, or with `read_all`.
     """
-    X, columns = parts.get("X"), None
+    named = {part: value for part, value in rows.items() if isinstance(value, str) and part != "X"}
+    X, columns = rows.get("X"), None
     features = getattr(model, "feature_names_in_", None)
     if isinstance(X, (str, Path)) and not read_all and (model is None or features is not None):
         from widemargin.distributed.recipes import parquet_columns
@@ -410,8 +408,5 @@ def opened_blocks(
         there = set(parquet_columns(X))
         # A column that the file lacks may have been given as an array, such as a baseline. If not, the goal refuses it.
         columns = [name for name in dict.fromkeys(wanted) if name in there]
-    blocks = block_map(part_recipes(parts, columns=columns), workers, hold=hold)
-    try:
-        yield blocks
-    finally:
-        blocks.close()
+    parts = {part: value for part, value in rows.items() if part not in named}
+    return block_map(part_recipes(parts, columns=columns), workers, hold=hold), named

@@ -359,7 +359,6 @@ class BlockedRows:
     n_stored: int
     centre: Floats
     n_passes: int = 0
-    has_singles = False
     _last: tuple[BlockedPoint, Floats] | None = None
 
     def square(self, w: Floats) -> float:

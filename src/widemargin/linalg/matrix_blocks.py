@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
 from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums_over_rows, threads_in_force
-from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals, Singles
+from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
 
 __all__ = ["RowBlocks"]
@@ -103,9 +103,6 @@ class RowBlocks:
         Taken for the mean of the rows: that of more rows than these, say.
     """
 
-    wide = 200
-    """Features from which a copy of the rows in float32 pays; below, a Newton step spends its time elsewhere."""
-
     def __init__(self, blocks: Sequence[tuple[Matrix, Ints | None]], centre: Floats | None = None) -> None:
         start = 0
         built: list[_Block] = []
@@ -143,8 +140,8 @@ class RowBlocks:
             ]
         )
 
-    def dot(self, w: Floats, out: Floats | None = None, *, single: bool = False) -> Floats:
-        """`X w`, shape (n,); with `single` from the rows in float32 where they are kept (`singles`): half the time.
+    def dot(self, w: Floats, out: Floats | None = None) -> Floats:
+        """`X w`, shape (n,).
 
         A product that is not written to an `out` is remembered: solver, majorisation and judge ask for it in turn.
         """
@@ -154,15 +151,8 @@ class RowBlocks:
             if last is not None and np.array_equal(last[0], w):
                 return last[1].copy()
             out = np.empty(self.n_rows)
-        for k, block in enumerate(self.blocks):
-            mine = out[block.place]
-            # The copies are centred, so the product with the centre is added back.
-            short = self.singles[k] if single else None
-            if short is not None:
-                block.each(partial(products.dense_dot, short), w, mine)
-                mine += float(self.centre @ w)
-            else:
-                block.each(block.loop(products.csr_dot, products.dense_dot), w, mine)
+        for block in self.blocks:
+            block.each(block.loop(products.csr_dot, products.dense_dot), w, out[block.place])
         if remember:
             self._last = w.copy(), out
             return out.copy()
@@ -193,29 +183,6 @@ class RowBlocks:
         # Any point near the rows would do as well, for what is subtracted is added back; the mean leaves the sums of
         # the centred rows at zero.
         return self.tdot(np.ones(self.n_rows)) / max(self.n_rows, 1)
-
-    @property
-    def has_singles(self) -> bool:
-        """Whether products with `single` are made in float32."""
-        return any(short is not None for short in self.singles)
-
-    @cached_property
-    def singles(self) -> tuple[Singles | None, ...]:
-        """By block, `X - centre` in float32 where that pays: dense rows in double precision, all of them, and wide.
-
-        A Newton step on narrow rows spends its time elsewhere. What is steered by these copies has seven digits of the
-        spread of each column, whatever its mean.
-        """
-        copies: list[Singles | None] = []
-        for block in self.blocks:
-            dense = not block.sparse and block.X.dtype == np.float64
-            if not (dense and block.whole and self.n_features >= self.wide):
-                copies.append(None)
-                continue
-            short = np.empty(block.X.shape, dtype=np.float32)
-            in_threads(short.shape[0], block.worth, partial(_centre, block.X, self.centre, short))
-            copies.append(short)
-        return tuple(copies)
 
     def gram(self, scale: Floats) -> Floats:
         """Lower triangle of `X' diag(scale) X`, shape (d, d), Fortran order; only rows of non-zero scale are touched.
@@ -251,7 +218,7 @@ class RowBlocks:
         """
         d = self.n_features
         out, sums = (np.zeros((d, d), order="F"), np.zeros(d)) if onto is None else onto
-        for k, block in enumerate(self.blocks):
+        for block in self.blocks:
             mine = scale[block.place]
             if block.sparse:
                 # In double precision always: for float32 the loop would be compiled a second time at the first fit.
@@ -271,8 +238,7 @@ class RowBlocks:
                 continue
             # A sum of its own in float32; only the total of the block is rounded.
             part = np.zeros((d, d), order="F", dtype=np.float32) if single else out
-            short = self.singles[k] if single and centred else None
-            dense = _DenseRows(block, mine, self.centre if centred else None, short, part.dtype)
+            dense = _DenseRows(block, mine, self.centre if centred else None, part.dtype)
             for sign, band in _signs(mine):
                 # Threads share the columns where there are enough (`add_moments`), else the rows: then each has a
                 # matrix of its own. BLAS shared out by its own threads kept 16 cores busy for nothing.
@@ -290,7 +256,7 @@ class RowBlocks:
             if block.sparse:
                 block.add(partial(products.csr_squares, *block.csr), (mine,), squares)
             else:
-                dense = _DenseRows(block, mine, None, None, np.dtype(np.float64))
+                dense = _DenseRows(block, mine, None, np.dtype(np.float64))
                 for sign, band in _signs(mine):
                     for rows, _ in dense.chunks(band):
                         # The chunks come times the roots of their weights, so their squares are the weighted sums.
@@ -342,8 +308,6 @@ class _DenseRows:
         The weights.
     centre : ndarray of shape (d,) or None
         What is subtracted from the rows.
-    short : ndarray of shape (n_b, d) or None
-        The centred rows in float32, where they are kept.
     dtype : dtype
         Of the products.
     """
@@ -351,7 +315,6 @@ class _DenseRows:
     block: _Block
     scale: Reals
     centre: Floats | None
-    short: Singles | None
     dtype: np.dtype[np.float32] | np.dtype[np.float64]
 
     def chunks(self, band: Ints) -> Iterator[tuple[Reals, Reals]]:
@@ -371,12 +334,9 @@ class _DenseRows:
     def _scale_rows(self, some: Ints, root: Reals, scaled: Reals, first: int, last: int) -> None:
         """Set a range of `scaled` to rows times their roots."""
         part = some[first:last]
-        if self.short is not None:
-            rows: Reals = self.short[part]
-        else:
-            rows = self.block.X[self.block.row_of[part]]
-            if self.centre is not None:
-                rows = rows - self.centre
+        rows: Reals = self.block.X[self.block.row_of[part]]
+        if self.centre is not None:
+            rows = rows - self.centre
         np.multiply(rows, root[first:last, None], out=scaled[first:last], casting="same_kind")
 
     def add_moments(self, band: Ints, sign: float, first: int, last: int, gram: Reals, sums: Floats) -> None:
@@ -403,14 +363,6 @@ def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:
     for sign in (1.0, -1.0):
         if len(band := (sign * scale > 0.0).nonzero()[0]):
             yield sign, band
-
-
-def _centre(X: Reals, centre: Floats, short: Singles, first: int, last: int) -> None:
-    """Set a range of `short` to the rows minus their centre."""
-    for low in range(first, last, _CHUNK):
-        place = slice(low, min(low + _CHUNK, last))
-        with np.errstate(over="ignore"):  # numbers beyond float32: found when a factor fails
-            np.subtract(X[place], centre, out=short[place], casting="same_kind")
 
 
 _EVERY: WeakValueDictionary[int, Ints] = WeakValueDictionary()

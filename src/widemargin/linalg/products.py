@@ -16,10 +16,13 @@ __all__ = [
 def csr_parts(X: sp.csr_matrix) -> tuple[Reals, Integers, Integers]:
     """Entries, columns and row starts for the loops below.
 
-    The indices are seen as unsigned numbers: that spares the loops a test for negative ones, and the product with a
-    vector half of its time.
+    The indices are unsigned numbers: that spares the loops a test for negative ones, and the product with a vector
+    half of its time. Where they fit they have 32 bits, so that hardly anybody needs loops that are
+    compiled for 64.
     """
-    indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in (X.indices, X.indptr))
+    fit = max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max
+    parts = (part.astype(np.int32, copy=False) if fit else part for part in (X.indices, X.indptr))
+    indices, indptr = (part.view(f"u{part.dtype.itemsize}") for part in parts)
     return X.data, indices, indptr
 
 

@@ -14,44 +14,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from widemargin.estimators._options import Checked
 from widemargin.estimators.rate_constrained.outcome import Infeasibility
 from widemargin.goals import Goal, Population, positive_rate
 from widemargin.goals.measuring.goal_report import GoalReport
 
 _LONGEST = 1_000_000  # goals built in Python may be longer than the parser allows for texts that users write
-
-_EVERY_STRUCTURAL = ("on_interrupt", "verbose")
-_EVERY_CONSTRAINED = (
-    "solver", "tol", "step_tol", "fit_intercept", "degree", "coef0", "n_components", "cache_size", "on_interrupt",
-    "verbose",
-)  # fmt: skip
-_UNDER_THEIR_OLD_NAME = {
-    "KernelSVC": (
-        "multi_class", "fit_intercept", "precision", "backend", "validation_fraction", "time_budget", "callbacks",
-        "on_interrupt",
-    ),
-    "SBPClassifier": ("algorithm", "batch_size", "validation_fraction", "backend", "on_interrupt"),
-    "MarginPursuitClassifier": (
-        "scale_factor", "rescale_after", "delta", "average", "step_size", "degree", "coef0", "cache_size",
-        "on_interrupt",
-    ),
-    "StructuralSVM": (
-        "average", "check_every", "oracle_batch", "search_tol", "search_ratio", "max_queries", *_EVERY_STRUCTURAL,
-    ),
-    "HierarchicalSVC": ("separator", *_EVERY_STRUCTURAL),
-    "ChainSVC": _EVERY_STRUCTURAL,
-    "MulticlassSVC": _EVERY_STRUCTURAL,
-    "MultiLabelSVC": _EVERY_STRUCTURAL,
-    "RateConstrainedClassifier": _EVERY_CONSTRAINED,
-    "RateConstrainedClassifierCV": _EVERY_CONSTRAINED,
-}  # fmt: skip
-MOVED_PARAMETERS: dict[str, dict[str, str | None]] = {
-    estimator: {name: name for name in names} for estimator, names in _UNDER_THEIR_OLD_NAME.items()
-}
-"""Constructor parameters that older files hold and today's class does not take any more.
-
-Class name -> name of the parameter -> name of the entry of `solver_options` that replaces it; None: it is dropped.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +74,9 @@ def from_text(part: object) -> object:
         # Parameters that are entries of `solver_options` today are moved there; parameters that are new get their
         # default, which is chosen so that it is what older versions did.
         values, parameters = vars(part), inspect.signature(type(part)).parameters
-        moved = MOVED_PARAMETERS.get(type(part).__name__, {})
-        options = {moved[name]: values.pop(name) for name in list(values) if name in moved and name not in parameters}
-        options.pop(None, None)
+        checked = inspect.getattr_static(type(part), "_options", None)
+        names = checked.record.__dataclass_fields__ if isinstance(checked, Checked) else ()
+        options = {name: values.pop(name) for name in list(values) if name in names and name not in parameters}
         if options:
             values["solver_options"] = options
         for name, parameter in parameters.items():

@@ -1,5 +1,7 @@
 """A bias audit for people: one page."""
 
+from collections.abc import Sequence
+
 from widemargin.diagnostics.standards.local_law_144 import FOUR_FIFTHS, LEGEND, BiasAudit, CategoryTable
 from widemargin.report.drawings import rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table
@@ -55,10 +57,10 @@ def bias_audit_page(audit: BiasAudit, *, title: str = "Bias audit under Local La
 
 def _table(audit: BiasAudit, item: CategoryTable, identifier: str) -> Html:
     """A table, and pictures of its rates and of what its impact ratios can be."""
-    head: list[Child] = [
+    head = [
         "category", "people", audit.word, f"{audit.kind} rate", "impact ratio", "can be", "four fifths",
     ]  # fmt: skip
-    rows: list[list[Child]] = []
+    rows: list[Sequence[Child]] = []
     for category in item.categories:
         rate = category.rate
         ends = "" if rate.lower is None else f" ({shown(rate.lower, Unit.SHARE)} to {shown(rate.upper, Unit.SHARE)})"

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class Html(str):
@@ -79,7 +79,7 @@ def section(identifier: str, title: str, *children: Child) -> Html:
     return element("section", heading, *children, id=identifier, aria_labelledby=f"{identifier}-title")
 
 
-def table(caption: str, head: list[Child], rows: list[list[Child]], *, class_: str | None = None) -> Html:
+def table(caption: str, head: Sequence[Child], rows: Sequence[Sequence[Child]], *, class_: str | None = None) -> Html:
     """A table with a head, the first cell of each row its header; it scrolls by itself where a screen is narrow."""
     top = element("tr", *(element("th", cell, scope="col") for cell in head))
     body = [

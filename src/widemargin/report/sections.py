@@ -4,7 +4,7 @@ Each function returns one section of the page, or None where there is nothing to
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
@@ -178,7 +178,7 @@ def groups(content: Content) -> Html | None:
     if not shown_groups:
         return None
     rates = rates_of(shown_groups)
-    rows: list[list[Child]] = [
+    rows = [
         [
             _in_words(item.name),
             plain_number(item.n_rows),
@@ -197,7 +197,7 @@ def groups(content: Content) -> Html | None:
     if content.report.confidence is not None:
         intro += f" In brackets exact {content.report.confidence:.0%} intervals, where rows are not weighted."
     most = 12  # beyond that tables and pictures are longer than a page
-    head: list[Child] = ["group", "rows", *(HEADS[name] for name in rates)]
+    head = ["group", "rows", *(HEADS[name] for name in rates)]
     tables = [table("Groups of the goal", head, rows[:most])]
     if more := rows[most:]:
         said = f"{len(more)} more groups"
@@ -238,12 +238,12 @@ def missing_groups(content: Content) -> Html | None:
     units = [Unit.NUMBER if entry is None else unit_of(entry) for entry in entries]
     # The list of rates does not say which rule each is part of, so percent is used only where all rules have it.
     of_rates = Unit.NUMBER if Unit.NUMBER in units else Unit.SHARE
-    rates: list[list[Child]] = [
+    rates = [
         [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
         for item in found.rates
     ]
     says = {"yes": ("met", "always met"), "no": ("not met", "never met"), "open": ("undecided", "open")}
-    rules: list[list[Child]] = []
+    rules: list[Sequence[Child]] = []
     for item, unit in zip(found.constraints, units, strict=True):
         ends = {end: shown(end, unit, points=True, sign=True) for end in (item.least, item.largest)}
         mark, text = says[item.holds]
@@ -277,7 +277,7 @@ def beside(content: Content) -> Html | None:
         return None
     reports = {"this model": content.report, **content.others}
     unit, word = unit_of_form(content.goal.objective), objective_word(content.goal)
-    rows: list[list[Child]] = [[word, *(shown(report.objective, unit) for report in reports.values())]]
+    rows: list[Sequence[Child]] = [[word, *(shown(report.objective, unit) for report in reports.values())]]
     # All reports measure the same goal, so their rules stand in the same order.
     for each in zip(*(shown_rules(content, report) for report in reports.values()), strict=True):
         name, item = each[0].name, each[0].worst
@@ -300,7 +300,7 @@ def changes(content: Content) -> Html | None:
     """Churn, wins and losses against each baseline."""
     if not content.changes:
         return None
-    rows: list[list[Child]] = []
+    rows = []
     for item in content.changes:
         shares = (_with_ends(*(part or (None, None, None))) for part in (item.churn, item.wins, item.losses))
         rows.append([f"“{item.name}”", *shares])
@@ -308,9 +308,11 @@ def changes(content: Content) -> Html | None:
         "How many of all rows are decided differently from another model, and which of these changes are for the "
         "better (the model is right and the other wrong) or for the worse. Intervals in brackets."
     )
-    head: list[Child] = ["compared with", "changed", "for the better", "for the worse"]
-    content_table = table("Changes against other models", head, rows)
-    return section("changes", "What changes against other models", element("p", intro), content_table)
+    head = ["compared with", "changed", "for the better", "for the worse"]
+    return section(
+        "changes", "What changes against other models", element("p", intro),
+        table("Changes against other models", head, rows),
+    )  # fmt: skip
 
 
 def margins(content: Content) -> Html:
@@ -320,8 +322,8 @@ def margins(content: Content) -> Html:
         return section("margins", title, element("p", margins))
     # One scale for all populations: bars of the same height are the same share.
     highest = max(float(shares.max()) for shares in margins.shares.values())
-    figures: list[Child] = []
-    rows: list[list[Child]] = []
+    figures = []
+    rows = []
     for (name, report), shares in zip(margins.reports.items(), margins.shares.values(), strict=True):
         item = report.overall
         below, n_rows = shown(item.below, Unit.SHARE), plain_number(item.n_rows)
@@ -340,7 +342,7 @@ def margins(content: Content) -> Html:
         "right answer; left of 0 (hatched) the answer is wrong. A population further left is served worse. Intervals "
         "in brackets."
     )
-    head: list[Child] = ["population", "rows", "median", "mean", "5 %", "95 %", "wrong side"]
+    head = ["population", "rows", "median", "mean", "5 %", "95 %", "wrong side"]
     more = f"{margins.left_out} smaller populations are not shown."
     return section(
         "margins", title, element("p", intro),
@@ -370,8 +372,8 @@ def _abstention(content: Content, margins: Margins) -> list[Child]:
     text = "Error of the surest rows by their share. The table holds the numbers."
     # Four columns, so that a phone shows the table whole.
     places = [place for place, share in enumerate(COVERAGES) if round(share, 2) in (0.5, 0.7, 0.9, 1.0)]
-    head: list[Child] = ["population", *(f"of {shown(COVERAGES[place], Unit.SHARE)}" for place in places), "area"]
-    rows: list[list[Child]] = [
+    head = ["population", *(f"of {shown(COVERAGES[place], Unit.SHARE)}" for place in places), "area"]
+    rows = [
         [_in_words(name), *(shown(item.errors[place], Unit.SHARE) for place in places), shown(item.area, Unit.SHARE)]
         for name, item in curves.items()
     ]

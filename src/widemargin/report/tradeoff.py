@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Floats
+from widemargin._typing import Bools, Floats
 from widemargin.exceptions import GoalError
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.constraints import Constraint
@@ -152,13 +152,6 @@ class RuleAlongPath(NamedTuple):
     kept: list[bool]
     sign: list[str]
 
-    def slack(self, point: int) -> float:
-        """How far it is on the right side at a point; what is undefined is worst."""
-        rate, bound = self.rate[point], self.bound[point]
-        if rate is None or bound is None:
-            return -np.inf
-        return rate - bound if self.sign[point] == "≥" else bound - rate
-
 
 def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
     """Picture, slider, the table of the chosen point, prices, all points, and the numbers that the script needs."""
@@ -196,7 +189,7 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
         return element("span", text, id=f"{identifier}-{what}")
 
     spread = "" if error[chosen] is None else f" ± {shown(error[chosen], units[1], points=True)}"
-    lines: list[list[Child]] = [[word, cell("objective", shown(objective[chosen], units[1]) + spread), ""]]
+    lines: list[Sequence[Child]] = [[word, cell("objective", shown(objective[chosen], units[1]) + spread), ""]]
     for j, (name, unit, rate, limit, met, sense) in enumerate(rates):
         against = NONE
         if limit[chosen] is not None:
@@ -211,8 +204,8 @@ def _path(content: Content, rule: SweptRule, identifier: str) -> Html:
         "rules": [line._asdict() for line in rates],
         "x": list(x), "y": list(y),
     }  # fmt: skip
-    head: list[Child] = ["bound", word, "± one standard error", *(name for name, *_ in rates), "training rows"]
-    rows: list[list[Child]] = [
+    head = ["bound", word, "± one standard error", *(name for name, *_ in rates), "training rows"]
+    rows = [
         [
             shown(float(path.values[i]), units[0]), shown(objective[i], units[1]),
             shown(error[i], units[1], points=True),
@@ -245,100 +238,76 @@ def _prices(rule: SweptRule, word: str) -> list[Html]:
     return [element("h4", "Price"), element("ul", *items), element("p", note, class_="note")]
 
 
-def _rates_of_rules(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
-    """Each constraint at all points of a path.
+def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
+    """Each rule that the user wrote at all points of a path, as the cards show it: a rule that compares two rates by a
+    factor as their ratio, a bundle by its worst pair.
 
     Where less is promised than training asked for, the promise decides on held-out rows, as in the cards; else the
     bound of the path.
     """
     part = path.training if path.held_out is None else path.held_out
-    rules: list[RuleAlongPath] = []
+    may_differ = path.held_out is not None and content.trained_goal not in (None, content.goal)
+    by_rule: dict[str, list[tuple[Unit, Floats, Floats, Bools, bool]]] = {}
     for j, label in enumerate(path.labels):
         rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
+        asked = next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
+        unit = Unit.NUMBER if asked is None else unit_of(asked)
+        entry, is_swept = asked, asked is not None and path.name in (asked.label, asked.text)
+        if may_differ and asked is not None:
+            promised = next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
+            if promised is not None:
+                rate, bound = _at_promise(asked, promised, path.values if is_swept else None, rate, bound)
+                entry, is_swept = promised, False
         if path.held_out is not None:
-            rate, bound = _promised(content, path, label, rate, bound)
             # The stored slack belongs to the bound of the path; only where it was undefined it stays so.
             slack = np.where(np.isfinite(slack), (rate - bound) if is_floor else (bound - rate), np.nan)
-        asked = _asked_for(content, label)
-        unit = Unit.NUMBER if asked is None else unit_of(asked)
-        senses = ["≥" if is_floor else "≤"] * len(path)
-        kept = (slack >= -TOLERANCE).tolist()
-        rules.append(RuleAlongPath(label, unit, _finite(rate), _finite(bound), kept, senses))
-    return rules
-
-
-def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
-    """Each rule that the user wrote at all points of a path, as the cards show it: a rule that compares two rates by a
-    factor as their ratio, a bundle by its worst pair."""
-    by_rule: dict[str, list[RuleAlongPath]] = {}
-    for line in _rates_of_rules(content, path):
-        asked = _asked_for(content, line.label)
-        promised = None  # what is promised where training asked for something else
-        if asked is not None and path.held_out is not None and content.trained_goal not in (None, content.goal):
-            promised = next((entry for entry in content.goal.constraints if _is_same_rule(asked, entry)), None)
-        entry = asked if promised is None else promised
         compared = None if entry is None else entry.factor
         if compared is not None:
             factor, is_on_the_left, is_floor = compared
             # Along its own path the factor changes from point to point; a promise, and all other rules, stay.
-            is_moved = promised is None and asked is not None and path.name in (asked.label, asked.text)
-            factors: list[float | None] = [*path.values.tolist()] if is_moved else [factor] * len(path)
-            over, under = (line.rate, line.bound) if is_on_the_left else (line.bound, line.rate)
-            ratios = [
-                None if a is None or k is None or not b else a * k / b
-                for a, b, k in zip(over, under, factors, strict=True)
-            ]
-            line = line._replace(rate=ratios, bound=factors, sign=["≥" if is_floor else "≤"] * len(path))
-        name = entry.label or entry.text if isinstance(entry, Bundle) else line.label
-        by_rule.setdefault(name, []).append(line)
-    return [_worst_of(name, lines, len(path)) for name, lines in by_rule.items()]
+            factors = path.values if is_swept else np.full(len(path), factor)
+            over, under = (rate, bound) if is_on_the_left else (bound, rate)
+            rate = np.divide(over * factors, under, out=np.full(len(path), np.nan), where=under != 0.0)
+            bound = factors
+        name = entry.label or entry.text if isinstance(entry, Bundle) else label
+        by_rule.setdefault(name, []).append((unit, rate, bound, slack >= -TOLERANCE, is_floor))
+    rules = []
+    for name, lines in by_rule.items():
+        units, rates, bounds, kept, floors = map(list, zip(*lines, strict=True))
+        # At each point the constraint with the least slack, and the rule is met only where all of them are.
+        slacks = [
+            rate - bound if floor else bound - rate for rate, bound, floor in zip(rates, bounds, floors, strict=True)
+        ]
+        worst, points = np.nan_to_num(slacks, nan=-np.inf).argmin(axis=0), np.arange(len(path))
+        rules.append(
+            RuleAlongPath(
+                name, units[0], _finite(np.array(rates)[worst, points]), _finite(np.array(bounds)[worst, points]),
+                np.all(kept, axis=0).tolist(), ["≥" if floors[line] else "≤" for line in worst],
+            )
+        )  # fmt: skip
+    return rules
 
 
-def _worst_of(name: str, lines: Sequence[RuleAlongPath], n_points: int) -> RuleAlongPath:
-    """At each point the constraint of a rule with the least slack; the rule is met only where all of them are."""
-    worst = []
-    for point in range(n_points):
-        slacks = [line.slack(point) for line in lines]
-        worst.append(lines[int(np.argmin(slacks))])
-    return RuleAlongPath(
-        name,
-        lines[0].unit,
-        [line.rate[point] for point, line in enumerate(worst)],
-        [line.bound[point] for point, line in enumerate(worst)],
-        [all(line.kept[point] for line in lines) for point in range(n_points)],
-        [line.sign[point] for point, line in enumerate(worst)],
-    )
+def _at_promise(
+    asked: Constraint | Bundle, promised: Constraint | Bundle, swept: Floats | None, rate: Floats, bound: Floats
+) -> tuple[Floats, Floats]:
+    """Both sides of a constraint along a path, measured at the level that was asked for, at the level that is promised.
 
-
-def _promised(content: Content, path: TradeoffPath, label: str, rate: Floats, bound: Floats) -> tuple[Floats, Floats]:
-    """Both sides of a constraint along a path with the level of the goal in place of that of the goal of training."""
-    if content.trained_goal is None or content.trained_goal == content.goal:
-        return rate, bound
-    pairs = [
-        (asked, promised)
-        for asked in content.trained_goal.constraints
-        for promised in content.goal.constraints
-        if _is_called(asked, label) and _is_same_rule(asked, promised)
-    ]
+    `swept` are the levels of a constraint that is swept.
+    """
     try:
-        asked, promised = pairs[0]
-        levels = path.values if path.name in (asked.label, asked.text) else np.full(len(path), asked.level)
+        levels = np.full(len(rate), asked.level) if swept is None else swept
         level = promised.level
-    except (IndexError, GoalError):  # nothing else is promised, or it has no single number to differ in
+    except GoalError:  # it has no single number to differ in
         return rate, bound
     # `a >= k * b` was measured with the k of the path; with a factor of 0 there nothing is known of b.
-    factor = np.divide(level, levels, out=np.full(len(path), np.nan), where=levels != 0.0)
+    factor = np.divide(level, levels, out=np.full(len(rate), np.nan), where=levels != 0.0)
     if isinstance(promised, Bundle):
-        return rate, (np.full(len(path), level) if promised.ratio is None else bound * factor)
+        return rate, (np.full(len(rate), level) if promised.ratio is None else bound * factor)
     is_on_the_right = promised.compared_with_level()[0] == promised.lhs
     side = promised.rhs if is_on_the_right else promised.lhs
-    moved = (bound if is_on_the_right else rate) * factor if side.terms else np.full(len(path), level)
+    moved = (bound if is_on_the_right else rate) * factor if side.terms else np.full(len(rate), level)
     return (rate, moved) if is_on_the_right else (moved, bound)
-
-
-def _asked_for(content: Content, label: str) -> Constraint | Bundle | None:
-    """The constraint or bundle that a constraint of a path comes from."""
-    return next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
 
 
 def _is_called(entry: Constraint | Bundle, label: str) -> bool:

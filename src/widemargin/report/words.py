@@ -81,39 +81,14 @@ def plain_number(value: float) -> str:
     return f"{value:.4g}"
 
 
-_METRICS: Mapping[str, str] = {
-    "positive_rate": "the share of {rows} that the model calls {yes}",
-    "negative_rate": "the share of {rows} that the model does not call {yes}",
-    "error_rate": "the share of {rows} that the model decides wrongly",
-    "accuracy": "the share of {rows} that the model decides rightly",
-    "recall": "the share that the model finds of {rows} that are truly {yes}",
-    "false_positive_rate": "the share that the model calls {yes} of {rows} that are truly not {yes}",
-    "true_negative_rate": "the share that the model recognises as not {yes} of {rows} that are truly not {yes}",
-    "false_negative_rate": "the share that the model misses of {rows} that are truly {yes}",
-    "churn": "the share of {rows} that the model decides differently from {base}",
-    "win_rate": "the share of {rows} where the model is right and {base} is wrong",
-    "loss_rate": "the share of {rows} where the model is wrong and {base} is right",
-    "errors": "the number of {counted} that the model decides wrongly",
-    "true_positives": "the number of {counted} that are truly {yes} and that the model finds",
-    "false_positives": "the number of {counted} that are truly not {yes} and that the model calls {yes}",
-    "true_negatives": "the number of {counted} that are truly not {yes} and that the model does not call {yes}",
-    "false_negatives": "the number of {counted} that are truly {yes} and that the model misses",
-    "wins": "the number of {counted} where the model is right and {base} is wrong",
-    "losses": "the number of {counted} where the model is wrong and {base} is right",
-    "changes": "the number of {counted} that the model decides differently from {base}",
-    "confusion": "the share that the model calls {yes} of {rows} that are truly {actual}",
-    "decision_rate": "the share of {rows} that the model decides, one way or the other",
-    "decisions": "the number of {counted} that the model decides, one way or the other",
-    "margin_below": "the share of {rows} whose margin is below {number}",
-    "certified_rate": "the share of {rows} whose decision no change of the features by {number} or less overturns",
+_RATIOS: Mapping[str, str] = {
     "selective_error": "the share that is wrong of the decisions of the model on {rows}",
     "precision": "the share that is truly {yes} of {rows} that the model calls {yes}",
     "f_beta": "the F-score (beta = {beta}) of the model on {rows}",
     "win_loss_ratio": "the number of wins over {base} for each loss, among {rows},",
     "win_change_ratio": "the share of wins among the changes from {base} on {rows}",
 }
-"""What each rate means. `{rows}`: the population, `{yes}`: the class that it speaks of, `{actual}`: that of the rows,
-`{base}`: the model compared with, `{number}`: a margin or a radius."""
+"""What each named ratio means, as `Metric.doc` says it of rates."""
 _NORMS = {None: "", "linf": " in each"}
 _BUNDLES: Mapping[str, str] = {
     "demographic_parity": "the share that the model calls {yes}",
@@ -188,14 +163,14 @@ class Words:
         """A rate or ratio."""
         if isinstance(atom, Ratio) and atom.name is None:
             return f"{self.form(atom.numerator)}, divided by {self.form(atom.denominator)}"
-        name, beta = (atom.metric, 1.0) if isinstance(atom, Rate) else (str(atom.name), atom.beta or 1.0)
-        fact = atom.fact if isinstance(atom, Rate) else None
         rows = self.rows_of(EVERYONE if atom.population is None else atom.population)
-        return _METRICS[name].format(
-            number="" if fact is None else plain_number(fact.number) + _NORMS[fact.norm],
-            rows=rows, counted=rows.removeprefix("all "), yes=self.yes(atom.of), base=f"“{atom.baseline}”",
-            beta=plain_number(beta), actual=f"“{atom.actual if isinstance(atom, Rate) else atom.of}”",
-        )  # fmt: skip
+        words = {
+            "rows": rows, "counted": rows.removeprefix("all "), "yes": self.yes(atom.of), "base": f"“{atom.baseline}”",
+        }  # fmt: skip
+        if isinstance(atom, Ratio):
+            return _RATIOS[str(atom.name)].format(**words, beta=plain_number(atom.beta or 1.0))
+        number = "" if atom.fact is None else plain_number(atom.fact.number) + _NORMS[atom.fact.norm]
+        return atom.definition.doc.format(**words, number=number, actual=f"“{atom.actual}”")
 
     def rows_of(self, population: Population, *, by_name: bool = True) -> str:
         """A population: its name, or "rows where sex is “F”"."""

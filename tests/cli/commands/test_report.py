@@ -12,6 +12,7 @@ from testing.report_pages import PageReader
 from command_line import people, write_csv
 from widemargin.cli.commands import tradeoff as paths
 from widemargin.cli.main import main
+from widemargin.cli.training import sha256_of
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.persistence import load_model
@@ -44,8 +45,8 @@ def test_the_page_of_a_trained_model(trained, capsys):
     for text in (
         "People & <income>", "Goal met: 1 of 1 rule is kept by the estimate", "What training asked for",
         "the same SVM without rules", "The bound of “fair”", "The bound of “churn”", "“deployed”",
-        "test rows of people.csv", paths.sha256_of(trained / "people.csv"),
-        paths.sha256_of(trained / "out" / "people.skops"), paths.sha256_of(trained / "goals.toml"),
+        "test rows of people.csv", sha256_of(trained / "people.csv"),
+        sha256_of(trained / "out" / "people.skops"), sha256_of(trained / "goals.toml"),
         "RateConstrainedClassifier", "scikit-learn",
     ):  # fmt: skip
         assert text in page.text, text
@@ -71,7 +72,7 @@ def test_the_model_of_the_goals_file_is_read_where_none_is_named(trained, capsys
     assert json.loads(capsys.readouterr().out)["model"] == str(model)
     out = trained / "page" / "report.html"
     assert main(["report", str(goals), "--no-tradeoff", "--out", str(out)]) == 0
-    assert paths.sha256_of(model) in out.read_text("utf-8")
+    assert sha256_of(model) in out.read_text("utf-8")
     capsys.readouterr()
     assert main(["audit", str(goals), "--report-json", str(model)]) == 2
     assert "a model that is read, which would be replaced" in capsys.readouterr().err
@@ -280,7 +281,7 @@ def test_external_rows_are_trained_measured_and_recorded(trained, capsys):
     assert report(trained) == 0, capsys.readouterr().err
     page = page_of(trained)
     assert "The external data set “more” has 200 rows" in page.text and "The bound of “m”" in page.text
-    assert paths.sha256_of(trained / "more.csv") in page.text
+    assert sha256_of(trained / "more.csv") in page.text
 
 
 def test_rows_that_the_file_holds_out_and_the_place_of_the_page(trained, capsys):

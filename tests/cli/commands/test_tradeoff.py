@@ -7,6 +7,7 @@ import pytest
 
 from widemargin.cli.commands import tradeoff as paths
 from widemargin.cli.main import main
+from widemargin.cli.training import Prepared, sha256_of
 from widemargin.goals import Goal
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 
@@ -28,7 +29,7 @@ def test_a_path_is_shown_drawn_and_stored(project, capsys):
     assert path.values.tolist() == [0.5, 0.6, 0.7] and path.name == "recall" and path.met.all()
     assert path.training.n_rows == 400 and path.held_out.n_rows == 200  # those of data.split
     assert (path.training.reached >= path.values - 1e-9).all()
-    assert stored["table"]["sha256"] == paths.sha256_of(project / "people.csv") and stored["goals_file"] == "goals.toml"
+    assert stored["table"]["sha256"] == sha256_of(project / "people.csv") and stored["goals_file"] == "goals.toml"
     assert Goal.parse(stored["goal"]).constraints[1].label == "recall"
     assert [price["start"] for price in printed["prices"]] == [0.5, 0.6]
     assert plot.read_bytes().startswith(b"\x89PNG")
@@ -68,12 +69,12 @@ def test_a_path_that_ended_early_goes_on_from_its_points(project, capsys, monkey
     whole, part = project / "whole.json", project / "part.json"
     assert sweep(project, "--out", whole, points=4) in (0, 1)
 
-    def early(self, *arguments):
-        made = real(self, *arguments)
+    def early(self, *arguments, **options):
+        made = real(self, *arguments, **options)
         return made.set_params(callbacks=[*made.callbacks, EndsAfter(2)])
 
-    real = paths.Prepared.classifier
-    monkeypatch.setattr(paths.Prepared, "classifier", early)
+    real = Prepared.svm
+    monkeypatch.setattr(Prepared, "svm", early)
     assert sweep(project, "--out", part, points=4) == 130
     assert "2 of 4 points" in " ".join(capsys.readouterr().out.split())
     stored = json.loads(part.read_text())
@@ -93,12 +94,12 @@ def test_a_path_that_ended_early_goes_on_from_its_points(project, capsys, monkey
 
 
 def test_points_that_do_not_fit_are_trained_again(project, capsys, monkeypatch):
-    def early(self, *arguments):
-        made = real(self, *arguments)
+    def early(self, *arguments, **options):
+        made = real(self, *arguments, **options)
         return made.set_params(callbacks=[*made.callbacks, EndsAfter(2)])
 
-    real, part = paths.Prepared.classifier, project / "part.json"
-    monkeypatch.setattr(paths.Prepared, "classifier", early)
+    real, part = Prepared.svm, project / "part.json"
+    monkeypatch.setattr(Prepared, "svm", early)
     assert sweep(project, "--out", part) == 130
     monkeypatch.undo()
     stored = json.loads(part.read_text())

@@ -445,21 +445,18 @@ def _rules(table: pa.Table, column: str, kind: str, guesses: Guesses) -> Iterato
         if unknown:
             rest += "; not for rows whose group nobody knows"
             rest += f" ({listing([value for value in unknown if value is not None])})" if unknown != [None] else ""
-        why = f"every group gets {outcome} at least four fifths as often as any other"
-        promised = _four_fifths(column, pairs, values, 0.8)
-        yield [
-            Proposal(column, "80% rule", f"a ratio of {ratio:g}", _four_fifths(column, pairs, values, ratio), promised,
-                     f"{why}; trained to a ratio of {ratio:g}, so that it holds on other rows, too{rest}")
-            for ratio in OPTIONS.ratios
-        ]  # fmt: skip
-        why = f"of those with {outcome}, as many are found in every group, within 5 points"
-        promised = _opportunity(column, pairs, values, 0.05)
-        yield [
-            Proposal(column, "equal opportunity", f"a difference of {most:g}",
-                     _opportunity(column, pairs, values, most), promised,
-                     f"{why}; trained to a difference of {most:g}, so that it holds on other rows, too{rest}")
-            for most in OPTIONS.differences
-        ]  # fmt: skip
+        for name, why, margin, margins, rules_at, promised in (
+            ("80% rule", f"every group gets {outcome} at least four fifths as often as any other",
+             "a ratio of {:g}", OPTIONS.ratios, _four_fifths, 0.8),
+            ("equal opportunity", f"of those with {outcome}, as many are found in every group, within 5 points",
+             "a difference of {:g}", OPTIONS.differences, _opportunity, 0.05),
+        ):  # fmt: skip
+            yield [
+                Proposal(column, name, margin.format(at), rules_at(column, pairs, values, at),
+                         rules_at(column, pairs, values, promised),
+                         f"{why}; trained to {margin.format(at)}, so that it holds on other rows, too{rest}")
+                for at in margins
+            ]  # fmt: skip
 
 
 def _four_fifths(column: str, pairs: Pairs, values: list[Any], ratio: float) -> Rules:

@@ -16,25 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from widemargin import __version__
+from widemargin._files import file_sha256
 from widemargin.cli.candidates import Answer, Candidate
-from widemargin.cli.commands.reduced_models import plain_learner, plain_name
-from widemargin.cli.commands.tradeoff import (
-    Prepared,
-    ended_by_hand,
-    prepare,
-    read_stored,
-    sha256_of,
-    short_values,
-    sweep,
-    table_name,
-)  # fmt: skip
+from widemargin.cli.commands.tradeoff import ended_by_hand, read_stored, short_values, sweep
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.models_and_rows import Request, audited_rows, open_request
-from widemargin.cli.reports import audit_document, file_sha256, write_json, write_text
+from widemargin.cli.reports import audit_document, write_json, write_text
 from widemargin.cli.tables.table_files import Block
 from widemargin.cli.tables.training_data import TableRows, as_external, baseline_labels
+from widemargin.cli.training import Prepared, prepare, sha256_of, table_name
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import html_report
@@ -74,7 +66,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         # What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on.
         tables: dict[str | None, pa.Table] = {None: rows.populations}
         tables |= {source: beside.populations for source, beside in external.items()}
-        called = plain_name(goals) if prepared.reduced else PLAIN
+        called = prepared.plain_name if prepared.reduced else PLAIN
         others = {} if plain is None else {
             called: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
         }  # fmt: skip
@@ -127,22 +119,16 @@ class _Clock:
 
 def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> Any:
     """The SVM (or the learner of a reduction) without rules; None where the time is up, or the user stops it."""
-    if prepared.reduced:
-        rows = prepared.data.rows["train"]
-        return plain_learner(prepared.goals).fit(rows.X, rows.y, sample_weight=rows.sample_weight)
-    progress.step("training the same SVM without rules")
-    if clock.is_over(f"{PLAIN} is left out"):
-        return None
-    train, left = prepared.data.rows["train"], clock.left()
-    seconds = prepared.goals.model.time_budget if left is None else left
-    with warnings_reworded(f"{PLAIN}: {{}}".format):
-        svm = prepared.classifier(progress, None, seconds, on_interrupt="raise")
-        try:
-            svm.fit(train.X, train.y, sample_weight=train.sample_weight)
-        except KeyboardInterrupt:
-            clock.interrupt()
+    if not prepared.reduced:
+        progress.step("training the same SVM without rules")
+        if clock.is_over(f"{PLAIN} is left out"):
             return None
-    return svm
+    left = clock.left()
+    try:
+        return prepared.plain(progress, PLAIN, prepared.goals.model.time_budget if left is None else left)
+    except KeyboardInterrupt:
+        clock.interrupt()
+        return None
 
 
 def _short_paths(

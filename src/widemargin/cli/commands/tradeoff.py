@@ -1,16 +1,14 @@
 """`widemargin tradeoff GOALS.toml --constraint LABEL --from A --to B --points N`: what does this bound cost?
 
-`widemargin report` takes the rows and the sweeps from here.
+`widemargin report` takes the sweeps from here.
 """
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,12 @@ import numpy as np
 
 from widemargin import __version__
 from widemargin._files import replace_file
-from widemargin.cli.commands.reduced_models import is_reduced
 from widemargin.cli.console import Progress, say
-from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
+from widemargin.cli.goals_file.keys import GoalsFile
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.reports import file_sha256, write_json
-from widemargin.cli.tables.table_files import table_files
-from widemargin.cli.tables.training_data import TrainingData, as_external, estimator_options, read_data, with_features
-from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.cli.reports import write_json
+from widemargin.cli.tables.training_data import as_external
+from widemargin.cli.training import Prepared, prepare, table_name
 from widemargin.estimators.rate_constrained.tradeoff_path import tradeoff_path
 from widemargin.estimators.rate_constrained.tradeoff_sweep import cut_short, model_from_numbers, model_numbers
 from widemargin.exceptions import DataError, GoalError, ModelFileError, TableWarning
@@ -34,42 +30,9 @@ from widemargin.goals import Goal
 from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.persistence.container import read_file
-from widemargin.preprocessing import TablePreprocessor
 
 KIND, FORMAT = "widemargin tradeoff", 1
 """Of stored paths."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Rows of a goals file with their features, the preprocessor of these, and the SHA-256 of the main table."""
-
-    goals: GoalsFile
-    data: TrainingData
-    step: TablePreprocessor
-    digest: str
-
-    @property
-    def reduced(self) -> bool:
-        """Whether the model is no SVM but trained by `GoalReduction`: trees, or more than two classes."""
-        return is_reduced(self.goals, self.data.rows["train"].y)
-
-    def classifier(
-        self, progress: Progress, goal: Goal | None, budget: float | None, *, on_interrupt: str = "return"
-    ) -> RateConstrainedClassifier:
-        """The estimator that the file describes, for a goal and a time."""
-        others = {"time_budget": budget, "on_infeasible": "warn", "on_interrupt": on_interrupt}
-        return RateConstrainedClassifier(
-            goal, C=self.goals.model.C, **estimator_options(self.goals, progress, **others)
-        )
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of the models of a path besides the goal."""
-        model, weight = self.goals.model, self.goals.data.weight
-        names = ("C", "enforce", "numbers", "bins", "rare_words")
-        plain = {name: getattr(model, name) for name in names} | {"seed": 0, "kernel": dict(model.kernel)}
-        return plain if weight is None else plain | {"weight": weight}
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -187,15 +150,6 @@ def _draw(path: TradeoffPath, file: Path) -> None:
         ) from error
 
 
-def prepare(goals: GoalsFile, progress: Progress) -> Prepared:
-    """Read the tables of a goals file and make their features."""
-    progress.step("reading the table")
-    data = read_data(goals)
-    progress.step("preparing the features")
-    step, data = with_features(goals, data)
-    return Prepared(goals, data, step, sha256_of(goals.data.table))
-
-
 def sweep(
     prepared: Prepared,
     label: str,
@@ -213,7 +167,7 @@ def sweep(
     if test is not None:
         held = {"validation": (test.X, test.y, test.populations, test.sample_weight)}
     return tradeoff_path(
-        prepared.classifier(progress, prepared.goals.goal, budget), train.X, train.y,
+        prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn"), train.X, train.y,
         values=values, constraint=label, sample_weight=train.sample_weight, populations=train.populations,
         external=as_external(prepared.data.external), resume=resume, **held,
     )  # fmt: skip
@@ -305,14 +259,3 @@ def read_stored(file: Path, prepared: Prepared) -> TradeoffPath:
         return dataclasses.replace(path, models=tuple(map(model_from_numbers, models)))
     except DataError as error:
         raise DataError(f"{file}: {error}") from None
-
-
-def sha256_of(table: TablePath) -> str:
-    """The SHA-256 of a table's file; of a table in several files, that of their SHA-256 in order."""
-    digests = [file_sha256(file) for file in table_files(table)]
-    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-
-
-def table_name(table: TablePath) -> str:
-    """Names of its files, without their place."""
-    return ", ".join(part.name for part in paths_of(table))

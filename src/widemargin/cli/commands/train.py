@@ -17,25 +17,14 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
 from widemargin._text import column_names
-from widemargin.cli.commands.reduced_models import is_reduced, plain_learner, plain_name, reduction_options
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
-from widemargin.cli.tables.training_data import (
-    PART_NAMES,
-    TableRows,
-    TrainingData,
-    as_external,
-    baseline_labels,
-    estimator_options,
-    read_data,
-    with_features,
-)  # fmt: skip
+from widemargin.cli.tables.training_data import PART_NAMES, TableRows, as_external, baseline_labels
+from widemargin.cli.training import Prepared, prepare
 from widemargin.diagnostics import GoalReport, audit
-from widemargin.diagnostics.score_facts import score_facts
-from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
+from widemargin.diagnostics.robustness import score_facts
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
-from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import GoalError, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.goals.measuring.group_table import group_lines
@@ -52,8 +41,7 @@ class _Result(NamedTuple):
     stand in the place of the training rows.
     """
 
-    goals: GoalsFile
-    data: TrainingData
+    prepared: Prepared
     model: Pipeline
     reports: Mapping[str, Mapping[str, GoalReport]]
     verdicts: Mapping[str, bool]
@@ -68,10 +56,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if options.time_budget is not None:
         goals = dataclasses.replace(goals, model=dataclasses.replace(goals.model, time_budget=options.time_budget))
     with Progress() as progress:
-        progress.step("reading the table")
-        data = read_data(goals)
+        prepared = prepare(goals, progress)
         try:
-            result = _fit(goals, data, options.model or goals.outputs.model, progress)
+            result = _fit(prepared, options.model or goals.outputs.model, progress)
         except InfeasibleGoalError as error:
             if options.junit is not None:
                 from widemargin.cli.reports import Case, Suite, junit_xml, write_text  # few runs ask for it
@@ -80,7 +67,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
                 write_text(junit_xml([Suite(str(goals.path), [case], str(error))], command="train"), options.junit)
             raise
     if options.junit is not None:
-        _write_junit(options.junit, goals, result)
+        _write_junit(options.junit, result)
     if not options.json:
         _show(result)
     classifier = result.model[-1]
@@ -88,7 +75,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     return code, {
         "goal": str(goals.goal),
         "audit_goal": None if goals.audit_goal is None else str(goals.audit_goal),
-        "features": data.features,
+        "features": prepared.data.features,
         "protected_as_features": list(goals.data.protected_as_features),
         "status": classifier.status_,
         "C": getattr(_svm(classifier), "C", goals.model.C),
@@ -104,9 +91,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     }
 
 
-def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Progress) -> _Result:
-    progress.step("preparing the features")
-    step, data = with_features(goals, data)
+def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
+    goals, data = prepared.goals, prepared.data
     train, confidence = data.rows["train"], goals.validation.confidence
     if "test" in data.rows:
         # The goal is measured on the test rows once before training, with their true labels as predictions, so that
@@ -116,11 +102,10 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
         labels |= {name: [some] * rows.n_rows for name, rows in data.external.items()}
         facts = {fact.name: labels[None] for fact in goals.goal_for("test").facts}
         with _naming("test"):
-            _report(goals, "test", data, labels, facts=facts)
+            _report(prepared, "test", labels, facts=facts)
     progress.step("training")
     started = time.perf_counter()
-    reduced = is_reduced(goals, train.y)
-    estimator = _estimator(goals, estimator_options(goals, progress), reduced=reduced)
+    estimator = prepared.estimator(progress)
 
     def reworded(warning: Warning) -> str:
         # Several models are trained, and users of a goals file do not see the estimator's parameters.
@@ -140,27 +125,22 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     if isinstance(classifier, GoalThresholdClassifier):
         classifier.set_params(estimator__callbacks=None)
     _svm(classifier).set_params(callbacks=None)
-    model = Pipeline([("table", step), ("model", classifier)])
+    model = Pipeline([("table", prepared.step), ("model", classifier)])
     if path is not None:
         # An unfinished model does not replace an earlier one.
         path = free_name(path, "interrupted") if interrupted and path.exists() else path
         progress.step("saving the model")
-        save = functools.partial(_save, model, path, goals, data)
+        save = functools.partial(_save, model, path, prepared)
         try:
             save()
         except KeyboardInterrupt:  # the training is over, so the model is saved before the interrupt counts
             save()
             interrupted = True
     try:
-        plain: Any = None
-        if reduced and not interrupted:
-            plain = plain_learner(goals).fit(train.X, train.y, sample_weight=train.sample_weight)
-        elif not interrupted:
-            plain = _plain_svm(goals, data, spent, progress)
+        plain = None if interrupted else _plain(prepared, spent, progress)
         progress.step("measuring the goal")
-        beside = plain_name(goals) if reduced else PLAIN
-        classifiers = {MODEL: classifier, beside: plain}
-        reports = {part: _measured(goals, part, data, step, classifiers) for part in data.rows}
+        classifiers = {MODEL: classifier, prepared.plain_name if prepared.reduced else PLAIN: plain}
+        reports = {part: _measured(prepared, part, classifiers) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if path is None else [f"the trained model is saved as {path}"])) from None
     verdicts = {part: of_part[MODEL].passed for part, of_part in reports.items()}
@@ -169,7 +149,7 @@ def _fit(goals: GoalsFile, data: TrainingData, path: Path | None, progress: Prog
     if confidence is not None:
         del verdicts["train"]
         verdicts = {"validation": classifier.guarantee_ is not None, **verdicts}
-    return _Result(goals, data, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
+    return _Result(prepared, model, reports, verdicts, _cautions(goals, reports), path, interrupted)
 
 
 @contextlib.contextmanager
@@ -183,39 +163,18 @@ def _naming(part: str) -> Iterator[None]:
         raise GoalError(f"on the {PART_NAMES[part]}: {error}") from error
 
 
-def _estimator(goals: GoalsFile, options: dict[str, Any], *, reduced: bool) -> Any:
-    """What the goals file describes, with these options: trained to the goal, or an SVM with two thresholds to it.
-
-    Trees, and models of several classes, are `reduced` to classifiers with weights.
-    """
-    proof: dict[str, Any] = {}
-    if goals.validation.confidence is not None:
-        fraction = goals.validation.fraction
-        proof = {"confidence": goals.validation.confidence}
-        proof |= {} if fraction is None else {"validation_fraction": fraction}
-    if goals.abstain is not None:
-        shared = {name: options[name] for name in ("pos_label", "on_infeasible", "random_state")}
-        svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
-        shared["per_population"] = goals.model.thresholds_by
-        return GoalThresholdClassifier(svm, goals.goal, abstain=goals.abstain, **shared, **proof)
-    if reduced:
-        return GoalReduction(goal=goals.goal, **reduction_options(goals, options["callbacks"]), **proof)
-    if goals.validation.folds is not None:
-        return RateConstrainedClassifierCV(goals.goal, cv=goals.validation.folds, **options)
-    return RateConstrainedClassifier(goals.goal, C=goals.model.C, **options, **proof)
-
-
 def _svm(classifier: Any) -> Any:
     """The SVM behind the thresholds of a model that abstains; any other model itself."""
     return classifier.estimator_ if isinstance(classifier, GoalThresholdClassifier) else classifier
 
 
-def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> None:
+def _save(model: Pipeline, path: Path, prepared: Prepared) -> None:
+    goals = prepared.goals
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {
         "goals_file": goals.path.name,
         "table": Path(table_text(goals.data.table)).name,
-        "rows": {part: content.n_rows for part, content in data.rows.items()},
+        "rows": {part: content.n_rows for part, content in prepared.data.rows.items()},
         "target": goals.data.target,
         "positive": goals.data.positive,
         "weight": goals.data.weight,
@@ -225,30 +184,22 @@ def _save(model: Pipeline, path: Path, goals: GoalsFile, data: TrainingData) -> 
     save_model(model, path, metadata=metadata)
 
 
-def _plain_svm(
-    goals: GoalsFile, data: TrainingData, spent: float, progress: Progress
-) -> RateConstrainedClassifier | None:
-    """The SVM to compare with, in what is left of the time budget; None if nothing is left."""
-    progress.step("training an SVM without constraints")
-    left = None if goals.model.time_budget is None else goals.model.time_budget - spent
-    if left is not None and left <= 0.0:
-        text = f"the {PLAIN} to compare with is left out: model.time_budget is used up."
-        warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
-        return None
-    options = estimator_options(goals, progress, on_interrupt="raise", time_budget=left)
-    train = data.rows["train"]
-    if goals.data.positive is None:  # without a goal it does not matter which
-        options["pos_label"] = np.unique(np.asarray(train.y))[-1]
-    svm = RateConstrainedClassifier(None, C=goals.model.C, **options)
-    with warnings_reworded(f"the {PLAIN} to compare with: {{}}".format):
-        svm.fit(train.X, train.y, sample_weight=train.sample_weight)
-    return svm
+def _plain(prepared: Prepared, spent: float, progress: Progress) -> Any:
+    """The SVM (or the learner of a reduction) to compare with, in what is left of the time budget; None without."""
+    budget = prepared.goals.model.time_budget
+    left = None if budget is None else budget - spent
+    if not prepared.reduced:
+        progress.step("training an SVM without constraints")
+        if left is not None and left <= 0.0:
+            text = f"the {PLAIN} to compare with is left out: model.time_budget is used up."
+            warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
+            return None
+    return prepared.plain(progress, f"the {PLAIN} to compare with", left)
 
 
-def _measured(
-    goals: GoalsFile, part: str, data: TrainingData, step: Any, classifiers: Mapping[str, Any]
-) -> dict[str, GoalReport]:
+def _measured(prepared: Prepared, part: str, classifiers: Mapping[str, Any]) -> dict[str, GoalReport]:
     """Reports of the model, of the plain SVM if there is one, and of the baselines that know all rows of the goal."""
+    goals, data = prepared.goals, prepared.data
     goal = goals.goal_for(part)
     rows: dict[str | None, TableRows] = {None: data.rows[part]}
     rows |= {source: data.external[source] for source in goal.sources}
@@ -261,26 +212,26 @@ def _measured(
                 for source, content in rows.items()
             }
             # Changes of the features are measured in the units of the table, so the model is asked about its rows.
-            whole, own = Pipeline([("table", step), ("model", classifier)]), rows[None]
+            whole, own = Pipeline([("table", prepared.step), ("model", classifier)]), rows[None]
             facts[name] = score_facts(goal.facts, whole, own.populations, own.y, goals.data.positive)
     if not goal.facts:  # decisions of earlier models show no scores
         labels |= baseline_labels(goals, {source: content.populations for source, content in rows.items()})
     # Training rows were used to fit, so an interval around their rates would claim too much.
     confidence = None if part == "train" else 0.95
-    return {name: _report(goals, part, data, of_name, confidence, facts.get(name)) for name, of_name in labels.items()}
+    return {name: _report(prepared, part, of_name, confidence, facts.get(name)) for name, of_name in labels.items()}
 
 
 def _report(
-    goals: GoalsFile,
+    prepared: Prepared,
     part: str,
-    data: TrainingData,
     labels: Mapping[str | None, Any],
     confidence: float | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> GoalReport:
     """Predictions, and facts about their scores, measured: on training rows by the goal, on others by the promise."""
-    goal, rows = goals.goal_for(part), data.rows[part]
-    used = {name: data.external[name] for name in goal.sources}
+    goals, rows = prepared.goals, prepared.data.rows[part]
+    goal = goals.goal_for(part)
+    used = {name: prepared.data.external[name] for name in goal.sources}
     return audit(
         {name: labels[name] for name in (None, *used)}, goal, y=rows.y, sample_weight=rows.sample_weight,
         populations=rows.populations, pos_label=goals.data.positive, abstain=goals.abstain, confidence=confidence,
@@ -288,11 +239,12 @@ def _report(
     )  # fmt: skip
 
 
-def _write_junit(path: Path, goals: GoalsFile, result: _Result) -> None:
+def _write_junit(path: Path, result: _Result) -> None:
     """A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows."""
     from widemargin.cli.reports import Case, Suite, audit_suite, junit_xml, write_text  # few runs ask for it
 
-    suites, name, classifier = [], str(goals.path), result.model[-1]
+    goals, classifier = result.prepared.goals, result.model[-1]
+    suites, name = [], str(goals.path)
     for part in result.verdicts:
         called = PART_NAMES.get(part, part)
         if part == "validation":
@@ -324,15 +276,16 @@ def _cautions(goals: GoalsFile, reports: Mapping[str, Mapping[str, GoalReport]])
 
 
 def _show(result: _Result) -> None:
-    goals, rows, features = result.goals, result.data.rows, result.data.features
+    goals, data = result.prepared.goals, result.prepared.data
+    rows, features = data.rows, data.features
     say("Asked for", textwrap.indent(str(goals.goal), "  "), "")
     if goals.audit_goal is not None:
         say("Promised for unseen rows", textwrap.indent(str(goals.audit_goal), "  "), "")
     counts = " and ".join(f"{content.n_rows} {PART_NAMES[part]}" for part, content in rows.items())
     say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({column_names(features)})")
-    if result.data.n_unlabelled:
-        say(f"Left out: {result.data.n_unlabelled} rows without a value of {column_names([goals.data.target])}")
-    for name, external in result.data.external.items():
+    if data.n_unlabelled:
+        say(f"Left out: {data.n_unlabelled} rows without a value of {column_names([goals.data.target])}")
+    for name, external in data.external.items():
         labelled = "without labels" if external.y is None else "with labels"
         say(f"External data set {name}: {external.n_rows} rows {labelled} of {table_text(goals.external[name].table)}")
     if goals.data.weight is not None:

@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widemargin._typing import Floats
-from widemargin.cli.console import Progress, warnings_reworded
+from widemargin.cli.console import warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of, table_text
 from widemargin.cli.goals_file.rules import is_within
 from widemargin.cli.tables.column_roles import (
@@ -29,13 +29,10 @@ from widemargin.cli.tables.column_roles import (
     weights_of,
 )  # fmt: skip
 from widemargin.cli.tables.table_files import Block, read_table, table_files
-from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.exceptions import DataError, WidemarginError
 from widemargin.goals import External, Goal
 from widemargin.persistence import load_model
-from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 from widemargin.rows import Rows
-from widemargin.solvers.base import Progress as SolverProgress
 
 PART_NAMES = {"train": "training rows", "test": "test rows"}
 
@@ -114,53 +111,6 @@ def rows_of(block: Block, goals: GoalsFile, target: str | None = None, *, some_l
         y=labels_of(block, goals, target, some=some_labels),
         sample_weight=weights_of(block, goals),
     )
-
-
-# Features
-
-
-def with_features(goals: GoalsFile, data: TrainingData) -> tuple[TablePreprocessor, TrainingData]:
-    """The first step of the model, fitted to the training rows, and all rows with what it makes of them as their X.
-
-    Raises
-    ------
-    DataError
-        A feature column cannot be read, or does not fit the training rows elsewhere.
-    """
-    model = goals.model
-    words, dates = ([name for name in names if name in data.features] for names in (goals.data.words, goals.data.dates))
-    step = make_preprocessor(
-        data.features, words=words, dates=dates, date_parts=goals.data.date_parts, numbers=model.numbers,
-        n_bins=model.bins, rare_words=model.rare_words, sparse_output=model.learner != "trees",
-    )  # fmt: skip
-    train = data.rows["train"]
-    rows = {"train": train.replaced(X=step.fit_transform(train.populations))}
-    rows |= {part: content.replaced(X=step.transform(content.populations)) for part, content in data.rows.items()
-             if part != "train"}  # fmt: skip
-    external = {}
-    for name, content in data.external.items():
-        try:
-            with warnings_reworded(functools.partial("external.{}: {}".format, name)):
-                external[name] = content.replaced(X=step.transform(content.populations))
-        except DataError as error:
-            raise DataError(f"external.{name}: {error}") from error
-    return step, replace(data, rows=rows, external=external)
-
-
-def estimator_options(goals: GoalsFile, progress: Progress, **others: Any) -> dict[str, Any]:
-    """What the estimators of a goals file are given, besides their goal; `others` come first."""
-
-    # A function, because sweeps clone the estimator, and a terminal cannot be copied.
-    def watch(numbers: SolverProgress) -> None:
-        progress.watch(numbers)
-
-    model = goals.model
-    return gathered({
-        "enforce": model.enforce, "pos_label": goals.data.positive, "time_budget": model.time_budget,
-        "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [watch],
-        "random_state": 0,  # of feature maps and of held-out rows: the same file trains the same model
-        **model.kernel, **others,
-    })  # fmt: skip
 
 
 # External data sets

@@ -15,7 +15,17 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, listing, of_format, pandas_for_frames, printable, with_lists, wrapped
+from widemargin._text import (
+    aligned,
+    fields_of,
+    html_table,
+    listing,
+    of_format,
+    pandas_for_frames,
+    printable,
+    with_lists,
+    wrapped,
+)
 from widemargin._typing import Bools, Column, Ints, Label
 from widemargin.diagnostics.standards.unknown_groups import ImpactRange, Unknown, impact_ranges
 from widemargin.exceptions import DataError
@@ -238,11 +248,7 @@ class BiasAudit:
         """
         values = of_format(plain, "a bias audit", FORMAT)
         try:
-            tables = []
-            for table in values["tables"]:
-                items = (Category(**{**item, "rate": GroupRate(**item["rate"])}) for item in table["categories"])
-                tables.append(CategoryTable(**{**table, "categories": tuple(items)}))
-            return cls(**{**values, "tables": tuple(tables)})
+            return cls(**fields_of(cls, values))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"this is no bias audit: {error}.") from None
 

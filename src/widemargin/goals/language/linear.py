@@ -82,7 +82,8 @@ class Metric:
     over : When or None
         Rows whose weight is the denominator; None: a count.
     doc : str
-        The formula in words of the spec's table.
+        What it means. `{rows}`, or `{counted}` of a number: the population; `{yes}`: the class that it speaks of;
+        `{actual}`: that of the rows; `{base}`: the model compared with; `{number}`: a margin or a radius.
     """
 
     name: str
@@ -138,31 +139,44 @@ _ANY, _POS, _NEG = When(), When(label=1), When(label=-1)
 _SAID_POS, _SAID_NEG = When(baseline=1), When(baseline=-1)
 
 _ENTRIES = (
-    Metric("positive_rate", (_ANY,), (), _ANY, "s_p(D), the share predicted positive (coverage)"),
-    Metric("negative_rate", (), (_ANY,), _ANY, "s_n(D), the share predicted negative"),
-    Metric("error_rate", (_NEG,), (_POS,), _ANY, "(FP + FN) / (|D+| + |D-|)"),
-    Metric("accuracy", (_POS,), (_NEG,), _ANY, "(TP + TN) / (|D+| + |D-|)"),
-    Metric("recall", (_POS,), (), _POS, "s_p(D+), the true positive rate"),
-    Metric("false_positive_rate", (_NEG,), (), _NEG, "s_p(D-)"),
-    Metric("true_negative_rate", (), (_NEG,), _NEG, "s_n(D-)"),
-    Metric("false_negative_rate", (), (_POS,), _POS, "s_n(D+)"),
-    Metric("churn", (_SAID_NEG,), (_SAID_POS,), _ANY, "(|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])) / |D|"),
-    Metric("win_rate", (When(1, -1),), (When(-1, 1),), _ANY, "wins / |D|"),
-    Metric("loss_rate", (When(-1, -1),), (When(1, 1),), _ANY, "losses / |D|"),
-    Metric("errors", (_NEG,), (_POS,), None, "FP + FN"),
-    Metric("true_positives", (_POS,), (), None, "TP = |D+| s_p(D+)"),
-    Metric("false_positives", (_NEG,), (), None, "FP = |D-| s_p(D-)"),
-    Metric("true_negatives", (), (_NEG,), None, "TN = |D-| s_n(D-)"),
-    Metric("false_negatives", (), (_POS,), None, "FN = |D+| s_n(D+)"),
-    Metric("wins", (When(1, -1),), (When(-1, 1),), None, "|D[+,h-]| s_p(D[+,h-]) + |D[-,h+]| s_n(D[-,h+])"),
-    Metric("losses", (When(-1, -1),), (When(1, 1),), None, "|D[+,h+]| s_n(D[+,h+]) + |D[-,h-]| s_p(D[-,h-])"),
-    Metric("changes", (_SAID_NEG,), (_SAID_POS,), None, "|D[h+]| s_n(D[h+]) + |D[h-]| s_p(D[h-])"),
-    Metric("confusion", (_POS,), (), _POS, "the share of a class that is predicted as another"),
-    Metric("decision_rate", (_ANY,), (_ANY,), _ANY, "the share that is decided, one way or the other"),
-    Metric("decisions", (_ANY,), (_ANY,), None, "the number of rows that are decided"),
-    Metric("margin_below", (_SAID_POS,), (_SAID_POS,), _ANY, "the share whose margin is below a number"),
-    Metric("certified_rate", (_SAID_POS,), (_SAID_POS,), _ANY, "the share whose decision no small change overturns"),
-)
+    Metric("positive_rate", (_ANY,), (), _ANY, "the share of {rows} that the model calls {yes}"),
+    Metric("negative_rate", (), (_ANY,), _ANY, "the share of {rows} that the model does not call {yes}"),
+    Metric("error_rate", (_NEG,), (_POS,), _ANY, "the share of {rows} that the model decides wrongly"),
+    Metric("accuracy", (_POS,), (_NEG,), _ANY, "the share of {rows} that the model decides rightly"),
+    Metric("recall", (_POS,), (), _POS, "the share that the model finds of {rows} that are truly {yes}"),
+    Metric("false_positive_rate", (_NEG,), (), _NEG,
+           "the share that the model calls {yes} of {rows} that are truly not {yes}"),
+    Metric("true_negative_rate", (), (_NEG,), _NEG,
+           "the share that the model recognises as not {yes} of {rows} that are truly not {yes}"),
+    Metric("false_negative_rate", (), (_POS,), _POS, "the share that the model misses of {rows} that are truly {yes}"),
+    Metric("churn", (_SAID_NEG,), (_SAID_POS,), _ANY,
+           "the share of {rows} that the model decides differently from {base}"),
+    Metric("win_rate", (When(1, -1),), (When(-1, 1),), _ANY,
+           "the share of {rows} where the model is right and {base} is wrong"),
+    Metric("loss_rate", (When(-1, -1),), (When(1, 1),), _ANY,
+           "the share of {rows} where the model is wrong and {base} is right"),
+    Metric("errors", (_NEG,), (_POS,), None, "the number of {counted} that the model decides wrongly"),
+    Metric("true_positives", (_POS,), (), None,
+           "the number of {counted} that are truly {yes} and that the model finds"),
+    Metric("false_positives", (_NEG,), (), None,
+           "the number of {counted} that are truly not {yes} and that the model calls {yes}"),
+    Metric("true_negatives", (), (_NEG,), None,
+           "the number of {counted} that are truly not {yes} and that the model does not call {yes}"),
+    Metric("false_negatives", (), (_POS,), None,
+           "the number of {counted} that are truly {yes} and that the model misses"),
+    Metric("wins", (When(1, -1),), (When(-1, 1),), None,
+           "the number of {counted} where the model is right and {base} is wrong"),
+    Metric("losses", (When(-1, -1),), (When(1, 1),), None,
+           "the number of {counted} where the model is wrong and {base} is right"),
+    Metric("changes", (_SAID_NEG,), (_SAID_POS,), None,
+           "the number of {counted} that the model decides differently from {base}"),
+    Metric("confusion", (_POS,), (), _POS, "the share that the model calls {yes} of {rows} that are truly {actual}"),
+    Metric("decision_rate", (_ANY,), (_ANY,), _ANY, "the share of {rows} that the model decides, one way or the other"),
+    Metric("decisions", (_ANY,), (_ANY,), None, "the number of {counted} that the model decides, one way or the other"),
+    Metric("margin_below", (_SAID_POS,), (_SAID_POS,), _ANY, "the share of {rows} whose margin is below {number}"),
+    Metric("certified_rate", (_SAID_POS,), (_SAID_POS,), _ANY,
+           "the share of {rows} whose decision no change of the features by {number} or less overturns"),
+)  # fmt: skip
 
 METRICS: Mapping[str, Metric] = MappingProxyType({metric.name: metric for metric in _ENTRIES})
 """All linear rates and counts by name."""

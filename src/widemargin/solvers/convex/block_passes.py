@@ -156,7 +156,7 @@ class BlockPasses:
         sums, total = self.ask("product", x, shift)
         return sums, total
 
-    def move(self, dw: Floats, db: float, delta: float, *, single: bool) -> float:
+    def move(self, dw: Floats, db: float, delta: float) -> float:
         """See `NewtonRows`; always in double precision."""
         square, totals = self.ask("move", dw, db, delta, note=True)
         self._full = delta, totals
@@ -168,7 +168,7 @@ class BlockPasses:
         reach, spread = np.max(self._blocks.map(_answer, self._message(_Call("extent"))), axis=0)
         return float(reach), float(spread)
 
-    def settle(self, w: Floats, b: float, *, single: bool) -> tuple[float, Floats]:
+    def settle(self, w: Floats, b: float) -> tuple[float, Floats]:
         """See `NewtonRows`; the scores are always computed afresh."""
         # The scores that many small moves have led to have drifted by rounding, and a certificate needs exact ones.
         # Besides, the next shares then depend on (w, b) alone, so that a block that is lost can compute them again.
@@ -262,7 +262,7 @@ def _do(block: Block, notes: _Notes, call: _Call) -> Any:
     notes.done += 1
     if call.name == "move":
         dw, db, delta = arguments
-        return live.move(dw, db, delta, single=False), live.smooth(1.0, delta)
+        return live.move(dw, db, delta), live.smooth(1.0, delta)
     n = live.sub.rows.n_rows
     if call.name == "slopes":
         step, multipliers, active, width, share = arguments

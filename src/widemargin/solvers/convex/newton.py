@@ -119,7 +119,7 @@ class LinearRun(ProximalRun):
         iterative: bool | None = None,
     ) -> None:  # fmt: skip
         super().__init__(sub, rho, start, width, options)
-        self.single, self.reach = False, 0.0
+        self.reach = 0.0
         self.iterative = is_wide(sub.rows, options) if iterative is None else iterative
         self._direction, self._change = np.zeros(0), 0.0
         self._gradient = np.zeros(0)
@@ -138,9 +138,8 @@ class LinearRun(ProximalRun):
 
     def begin(self, gap: float) -> None:
         """See `ProximalRun`. Where the gap is fine the rounding of many small changes begins to count."""
-        fine = gap < self.options.fine_gap
-        self.single, self._system = not fine, None
-        self._differentiate(0.0, first=True, afresh=fine)
+        self._system = None
+        self._differentiate(0.0, first=True, afresh=gap < self.options.fine_gap)
 
     def _differentiate(self, step: float, *, first: bool = False, afresh: bool = False) -> None:
         """Go a step along the direction; first derivatives there."""
@@ -179,7 +178,7 @@ class LinearRun(ProximalRun):
         self._direction = -self._system.solve(self._gradient)
         dw, db = self._direction[:d], float(self._direction[d:].sum())
         # The change of the scores tells which rows are near enough to the band to enter it in the next step.
-        self._change = self.hinges.move(dw, db, self.delta, single=self.single)
+        self._change = self.hinges.move(dw, db, self.delta)
         initial = float(self._gradient @ self._direction)
         return Line(initial, sub.lam * float(self.w @ dw), sub.lam * float(dw @ dw))
 
@@ -200,5 +199,5 @@ class LinearRun(ProximalRun):
         q = up * self.slopes[0, :d] - down * self.slopes[1, :d]
         vh, norm = self.here.vh, float(q @ q) / (2.0 * sub.lam)
         recorder.add_dual(0.5 * (up * rise + down * fall) - norm - float(vh @ sub.gamma) + sub.constant, vh)
-        loss, excess = self.hinges.settle(self.w, self.b, single=self.single)
+        loss, excess = self.hinges.settle(self.w, self.b)
         recorder.add_point(self.w, self.b, loss + 0.5 * sub.lam * float(self.w @ self.w), excess)

@@ -52,7 +52,7 @@ class NewtonOptions:
     ahead : float
         Share of the last step: rows that near to the band count in the curvature, as they enter during a step.
     fine_gap : float
-        Gap below which rounding counts: sums are made afresh, and no row is multiplied in float32.
+        Gap below which rounding counts: sums are made afresh.
     iterate_from, iterate_thin_from : int
         Features from which factors of d x d matrices cost more than conjugate gradients; and the same where rows are
         thin: at 700 the latter take two to five times less time, at 500 a quarter less to a half more.

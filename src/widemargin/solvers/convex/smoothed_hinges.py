@@ -196,16 +196,14 @@ class NewtonRows(SmoothedHinges):
         """The band of the last slopes, for an iterated system."""
         return BandRows(self.sub.rows, self.curvature)
 
-    def move(self, dw: Floats, db: float, delta: float, *, single: bool) -> float:
+    def move(self, dw: Floats, db: float, delta: float) -> float:
         """Set `dz` to the change of the scores by a step (dw, db); returns its square."""
-        self.sub.rows.dot(dw, out=self.dz, single=single)
+        self.sub.rows.dot(dw, out=self.dz)
         self.dz -= db
         return float(self.dz @ self.dz)
 
-    def settle(self, w: Floats, b: float, *, single: bool) -> tuple[float, Floats]:
-        """Exact values at (w, b), where the steps have led; scores that float32 rows steered are computed anew."""
-        if single and self.sub.rows.has_singles:
-            self.z = self.sub.scores(w, b)
+    def settle(self, w: Floats, b: float) -> tuple[float, Floats]:
+        """Values at (w, b), where the steps have led."""
         return self.sub.values(self.z)
 
     def rescale(self, factor: float) -> None:
