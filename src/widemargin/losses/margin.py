@@ -28,18 +28,8 @@ from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 
 __all__ = [
-    "CATONI",
-    "LOG_COSH",
-    "LOSSES",
-    "SURROGATES",
-    "CatoniLoss",
-    "LogCoshLoss",
-    "MarginLoss",
-    "Surrogate",
-    "fill",
-    "psi",
-    "psi_slope",
-    "rho",
+    "CATONI", "LOG_COSH", "LOSSES", "SURROGATES", "CatoniLoss", "LogCoshLoss", "MarginLoss", "Surrogate", "fill", "psi",
+    "psi_slope", "rho",
 ]  # fmt: skip
 
 CATONI, LOG_COSH = 0, 1

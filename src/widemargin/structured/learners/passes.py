@@ -38,15 +38,8 @@ from widemargin.structured.learners.visits import (
 from widemargin.structured.model import Weights
 
 __all__ = [
-    "EXAMPLES_PER_THREAD",
-    "BatchedPasses",
-    "Cluster",
-    "CompiledPasses",
-    "ManyPasses",
-    "Passes",
-    "PythonPasses",
-    "Responses",
-    "choose_passes",
+    "EXAMPLES_PER_THREAD", "BatchedPasses", "Cluster", "CompiledPasses", "ManyPasses", "Passes", "PythonPasses",
+    "Responses", "choose_passes",
 ]  # fmt: skip
 
 EXAMPLES_PER_THREAD = 64

@@ -32,21 +32,8 @@ from widemargin.structured.model import Weights
 from widemargin.structured.oracles.argmax import best_answer, difference
 
 __all__ = [
-    "AVERAGED_STEPS",
-    "LABELS",
-    "STEPS",
-    "VALUES",
-    "Average",
-    "Buffers",
-    "Training",
-    "go_by_label",
-    "keep_in_place",
-    "no_sums",
-    "remember",
-    "respond",
-    "squared_norm",
-    "update_block",
-    "visit",
+    "AVERAGED_STEPS", "LABELS", "STEPS", "VALUES", "Average", "Buffers", "Training", "go_by_label", "keep_in_place",
+    "no_sums", "remember", "respond", "squared_norm", "update_block", "visit",
 ]  # fmt: skip
 
 VALUES, LABELS, STEPS, AVERAGED_STEPS = range(4)
