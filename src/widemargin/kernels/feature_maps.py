@@ -16,6 +16,8 @@ from widemargin._typing import Matrix, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 
+__all__ = ["FourierPairs", "make_feature_map"]
+
 
 def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int, n_rows: int) -> Any:
     """A transformer, not fitted yet.

@@ -33,6 +33,11 @@ from widemargin.exceptions import DataError, KernelError
 from widemargin.linalg.powers import LOG2_E, power_of_two
 from widemargin.linalg.symmetric import asymmetry, turned_apart
 
+__all__ = [
+    "FEATURE_MAPS", "KERNELS", "Kernel", "KernelFunction", "Spectrum", "check_precomputed", "finish_gaussian",
+    "gaussian", "refuse_indefinite", "resolve_kernel", "sampled_spectrum", "settled_kernel",
+]  # fmt: skip
+
 KERNELS = ("linear", "poly", "rbf", "laplacian", "sigmoid", "precomputed")
 """The names."""
 

@@ -20,6 +20,8 @@ from widemargin.linalg.powers import NarrowRows
 from widemargin.linalg.products import add_rows
 from widemargin.linalg.symmetric import mirror
 
+__all__ = ["KernelRows"]
+
 MEGABYTE = 1 << 20
 
 

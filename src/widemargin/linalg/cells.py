@@ -12,6 +12,8 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Cells, Floats, Integers, Ints
 
+__all__ = ["CellCoefficients", "fill_columns"]
+
 
 class CellCoefficients(NamedTuple):
     """Coefficients of a unit of weight in each of k cells in the objective and m constraints (spec 1, section 2).

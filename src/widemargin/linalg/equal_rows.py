@@ -8,6 +8,8 @@ from widemargin._numba import kernel
 from widemargin._typing import Bools, Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
 
+__all__ = ["canonical_rows", "csr_equal_rows", "dense_equal_rows", "merge_rows"]
+
 M = TypeVar("M", bound=Matrix)
 
 

@@ -14,6 +14,8 @@ from scipy.linalg.blas import get_blas_funcs
 from widemargin._typing import Floats, Integers, Ints, Reals
 from widemargin.exceptions import KernelError
 
+__all__ = ["GramRows", "RowSource", "squared_norm"]
+
 _BATCH = 256  # rows fetched together, and visited without looking for others that began to move
 
 

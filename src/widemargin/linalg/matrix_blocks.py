@@ -18,6 +18,8 @@ from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
 
+__all__ = ["RowBlocks"]
+
 Loop: TypeAlias = Callable[..., None]
 
 _CHUNK = 4096

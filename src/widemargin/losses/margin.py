@@ -27,6 +27,11 @@ from widemargin._numba import kernel
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
 
+__all__ = [
+    "CATONI", "LOG_COSH", "LOSSES", "SURROGATES", "CatoniLoss", "LogCoshLoss", "MarginLoss", "Surrogate", "fill", "psi",
+    "psi_slope", "rho",
+]  # fmt: skip
+
 CATONI, LOG_COSH = 0, 1
 """The `kind` of the compiled formulas."""
 

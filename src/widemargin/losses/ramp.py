@@ -9,6 +9,8 @@ import numpy as np
 from widemargin._numba import kernel
 from widemargin._typing import Cells, Flags, Floats
 
+__all__ = ["KEEP_MINUS", "KEEP_PLUS", "clipped", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
+
 KEEP_PLUS = 1  # bit of `keep`: the positive side is bounded by max(0, 1/2 + z), not by the constant 1
 KEEP_MINUS = 2  # the same for the negative side and max(0, 1/2 - z)
 

@@ -19,6 +19,8 @@ from widemargin.solvers.kernel_svm.batch_perceptron.c_form import CFormOptions
 from widemargin.solvers.kernel_svm.dual import nested, on_device, spatial, working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, KernelSolver
 
+__all__ = ["BY_GAP", "DEFAULT_TOL", "NAMES", "NEED_NORMS", "SOLVERS", "AutomaticOptions", "Chosen", "choose"]
+
 SOLVERS: dict[str, KernelSolver] = {
     "dual": working_set.solve,
     "nested-dual": nested.solve,

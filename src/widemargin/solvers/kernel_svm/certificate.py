@@ -25,6 +25,8 @@ from widemargin.solvers.kernel_svm.problem import (
 )
 from widemargin.solvers.kernel_svm.stopping import HoldOut
 
+__all__ = ["KernelRecorder", "Schedule", "SpatialMatrix", "certified", "exact_scores", "near_scores"]
+
 
 @dataclass(frozen=True)
 class Schedule:

@@ -18,6 +18,8 @@ from widemargin.solvers.kernel_svm import stochastic
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 
+__all__ = ["ITERATES", "perceptron", "solve"]
+
 ITERATES = ("last", "average", "drawn")
 """What is returned: the last iterate, the average, or one drawn uniformly from all of them."""
 

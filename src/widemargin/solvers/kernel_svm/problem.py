@@ -23,6 +23,12 @@ from widemargin.linalg.symmetric import take
 from widemargin.solvers.base import Status
 from widemargin.solvers.paper_nest.weighted_hinges import balance
 
+__all__ = [
+    "KernelMatrix", "KernelProblem", "KernelResult", "KernelSolver", "TiledMatrix", "Values", "WholeMatrix",
+    "best_bias", "excess_sums", "first_above", "gradient_sides", "loss_and_sides", "responses",
+    "significantly_negative",
+]  # fmt: skip
+
 
 class KernelMatrix(Protocol):
     """Rows of a kernel matrix (`kernels.rows.KernelRows`)."""

@@ -25,6 +25,8 @@ from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual import pair_steps
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses, significantly_negative
 
+__all__ = ["SMOOptions", "solve"]
+
 
 @dataclass(frozen=True)
 class SMOOptions:

@@ -26,6 +26,11 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, KernelResult, responses
 
+__all__ = [
+    "AHEAD", "Advance", "Iterates", "Method", "Moves", "Now", "Point", "add_row", "hinge", "in_box", "judge_svm",
+    "passes", "run", "visit",
+]  # fmt: skip
+
 AHEAD = 8
 """Kernel rows fetched together. Raising it saves time and costs evaluations of rows that do not move in the end: on
 4,000 rows of a9a the Perceptron asks for 4.5 million values one by one, 8.2 with 8 rows together and 11.4 with 32."""

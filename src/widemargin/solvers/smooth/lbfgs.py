@@ -14,6 +14,8 @@ from widemargin.linalg.cholesky import factor
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
+__all__ = ["Coordinates", "solve"]
+
 
 def solve(
     problem: SmoothProblem,

@@ -26,6 +26,11 @@ from widemargin.losses.margin import MarginLoss, psi
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
+__all__ = [
+    "SCALE", "SMALL", "SQUARE", "STEPS", "TOTAL", "WEIGHT", "Iterate", "MarginProblem", "Terms", "csr_pass",
+    "dense_pass", "fold", "solve",
+]  # fmt: skip
+
 SCALE, TOTAL, WEIGHT, SQUARE, STEPS = 0, 1, 2, 3, 4
 """Integers in `now`: scale, total, the sum of the t, |w|^2, and the number of steps t."""
 

@@ -31,6 +31,8 @@ from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.risk_problem import RiskProblem, RiskRecorder
 from widemargin.solvers.smooth.smooth_problem import SmoothResult
 
+__all__ = ["solve"]
+
 _ROUNDING = 1e-15
 """Relative rounding error of a value of the problem."""
 

@@ -11,6 +11,8 @@ import numpy as np
 from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, Recorder, Status
 
+__all__ = ["Certified", "SmoothProblem", "SmoothRecorder", "SmoothResult", "SmoothSolver"]
+
 
 class Certified(Protocol):
     """A point, its value, and a bound of what it exceeds the least value by (NaN: none is known)."""

@@ -18,6 +18,8 @@ from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, Lear
 from widemargin.structured.learners.visits import Average, go_by_label, remember, update_block
 from widemargin.structured.model import Weights
 
+__all__ = ["one_pass", "solve"]
+
 
 def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
     """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps of the blocks."""

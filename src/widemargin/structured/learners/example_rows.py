@@ -18,6 +18,11 @@ from widemargin.exceptions import DataError
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.structured.model import Examples, StructuredModel
 
+__all__ = [
+    "ExampleRows", "add_blocks", "add_rows", "all_scores", "as_examples", "count", "grams", "model_rows",
+    "potentials_of", "row_parts", "scores", "scores_of", "stack_rows",
+]  # fmt: skip
+
 
 class ExampleRows(NamedTuple):
     """Rows of all examples, one after the other: CSR, or dense with empty indices.

@@ -37,6 +37,11 @@ from widemargin.structured.learners.visits import (
 )
 from widemargin.structured.model import Weights
 
+__all__ = [
+    "EXAMPLES_PER_THREAD", "BatchedPasses", "Cluster", "CompiledPasses", "ManyPasses", "Passes", "PythonPasses",
+    "Responses", "choose_passes",
+]  # fmt: skip
+
 EXAMPLES_PER_THREAD = 64
 """Fewest examples that are worth a thread: the answers for fewer cost less than its start."""
 

@@ -34,6 +34,11 @@ from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Ora
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
 from widemargin.structured.search.hull import Mixture, all_losses, direct
 
+__all__ = [
+    "Blocks", "StructuredProblem", "Violation", "begin", "check_oracle", "dual_value", "held", "norm2", "weights_of",
+    "zero_blocks",
+]  # fmt: skip
+
 
 class Violation(NamedTuple):
     """The most violating label of an example.

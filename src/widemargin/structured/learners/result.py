@@ -21,6 +21,11 @@ from widemargin.structured.learners.problem import Blocks, StructuredProblem, no
 from widemargin.structured.model import Weights
 from widemargin.structured.search.hull import edge
 
+__all__ = [
+    "DEFAULTS", "LearnerOptions", "LearnerRecorder", "LearnerResult", "hinge_bound", "next_look", "primal_value",
+    "proved_primal",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class LearnerOptions:

@@ -31,6 +31,11 @@ from widemargin.structured.learners.problem import Blocks
 from widemargin.structured.model import Weights
 from widemargin.structured.oracles.argmax import best_answer, difference
 
+__all__ = [
+    "AVERAGED_STEPS", "LABELS", "STEPS", "VALUES", "Average", "Buffers", "Training", "go_by_label", "keep_in_place",
+    "no_sums", "remember", "respond", "squared_norm", "update_block", "visit",
+]  # fmt: skip
+
 VALUES, LABELS, STEPS, AVERAGED_STEPS = range(4)
 """What a pass is for: the hinges of all examples, their labels too, or steps of the blocks, with sums of the iterates.
 """

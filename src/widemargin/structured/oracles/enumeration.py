@@ -15,6 +15,8 @@ from widemargin.structured.compiled import F1, HAMMING, JACCARD, MULTICLASS, PAT
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
 from widemargin.structured.oracles.closed_sets import path_points, path_to
 
+__all__ = ["PointOracle", "best_set", "fill", "label_of", "loss_of_sets", "table_oracle"]
+
 
 @kernel
 def loss_of_sets(scored: int, wrong: float, missed: float, size: float) -> float:

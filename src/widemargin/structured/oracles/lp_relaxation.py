@@ -16,6 +16,8 @@ from widemargin.solvers.highs import quiet_highs, solved
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, LEVEL, Answer, PartialOracle
 
+__all__ = ["PairwiseProgram", "ProgramOracle", "Relaxed"]
+
 _INF = highspy.kHighsInf
 
 

@@ -8,6 +8,8 @@ from widemargin.structured.oracle import CONE, CONVEX, DIRECT, FREE, LEVEL, LEVE
 from widemargin.structured.search.angular import angular
 from widemargin.structured.search.hull import all_losses, direct, edge, hull, loss_by_loss
 
+__all__ = ["EXACT", "IN_PAPERS", "SEARCHES", "automatic", "check_found", "named"]
+
 SEARCHES: dict[str, Search] = {
     "direct": direct,
     "levels": all_losses,

@@ -8,6 +8,8 @@ import math
 from widemargin.exceptions import OracleError
 from widemargin.structured.oracle import Answer, Found, Oracle
 
+__all__ = ["MOST_QUERIES", "BestLabel", "least_loss"]
+
 MOST_QUERIES = 1000
 """Questions after which a search gives up, where nobody says otherwise: exact searches ask ten or so."""
 

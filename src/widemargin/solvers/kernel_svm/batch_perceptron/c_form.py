@@ -21,6 +21,8 @@ from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
+__all__ = ["CFormOptions", "solve"]
+
 
 @dataclass(frozen=True)
 class CFormOptions(BatchOptions):

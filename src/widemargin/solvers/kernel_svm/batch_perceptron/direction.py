@@ -19,6 +19,8 @@ from widemargin.linalg.products import add_rows
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel
 from widemargin.solvers.kernel_svm.problem import KernelMatrix, KernelProblem, responses, significantly_negative
 
+__all__ = ["BatchOptions", "Direction", "Sampler", "average", "cached_responses"]
+
 
 @dataclass(frozen=True)
 class BatchOptions:

@@ -19,6 +19,8 @@ from widemargin.solvers.kernel_svm.batch_perceptron.run import Judged, SBPResult
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, WaterLevel, divide_and_conquer
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
+__all__ = ["solve", "solve_published"]
+
 
 class _SlackForm:
     """The slack-constrained form (margin 1: the direction divided by gamma, if positive).

@@ -14,6 +14,8 @@ from widemargin.solvers.kernel_svm.batch_perceptron.water_level import Level, Wa
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stopping import HoldOut, HoldOutOptions
 
+__all__ = ["Form", "Judged", "SBPResult", "relative_weight", "run"]
+
 
 @dataclass(frozen=True)
 class SBPResult(KernelResult):

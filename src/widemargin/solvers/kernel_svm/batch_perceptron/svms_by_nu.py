@@ -20,6 +20,8 @@ from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
+__all__ = ["Dual", "NuSearch", "SVMsByNu", "norm_and_hinge"]
+
 
 @dataclass(frozen=True)
 class NuSearch:

@@ -34,6 +34,8 @@ import numpy.typing as npt
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 
+__all__ = ["Level", "WaterLevel", "collect", "divide_and_conquer", "merge"]
+
 
 class Level(NamedTuple):
     """Levels of the two basins (equal where there is no bias).

@@ -25,6 +25,8 @@ from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 from widemargin.solvers.kernel_svm.stopping import HoldOut, could_gain
 
+__all__ = ["NestedOptions", "solve"]
+
 
 @dataclass(frozen=True)
 class NestedOptions:

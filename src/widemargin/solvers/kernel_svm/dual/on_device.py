@@ -22,6 +22,8 @@ from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.dual.working_set import Block, Violation, WorkingSetOptions, renewed
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 
+__all__ = ["DeviceMatrix", "solve"]
+
 
 @runtime_checkable
 class DeviceMatrix(Protocol):

@@ -30,6 +30,8 @@ from widemargin.solvers.kernel_svm.problem import (
 )
 from widemargin.solvers.kernel_svm.stopping import HoldOut
 
+__all__ = ["SpatialOptions", "solve"]
+
 
 @dataclass(frozen=True)
 class SpatialOptions:

@@ -29,6 +29,8 @@ from widemargin.solvers.kernel_svm.problem import (
     significantly_negative,
 )
 
+__all__ = ["Block", "Violation", "WorkingSetOptions", "renewed", "solve", "violation"]
+
 
 @dataclass(frozen=True)
 class WorkingSetOptions:
