@@ -101,14 +101,11 @@ class Moments(NamedTuple):
         Of the same rows.
     total : float
         Of the curvatures alone.
-    single : int
-        Number of blocks that were multiplied in float32.
     """
 
     gram: Floats
     sums: Floats
     total: float
-    single: int
 
 
 class BandMoments(Protocol):
@@ -226,7 +223,7 @@ class BandGram:
             self.rows.moments(change, centred=self.centred, single=single, onto=(self.gram, self.sums))
         self._count = count
         self.total = float(self._counted.sum(dtype=np.float64))
-        return Moments(self.gram, self.sums, self.total, int(self.single))
+        return Moments(self.gram, self.sums, self.total)
 
 
 class BandRows:
