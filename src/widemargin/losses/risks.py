@@ -277,6 +277,10 @@ class LabelNoise(_Forgiving):
 
     share_wrong: float
 
+    def of_rows(self, losses: Floats) -> Floats:
+        """Minus the log-likelihood of each label."""
+        return np.asarray(-np.log(self.share_wrong + (1.0 - 2.0 * self.share_wrong) * np.exp(-losses)))
+
     def weighed(self, losses: Floats, share: Floats, mu: float) -> Weighed:
         """Concave in the losses, as the trimmed mean; the slopes are shares times the chance of a right label."""
         # The chance of the label that was seen, where a true label is flipped with chance e: it is

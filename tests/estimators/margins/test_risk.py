@@ -1,5 +1,7 @@
 """RiskClassifier: each risk against an exact reference, its certificate, weights, sparse rows, and how a fit ends."""
 
+import dataclasses
+
 import clarabel
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import widemargin as wm
+from widemargin.estimators.margins import automatic
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.losses.margin import SURROGATES
 from widemargin.losses.risks import RISKS, make_risk
@@ -354,6 +357,15 @@ def test_auto_forgives_what_is_wrong_and_keeps_the_mean_where_nothing_is():
     plain_loss, chosen_loss = dirty.chosen_[0]["losses"]
     assert dirty.chosen_[0]["risk"] == "label-noise" and dirty.chosen_[0]["tempered"] and chosen_loss < plain_loss
     assert not hasattr(dirty.set_params(risk="mean").fit(far, wrong), "chosen_")
+
+
+def test_auto_keeps_the_plain_mean_at_c_where_nothing_is_clearly_better(monkeypatch):
+    X, y = make_classification(200, 40, n_informative=5, random_state=0)
+    chosen = wm.RiskClassifier("auto", random_state=0).fit(X, y).chosen_[0]
+    assert chosen["C"] < 1.0 and chosen["losses"][1] < chosen["losses"][0]  # far too many columns for C = 1
+    monkeypatch.setattr(automatic, "FOLDS", dataclasses.replace(automatic.FOLDS, doubt=100.0))
+    kept = wm.RiskClassifier("auto", random_state=0).fit(X, y).chosen_[0]
+    assert (kept["risk"], kept["C"], kept["tempered"]) == ("mean", 1.0, 0)
 
 
 def test_auto_on_classes_few_rows_and_sparse_rows():

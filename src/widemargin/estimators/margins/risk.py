@@ -59,9 +59,10 @@ class RiskClassifier(MarginModel):
           that share, .2.
         - "m-location": `min_theta theta + eta mean(log cosh(l - theta))` (Holland 2020). Level: eta > 1, 2.
 
-        And "auto": the mean, or "label-noise" at .2 on tempered rows, with C or a tenth of it, as the labels of rows
-        held out in five folds are likelier. Tempered: a row k times as far from the mean as the median row counts as
-        1/k, or 1/k^3, of a row. It has no level, and `loss` is not used. For data of which some may be wrong.
+        And "auto": the mean of either loss, or "label-noise" at .2 on tempered rows, with C or less of it, as the
+        labels of rows held out in five folds are likelier (the plain mean at C unless another one is ahead by half a
+        standard error). Tempered: a row k times as far from the mean as the median row counts as 1/k, or 1/k^3, of a
+        row. It has no level, and `loss` is not used. For data of which some may be wrong.
     level : float or sequence of pairs, default=None
         The number of the risk; None is the one named above.
     loss : {"logistic", "squared-hinge"}, default="logistic"
@@ -108,8 +109,8 @@ class RiskClassifier(MarginModel):
         Only with a feature map.
     chosen_ : tuple of dict
         Only with "auto", one for each problem: `risk`, `level`, `tempered` (the power, 0 for plain rows), `C` (the
-        multiple of the parameter), and `losses`, those in folds of the plain mean and of what was chosen (empty where
-        there are too few rows or too little time).
+        multiple of the parameter), `loss`, and `losses`, those in folds of the plain mean and of what was chosen (empty
+        where there are too few rows or too little time).
     gap_ : ndarray of shape (n_problems,)
         Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not
         convex.
