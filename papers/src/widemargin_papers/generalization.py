@@ -29,8 +29,6 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.rows import Rows
 from widemargin.solvers.ramp.majorization import MajorizeOptions
 
-__all__ = ["Datasets", "capacity", "datasets_of", "generalization_bound", "violation_bound"]
-
 
 def generalization_bound(
     model: RateConstrainedClassifier, X: Matrix, y: Column, *, populations: Table | None = None,

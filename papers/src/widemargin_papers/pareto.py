@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["C_from_nu", "ParetoDisplay", "ParetoPath", "nu_from_C", "pareto_path"]
-
 
 @dataclass(frozen=True, eq=False)
 class ParetoPath:

@@ -13,8 +13,6 @@ from widemargin.extending import Floats
 from widemargin_papers.reproductions.figures import FIGURES
 from widemargin_papers.reproductions.summary import markdown
 
-__all__ = ["CLAIMS", "Claim", "claims", "page_table", "verdict"]
-
 Summary = Mapping[str, Any]
 
 

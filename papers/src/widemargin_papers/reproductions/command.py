@@ -21,8 +21,6 @@ from widemargin_papers.reproductions.runner import (
     write_page,
 )
 
-__all__ = ["Console", "run"]
-
 
 class Shown(Protocol):
     """Progress on a terminal; `step` says what is being done."""

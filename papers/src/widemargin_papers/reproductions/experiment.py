@@ -15,8 +15,6 @@ from widemargin.exceptions import DataError
 from widemargin.extending import replace_file
 from widemargin_papers.data import Adult, load_a9a, synthetic_a9a
 
-__all__ = ["QUICK_ROWS", "Data", "Experiment", "Record", "code_hash", "libraries", "load_adult", "write_result"]
-
 Plain = dict[str, Any]
 
 FORMAT = 1

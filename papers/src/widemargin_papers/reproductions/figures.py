@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-__all__ = ["FIGURES", "FigureEntry"]
-
 
 class FigureEntry(NamedTuple):
     """One figure that can be reproduced.

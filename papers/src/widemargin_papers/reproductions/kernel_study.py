@@ -23,23 +23,6 @@ from widemargin.solvers.kernel_svm.problem import KernelProblem
 from widemargin_papers.data import load_a9a, load_covtype, load_mnist, synthetic_a9a, synthetic_digits, synthetic_forest
 from widemargin_papers.reproductions.experiment import QUICK_ROWS
 
-__all__ = [
-    "FOREST",
-    "TITLES",
-    "CountedRows",
-    "Reference",
-    "Study",
-    "Task",
-    "about",
-    "drawn_rows",
-    "kernel_rows",
-    "load",
-    "load_with_forest",
-    "reference",
-    "steps",
-    "titles",
-]
-
 DIGIT = 8
 TITLES = {"adult": "Adult", "mnist": f"MNIST, {DIGIT} against the rest"}
 FOREST = {"forest": "Forest, cover type 2 against the rest"}

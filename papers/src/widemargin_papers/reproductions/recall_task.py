@@ -18,8 +18,6 @@ from sklearn.svm import LinearSVC
 from widemargin.goals import External, Goal, Population, churn, col, errors, false_positives, recall
 from widemargin_papers.data import Adult
 
-__all__ = ["INFEASIBLE", "POINTS", "RecallTask", "draw", "goal_of"]
-
 POINTS = ((0.491, 0.02), (0.491, 0.04), (0.491, 0.06), (0.65, 0.08), (0.70, 0.10))
 """Least recall on D2 and largest churn on D3."""
 

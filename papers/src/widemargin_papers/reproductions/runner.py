@@ -17,8 +17,6 @@ from widemargin_papers.reproductions.figures import FIGURES
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["Asked", "Check", "Outcome", "Step", "Workers", "reproduce", "reproduce_all", "summary_table", "write_page"]
-
 QUICK_RUNS = 1
 DPI = 150
 

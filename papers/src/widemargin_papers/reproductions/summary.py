@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["markdown", "mean_and_sd", "number", "percent"]
-
 
 def mean_and_sd(rows: Sequence[Sequence[float | None]]) -> dict[str, list[float | None]]:
     """Mean and standard deviation over the runs of each point.

@@ -12,8 +12,6 @@ import numpy as np
 from widemargin.extending import Floats, kernel
 from widemargin.solvers.paper_nest.multiplier_search import CutRegion
 
-__all__ = ["Mass", "clip", "exact_mass", "halfspaces", "moments"]
-
 
 class Mass(NamedTuple):
     """Volume of a region and its centre of mass (v, z)."""

@@ -13,11 +13,6 @@ from widemargin.solvers.paper_nest.multiplier_search import Chooser, CutRegion, 
 from widemargin_papers.solvers.centre_of_mass import Mass, exact_mass, halfspaces
 from widemargin_papers.solvers.hit_and_run import HitAndRun
 
-__all__ = [
-    "CHOOSERS", "CentreOfMass", "bias_centre_of_mass", "make_chooser", "maximisation", "solve_by_centre_of_mass",
-    "solve_by_maximisation",
-]  # fmt: skip
-
 CHOOSERS = ("level", "maximisation", "centre_of_mass")
 """Names; the first is the library's own."""
 

@@ -7,8 +7,6 @@ from widemargin.extending import Floats
 from widemargin.solvers.base import Budget
 from widemargin.solvers.smooth.smooth_problem import SmoothProblem, SmoothRecorder, SmoothResult
 
-__all__ = ["solve"]
-
 
 def solve(
     problem: SmoothProblem,

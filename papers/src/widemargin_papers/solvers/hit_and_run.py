@@ -10,8 +10,6 @@ from scipy.optimize import linprog
 
 from widemargin.extending import Floats, kernel
 
-__all__ = ["HitAndRun", "inner_point", "walk"]
-
 _STEPS = 50  # steps a run, times the square of the dimension: so many a uniform sample costs from a round start
 _FEWEST, _MOST = 2_000, 100_000
 _KEPT = 2_000  # samples kept for the next run

@@ -32,8 +32,6 @@ from widemargin.linalg import cholesky
 from widemargin.solvers.base import Budget, CertifiedRecorder, ConstrainedHinge, ConvexResult, ConvexState, Status
 from widemargin_papers.solvers import barrier_loops as loops
 
-__all__ = ["InteriorOptions", "solve"]
-
 
 @dataclass(frozen=True)
 class InteriorOptions:

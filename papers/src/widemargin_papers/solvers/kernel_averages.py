@@ -19,8 +19,6 @@ import numpy as np
 from widemargin.extending import Floats, Ints, Singles, kernel
 from widemargin.kernels.rows import KernelRows
 
-__all__ = ["AVERAGES", "batch_perceptron", "errors", "looks_of", "pegasos", "perceptron"]
-
 AVERAGES = ("last", "plain", "weighted")
 """The last iterate, the plain average, and the one with the weights t: the rows of what the functions return."""
 

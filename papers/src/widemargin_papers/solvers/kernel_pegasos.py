@@ -16,8 +16,6 @@ from widemargin.solvers.kernel_svm import stochastic
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 
-__all__ = ["drawn", "fold", "pegasos", "project", "solve"]
-
 
 def solve(
     problem: KernelProblem,

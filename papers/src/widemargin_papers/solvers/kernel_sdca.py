@@ -17,8 +17,6 @@ from widemargin.solvers.kernel_svm.certificate import KernelRecorder
 from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult, responses
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, passes, visit
 
-__all__ = ["coordinate_ascent", "solve"]
-
 
 def solve(
     problem: KernelProblem,

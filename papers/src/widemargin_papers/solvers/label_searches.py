@@ -10,8 +10,6 @@ import math
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle, Search, declare, require
 from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel, least_loss
 
-__all__ = ["SEARCHES", "binary", "bisecting", "sarawagi_gupta"]
-
 _LEAST_SLACK = 1e-6
 """Below that lam would run off to 0."""
 

@@ -9,8 +9,6 @@ from widemargin.extending import Floats, Integers, Ints, Reals, kernel
 from widemargin.solvers.smooth.margin_sgd import SCALE, SMALL, SQUARE, STEPS, TOTAL, WEIGHT, fold
 from widemargin_papers.solvers.kernel_pegasos import project
 
-__all__ = ["ldm_csr", "ldm_dense", "pegasos_csr", "pegasos_dense"]
-
 
 @kernel
 def dense_dot(X: Reals, i: int, bias: float, v: Floats) -> float:

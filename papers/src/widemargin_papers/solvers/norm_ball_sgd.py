@@ -22,8 +22,6 @@ from widemargin.solvers.kernel_svm.problem import KernelProblem, KernelResult
 from widemargin.solvers.kernel_svm.stochastic import AHEAD, Now, add_row
 from widemargin_papers.solvers.kernel_pegasos import drawn, fold, project
 
-__all__ = ["norm_ball", "solve"]
-
 
 def solve(
     problem: KernelProblem,

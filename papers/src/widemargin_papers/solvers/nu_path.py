@@ -18,8 +18,6 @@ from widemargin.solvers.kernel_svm.batch_perceptron.run import SBPResult, relati
 from widemargin.solvers.kernel_svm.batch_perceptron.svms_by_nu import SVMsByNu, norm_and_hinge
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["ParetoPoint", "c_from_nu", "nu_from_c", "nu_path"]
-
 
 @dataclass(frozen=True)
 class ParetoPoint:

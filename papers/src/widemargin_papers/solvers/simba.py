@@ -27,8 +27,6 @@ from widemargin.extending import Floats, Matrix
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.batch_perceptron.water_level import WaterLevel
 
-__all__ = ["SimbaResult", "solve"]
-
 _RATIO = 1.2  # steps between two looks, as a factor
 
 

@@ -18,8 +18,6 @@ from widemargin.structured.learners.problem import Blocks, StructuredProblem, be
 from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, LearnerRecorder, LearnerResult
 from widemargin.structured.model import Weights
 
-__all__ = ["ascend", "maximise", "one_slack", "slack_per_example"]
-
 
 @kernel
 def ascend(G: Floats, slope: Floats, x: Floats, tol: float, max_steps: int) -> int:

@@ -17,8 +17,6 @@ from widemargin.structured.learners.result import DEFAULTS, LearnerOptions, Lear
 from widemargin.structured.learners.visits import Buffers, Training, keep_in_place, respond
 from widemargin.structured.model import Weights
 
-__all__ = ["compiled_pass", "one_pass", "solve"]
-
 
 @kernel
 def compiled_pass(

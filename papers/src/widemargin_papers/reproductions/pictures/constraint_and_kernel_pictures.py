@@ -5,8 +5,6 @@ from typing import Any
 
 from widemargin.extending import COLOURS, band, new_figure, tidy
 
-__all__ = ["churn_figure", "evaluations_figure", "fairness_figure", "features_figure", "quarter_figure"]
-
 PERCENT = 100.0
 
 Style = dict[str, Any]

@@ -7,8 +7,6 @@ import numpy as np
 
 from widemargin.extending import COLOURS, band, new_figure, tidy
 
-__all__ = ["course_figure", "link_figure", "rescaling_figure"]
-
 PERCENT = 100.0
 
 Style = dict[str, Any]

@@ -5,8 +5,6 @@ from typing import Any
 
 from widemargin.extending import COLOURS, band, new_figure, tidy
 
-__all__ = ["learning_figure", "scores_figure", "search_figure"]
-
 PERCENT = 100.0
 
 _SEARCHES = {
