@@ -68,7 +68,7 @@ def test_an_interrupt_while_the_others_work_waits_for_them() -> None:
     done, caller, began, interrupted = list[int](), threading.get_ident(), threading.Event(), threading.Event()
 
     def interrupt() -> None:
-        signal.raise_signal(signal.SIGINT)
+        signal.pthread_kill(caller, signal.SIGINT)  # to the caller, as it waits for the others by then
         interrupted.set()
 
     def part(first: int, last: int) -> None:
