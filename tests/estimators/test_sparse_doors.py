@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 import widemargin as wm
@@ -62,6 +63,22 @@ def test_everything_else_that_takes_rows_refuses_it():
         with pytest.raises(DataError, match="whose arrays do not fit it"):
             door()
             pytest.fail(f"door {place}")
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.uint16, np.float32])
+def test_entries_of_one_column_are_added_up_as_numbers(kind):
+    """Bytes and flags would overflow, and nobody would notice."""
+    n = 60
+    columns, values = np.tile([0, 0, 1, 1, 1], n), RNG.integers(60, 127, 5 * n).astype(kind)
+    twice = sp.csr_matrix((values, columns, 5 * np.arange(n + 1)), shape=(n, 2))
+    dense = np.zeros((n, 2))
+    np.add.at(dense, (np.repeat(np.arange(n), 5), columns), values.astype(float))
+    given = values.copy()
+    for model in (wm.KernelSVC(kernel="linear", C=1e-3), wm.RateConstrainedClassifier(GOAL, C=1e-3)):
+        of_twice, of_sums = (clone(model).fit(rows, LABELS) for rows in (twice, dense))
+        for rows in (twice, dense):
+            np.testing.assert_allclose(of_twice.decision_function(rows), of_sums.decision_function(dense), atol=1e-4)
+    np.testing.assert_array_equal(twice.data, given)
 
 
 @pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])

@@ -275,7 +275,7 @@ def _divided(gap: Floats, steepest: float) -> Floats:
 def caution_of_bounds(facts: Sequence[ScoreFact], model: Classifier) -> str | None:
     """The note that certified rates are lower bounds, as they are with kernels and feature maps; else None."""
     norms = {fact.norm or "l2" for fact in facts if fact.metric == "certified_rate"}
-    methods = [of.method for norm in norms if not (of := _of_model(*_unwrapped(model), norm)).exact]
+    methods = sorted(of.method for norm in norms if not (of := _of_model(*_unwrapped(model), norm)).exact)
     if not methods:
         return None
     return f"certified rates are lower bounds here, by the {methods[0]}: more decisions may withstand such changes."

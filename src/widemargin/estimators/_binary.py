@@ -31,7 +31,7 @@ def checked_rows(
 ) -> Any:
     """Features that compiled code may see, and labels where they are given: the one door of every estimator.
 
-    Rows of a CSR matrix that name a column twice have such entries added up, in a copy.
+    Rows of a sparse matrix that name a column twice have such entries added up, in a copy.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def checked_rows(
 
 def checked_block(X: Features) -> Any:
     """The same for rows of a block, which no estimator learns from: ndarray or CSR matrix."""
-    return check_array(as_csr(X) if sp.issparse(X) else X, **_ROW_CHECKS)
+    return check_array(canonical_rows(as_csr(X)) if sp.issparse(X) else X, **_ROW_CHECKS)
 
 
 def refuse_one_class(classes: npt.NDArray[Any]) -> None:

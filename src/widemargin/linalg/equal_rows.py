@@ -14,11 +14,14 @@ M = TypeVar("M", bound=Matrix)
 
 
 def canonical_rows(X: M) -> M:
-    """X itself, or a copy of a CSR matrix whose rows name a column twice, with such entries added up."""
+    """X itself, or a copy of a CSR matrix whose rows name a column twice, with such entries added up.
+
+    The copy holds floating-point numbers: the sum of two flags, or of two bytes, may be none.
+    """
     if isinstance(X, np.ndarray) or X.has_canonical_format:
         return X
-    copy = X.copy()
     # In a copy, because this changes the arrays that the user has given.
+    copy = X.astype(X.dtype if X.dtype.kind == "f" else np.float64)
     copy.sum_duplicates()
     merged: M = copy
     return merged
@@ -56,7 +59,8 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     if isinstance(X, np.ndarray):
         products.dense_dot(X, rows, direction, mark)
     else:
-        products.csr_dot(*products.csr_parts(X), rows, direction, mark)
+        entries = products.csr_parts(X)
+        products.csr_dot(*entries, rows, direction, mark)
     # Merging copies all weights, so it has to save something; numbers alone are sorted in a tenth of the time.
     ordered, fewest = np.sort(mark), 0.05 * rows.shape[0]
     if np.count_nonzero(ordered[1:] == ordered[:-1]) < fewest:
@@ -71,7 +75,7 @@ def merge_rows(X: Matrix, cell: Cells, weight: Floats | None) -> tuple[Ints, Flo
     if isinstance(X, np.ndarray):
         dense_equal_rows(X, first[candidate], second[candidate], equal)
     else:
-        csr_equal_rows(*products.csr_parts(X), first[candidate], second[candidate], equal)
+        csr_equal_rows(*entries, first[candidate], second[candidate], equal)
     # A group of equal rows begins wherever a row differs from the one before it in that order.
     begins = np.ones(rows.shape[0], dtype=np.bool_)
     begins[candidate[equal] + 1] = False

@@ -33,7 +33,6 @@ from widemargin.extending import (
     warn,
     worst,
 )
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 
@@ -133,7 +132,6 @@ class LinearBaseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
-        rows = canonical_rows(rows)
         weight, used = np.ones(rows.shape[0]), np.arange(rows.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)

@@ -25,7 +25,6 @@ from widemargin.extending import (
 )  # fmt: skip
 from widemargin.kernels.functions import Kernel, resolve_kernel
 from widemargin.kernels.rows import KernelRows
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 from widemargin_papers.solvers import norm_ball_sgd
 
@@ -133,7 +132,6 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
         self.classes_, codes = np.unique(labels, return_inverse=True)
         refuse_one_class(self.classes_)
-        rows = canonical_rows(rows)
         weight = np.ones(codes.shape[0])
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -158,7 +156,7 @@ class NormBallSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.dual_coef_.shape[1] == 0:
             return np.zeros(new.shape[0])
         kernel = Kernel(self.kernel, self.gamma_)
-        return np.asarray(KernelRows(kernel, self.support_vectors_).products(canonical_rows(new), self.dual_coef_[0]))
+        return np.asarray(KernelRows(kernel, self.support_vectors_).products(new, self.dual_coef_[0]))
 
     def predict(self, X: Features) -> npt.NDArray[np.generic]:
         """Predicted labels, shape (n,)."""

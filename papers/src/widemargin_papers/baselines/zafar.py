@@ -162,7 +162,6 @@ class ZafarClassifier(BinaryGoalMixin, ClassifierMixin, BaseEstimator):  # type:
         """
         self._check_populations()
         rows, labels = checked_rows(self, X, y)
-        rows = canonical_rows(rows)
         self._set_classes(labels)
         weight = None
         if sample_weight is not None:

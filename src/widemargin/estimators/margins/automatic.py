@@ -122,12 +122,8 @@ def _surprises(margins: Floats, weight: Floats) -> Floats:
     """Minus the log-likelihood of the label of each held-out row."""
     # Each candidate is judged at its own best share of wrong labels and scale of scores: candidates differ in how sure
     # their scores are, and only how well these order the rows should decide.
-    logistic = SURROGATES["logistic"].derivatives
-    settings = (
-        LabelNoise(wrong).of_rows(logistic(scale * margins)[0])
-        for wrong in FOLDS.shares_wrong
-        for scale in FOLDS.scales
-    )
+    losses = [SURROGATES["logistic"].derivatives(scale * margins)[0] for scale in FOLDS.scales]
+    settings = (LabelNoise(wrong).of_rows(each) for wrong in FOLDS.shares_wrong for each in losses)
     return min(settings, key=lambda each: float(weight @ each))
 
 

@@ -34,7 +34,6 @@ from widemargin.goals.binding.tables import column_of
 from widemargin.goals.binding.tied_goal import TiedGoal, TiedSource
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.counting import CountedRows, columns_used
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.nearest_rows import nearest_rows
@@ -225,11 +224,10 @@ class BlockTraining:
 def _matrix(rows: Rows, title: str = "a block") -> Any:
     """Checked features."""
     try:
-        checked = checked_block(rows.X)
+        return checked_block(rows.X)
     except ValueError as error:
         where = "" if rows.source is None else f" of {rows.title}"
         raise DataError(f"{title}{where}: {error}") from error
-    return canonical_rows(checked)
 
 
 def block_survey(block: Block, _: None) -> Survey:

@@ -34,7 +34,6 @@ from widemargin.goals.binding.labels import positive_class
 from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.rates_of_predictions import Measured
-from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.rows import External, Rows, is_collection
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import check_checkpoint
@@ -519,7 +518,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     ) -> steps.CheckedRows:
         """Checked rows; with `reset` they set what the estimator remembers of its data."""
         checked, labels = checked_rows(self, X, y, reset=reset)
-        checked = canonical_rows(checked)
         weight = None
         if reset:
             self._set_classes(labels)
@@ -540,7 +538,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         for source in sources[1:]:
             X = external_rows(rows.rows.external, source.name)
             try:
-                matrices.append(canonical_rows(checked_rows(self, X, reset=False)))
+                matrices.append(checked_rows(self, X, reset=False))
             except ValueError as error:
                 raise DataError(f"external {source.name!r}: {error}") from error
         return sources, matrices
