@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
+from widemargin.structured.compiled import CompiledModel
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
 from widemargin.structured.learners.many_answers import ManyAnswers
@@ -382,7 +383,9 @@ class StructuredProblem:
 
     def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
         """The oracle of example i at its potentials and theta."""
-        oracle = self.model.oracle(self.X[i], self.Y[i], u, theta)
+        # Compiled models look at potentials alone, and a row of a sparse matrix costs as much as a question.
+        x = None if isinstance(self.model, CompiledModel) else self.X[i]
+        oracle = self.model.oracle(x, self.Y[i], u, theta)
         if not self.check:
             return oracle
         return CheckedOracle(i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i].answers)
