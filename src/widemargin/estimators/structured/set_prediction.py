@@ -49,6 +49,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     model_: LabelSetModel
     offset_: float
     probabilities_: LabelProbabilities
+    _seen: tuple[Features, Floats] | None = None  # in a search: the last rows and their scores, whatever the offset
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label k", "label_sets_": "count * k"}
 
@@ -114,8 +115,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             model, self._training_rows(X, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
             sample_weight=sample_weight, missing=left_out,
         )  # fmt: skip
-        for name in ("label_sets_", "probabilities_"):
+        for name in ("label_sets_", "probabilities_", "_seen"):
             self.__dict__.pop(name, None)
+        if self._in_search:
+            # With none the sets of larger C, whose pairs weigh more, score too low for the C to be found (RCV1).
+            self.model_.more_starts = 2
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
         wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
         if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):
@@ -312,8 +316,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
-        X = checked_rows(self, X, reset=False)
-        return self.model_.raised(self._scores(X), self.offset_ if self.offset == "auto" else float(self.offset))
+        known = self._seen
+        u = known[1] if known is not None and known[0] is X else self._scores(checked_rows(self, X, reset=False))
+        if self._in_search:
+            self._seen = X, u
+        return self.model_.raised(u, self.offset_ if self.offset == "auto" else float(self.offset))
 
     def _refuse_arrays(self) -> None:
         super()._refuse_arrays()

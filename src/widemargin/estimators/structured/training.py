@@ -152,7 +152,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
 
     _options = Checked(StructuralOptions)
-    _prove = True  # a search for parameters has no use for the proved bounds of its models
+    _in_search = False  # a search for parameters has no use for proved bounds, and scores the same rows many times
 
     model_: StructuredModel
     coef_: Floats
@@ -199,7 +199,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         problem = StructuredProblem(
             model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self._rescaling_of(Y),
             search=self.search, eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries,
-            check=debug, prove=self._prove,
+            check=debug, prove=not self._in_search,
         )  # fmt: skip
         if self.search == "auto" and problem.certain and not problem.exact:
             warn(
