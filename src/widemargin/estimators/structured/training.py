@@ -205,8 +205,8 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             warn(
                 "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
                 "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "
-                "direct answer (HierarchyModel: oracle='milp'; weights of the loss that are multiples of a tenth of "
-                "the least one), or use rescaling='margin'.",
+                "direct answer (HierarchyModel: oracle='milp'; a loss that is thousands of times its least weight at "
+                "most), or use rescaling='margin'.",
                 OracleWarning,
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

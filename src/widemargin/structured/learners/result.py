@@ -166,6 +166,10 @@ class LearnerRecorder(Recorder[Weights]):
         self.averaged, self.left_by_search = False, 0.0
         self.bound(0.0)  # the dual point 0
 
+    def bound(self, dual: float) -> None:
+        """A lower bound of the optimum, by the losses of the search: rounded ones are so much larger at most."""
+        super().bound(dual / (1.0 + self.problem.rounding))
+
     def run_passes(
         self, visit: Callable[[Ints], float], judge: Callable[[], None], dual: Callable[[], float], *,
         max_iter: int, check_every: int | None, seed: int, options: LearnerOptions,
