@@ -75,6 +75,7 @@ CASES = {
     "MultiLabelSVC": (wm.MultiLabelSVC(**FEW), X, SETS),
     "MultiLabelSVC, tree": (wm.MultiLabelSVC("tree", warm_start=True, **FEW), X, SETS),
     "MultiLabelSVC, greedy": (wm.MultiLabelSVC(**FEW), X, np.hstack([SETS] * 7)),
+    "MultiLabelSVC, powerset": (wm.MultiLabelSVC(powerset=True, **FEW), X, SETS),
     "HierarchicalSVC": (wm.HierarchicalSVC(["a", "a/b", "c"], **FEW), X, SETS * [[1, 0, 1]]),
     "HierarchicalSVC, paths": (
         wm.HierarchicalSVC(["a", "a/b", "c"], labels="path", loss="leaves", **FEW), X,
@@ -195,6 +196,10 @@ HOSTILE = [
     Hostile(
         "MultiLabelSVC, tree", lambda m: _restructured(m, order=m.model_.structure.order[::-1].copy()),
         "order does not follow",
+    ),
+    Hostile("MultiLabelSVC, powerset", lambda m: _replaced(m.model_, sets=m.model_.sets[:-1]), "not those of the str"),
+    Hostile(
+        "MultiLabelSVC, powerset", lambda m: _replaced(m, classes_=m.classes_[:2]), "2 labels are named"
     ),
     Hostile("ThermometerEncoder", lambda m: _replaced(m[0], has_missing_=np.full(4, 7)), "has_missing_ holds int64"),
     Hostile("TablePreprocessor", lambda m: _replaced(m[0].word_step_, _n_features_outs=[1, 1]), r"it makes \[3, 2\]"),
