@@ -70,6 +70,14 @@ def test_the_goal_is_met_on_held_out_rows_and_nearly_on_new_ones(fitted):
     assert np.mean(fitted.predict(X) != y) < 0.27  # a linear model with these bounds errs on a third
 
 
+def test_bounds_kept_on_a_few_held_out_rows_by_chance_are_noticed_on_the_other_rows():
+    X, y, table = make_rows(1000)
+    goal = "minimize error_rate()\nsubject to equalized_odds(sex, difference=0.03)"
+    network = GoalNetwork(module(), goal, **FAST).fit(X, y, populations=table)
+    report = audit(network, goal, X, y, populations=table, confidence=None)
+    assert min(item.slack for item in report.constraints) > -0.02  # -.04 where the held-out rows choose alone
+
+
 def test_prices_of_bounds_that_cost_something_rise_and_fall_with_the_rates(fitted):
     assert fitted.prices_.shape == (len(fitted.goal_report_.constraints),)
     assert (fitted.prices_ >= 0.0).all() and fitted.prices_.max() > 0.0

@@ -123,6 +123,30 @@ def test_the_number_for_missing_values_is_kept():
 
 
 @OTHERS
+def test_columns_keep_their_names_and_their_order(name):
+    X, y, table = draw(500)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    clf = GoalReduction(grown_by(name), PARITY, one_run=True, random_state=0).fit(frame, y, populations=table)
+    assert clf.feature_names_in_.tolist() == list("abcd")
+    with pytest.raises(ValueError, match="should match"):
+        clf.predict(frame[list("dcba")])
+    assert len(clf.predict(frame)) == 500
+    unnamed = GoalReduction(grown_by(name), PARITY, one_run=True, random_state=0).fit(X, y, populations=table)
+    assert not hasattr(unnamed, "feature_names_in_")
+
+
+def test_the_number_of_trees_is_read_under_all_its_names():
+    X, y, table = draw(300)
+    for names in ({"num_iterations": 7}, {"n_estimators": 7}):
+        clf = GoalReduction(grown_by("lightgbm", **names), PARITY, one_run=True, on_infeasible="warn", random_state=0)
+        assert clf.fit(X, y, populations=table).n_models_ == 7
+    with pytest.raises(DataError, match="n_estimators=-1 of LGBMClassifier is no number of trees"):
+        GoalReduction(grown_by("lightgbm", n_estimators=-1), PARITY).fit(X, y, populations=table)
+    with pytest.raises(CapabilityError, match="boosting='dart' changes these"):
+        GoalReduction(grown_by("lightgbm", boosting="dart"), PARITY, one_run=True).fit(X, y, populations=table)
+
+
+@OTHERS
 def test_what_a_booster_was_stays_when_it_grows(name):
     X, y, _ = draw(500)
     cost, mass = [np.where(y == 1, -1.0, 1.0)], [np.ones(500)]
@@ -146,8 +170,9 @@ def test_it_is_chosen_where_it_gains_and_nothing_speaks_against_it(name):
     X, y, table = draw(300)
     about = {"goal": PARITY, "random_state": 0, "max_models": 2, "on_infeasible": "warn"}
     assert GoalReduction(grown_by(name), **about).fit(X, y, populations=table).n_models_ == 10
-    weighing = {"class_weight": "balanced"} if name == "lightgbm" else {"scale_pos_weight": 2.0}
-    for booster in (trees(5), grown_by(name, **weighing)):
+    weighing = {"is_unbalance": True} if name == "lightgbm" else {"scale_pos_weight": 2.0}
+    forest = pytest.importorskip("xgboost").XGBRFClassifier(n_estimators=5, n_jobs=1)
+    for booster in (trees(5), grown_by(name, **weighing), forest):
         assert GoalReduction(booster, **about).fit(X, y, populations=table).n_models_ <= 2
     several = GoalReduction(grown_by(name), "subject to recall(of=2) >= 0.1", max_models=2, random_state=0)
     assert several.fit(X, np.arange(300) % 3).n_models_ <= 2

@@ -46,6 +46,14 @@ def test_a_class_that_nobody_was_shown_is_not_chosen():
     assert common_class_scores(None, X, NAMES).tolist() == np.zeros((6, 3)).tolist()
 
 
+def test_xgboost_learns_where_a_class_is_never_the_cheaper_one():
+    xgboost = pytest.importorskip("xgboost")
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    cost = np.column_stack([np.full(300, 2.0), X[:, 0] > 0.0, X[:, 0] <= 0.0])
+    fitted = CostLearner(xgboost.XGBClassifier(n_estimators=10), np.arange(3), 1.0).fit(X, cost, np.ones(300))
+    np.testing.assert_array_equal(common_class_scores(fitted, X, np.arange(3)).argmax(axis=1), 2 - (X[:, 0] <= 0.0))
+
+
 def test_trees_are_trained_to_floors_and_confusions(animals):
     X, y, _, X_new, y_new = animals
     goal = """

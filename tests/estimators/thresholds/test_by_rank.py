@@ -7,7 +7,7 @@ from scipy.stats import beta, binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from widemargin import GoalThresholdClassifier
-from widemargin.estimators.thresholds.by_rank import _chance, _placed, _Window
+from widemargin.estimators.thresholds.by_rank import _chance, _placed, _Window, _window
 from widemargin.goals import Population, col
 
 APART = [([(1.0, 0), (-1.0, 1)], 0.09), ([(-1.0, 0), (1.0, 1)], 0.09)]
@@ -52,6 +52,19 @@ def test_a_threshold_that_decides_alike_for_all_has_a_share_for_certain():
 def test_no_threshold_parts_rows_of_one_score():
     assert _placed(np.array([3.0, 2.0, 2.0, 2.0, 1.0]), _Window(2, 2, 3, 5)) is None
     assert 2.0 <= _placed(np.array([3.0, 2.0, 2.0, 2.0, 1.0]), _Window(1, 2, 3, 5)) < 3.0
+
+
+def test_a_window_is_as_wide_as_ties_ask_for_and_holds_a_place():
+    """A hundredth of the rows share each score: about 10 of 1,000."""
+    rng = np.random.default_rng(0)
+
+    def scores(n):
+        return np.sort(np.floor(rng.random(n) * 100.0))[::-1]
+
+    chosen = scores(2000)
+    window = _window(59.5, chosen, chosen, 1000)
+    assert 10 <= window.high - window.low <= 30
+    assert sum(_placed(scores(1000), window) is not None for _ in range(200)) >= 190
 
 
 class Score(ClassifierMixin, BaseEstimator):

@@ -23,7 +23,7 @@ from testing.sklearn_versions import routes_to_scores
 
 from widemargin import audit, load_model, save_model
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import CapabilityError, DataError, DoubtfulModelWarning, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Population, col
 from widemargin.rows import External
 
@@ -171,6 +171,17 @@ def test_thresholds_of_populations_meet_what_one_cannot_as_well():
 
 
 # --- which rows, and where the populations come from ----------------------------------------------------------------
+
+
+def test_populations_of_few_rows_are_named():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = (X[:, 0] > 0).astype(int)
+    town = pd.DataFrame({"town": np.where(np.arange(200) < 7, "small", "large")})
+    goal = "subject to recall() >= 0.5"
+    fitted = LogisticRegression().fit(X, y)
+    with pytest.warns(DoubtfulModelWarning, match=r"1 of 2 populations have fewer than 30 rows .* \(the smallest 7\)"):
+        GoalThresholdClassifier(fitted, goal, cv="prefit", per_population="town").fit(X, y, populations=town)
 
 
 def test_populations_come_from_a_table_or_from_the_features():

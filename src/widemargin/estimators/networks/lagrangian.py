@@ -112,6 +112,8 @@ class ProxyLagrangian:
     ----------
     prices : ndarray of shape (m,)
         Of the constraints, in objective per unit of a rate.
+    scale : float
+        Of the objective: about its largest value.
     average : torch.nn.Module
         Running mean of the network's weights over about one epoch. The players circle around their solution, and the
         mean of a round lies nearer to it than any point of it.
@@ -132,7 +134,7 @@ class ProxyLagrangian:
         touched |= (tied.coefficients.alpha0 > 0.0) | (tied.coefficients.beta0 > 0.0)
         self._used = np.flatnonzero(touched[self._cell] & (self._weight > 0.0))
         self._first = np.cumsum([0, *(len(numbers) for _, numbers in rows)])
-        self._scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight) or 1.0
+        self.scale = float(np.maximum(tied.coefficients.alpha0, tied.coefficients.beta0) @ tied.cell_weight) or 1.0
         self._positive: Bools = np.zeros(len(self._cell), dtype=bool)  # the latest decision on each row
         self._mass = np.zeros(len(tied.cell_weight))
         self.prices = np.zeros(tied.n_constraints)
@@ -191,10 +193,10 @@ class ProxyLagrangian:
 
     def _loss(self, score: torch.Tensor, batch: Ints, share: float) -> torch.Tensor:
         """The Lagrangian at the present prices, decisions replaced by their stand-in, estimated from a batch."""
-        positive, negative = self.tied.coefficients.per_cell(self.prices * self._scale / self.tied.scale)
+        positive, negative = self.tied.coefficients.per_cell(self.prices * self.scale / self.tied.scale)
         # Divided by the scale of the objective, so that learning rates mean the same for every goal, and multiplied by
         # `share`, the number of batches in an epoch, so that a batch estimates the sum over all rows.
-        cell, weight = self._cell[batch], self._weight[batch] * share / self._scale
+        cell, weight = self._cell[batch], self._weight[batch] * share / self.scale
         cost = np.stack([positive[cell] * weight, negative[cell] * weight])
         costs = torch.as_tensor(cost, dtype=score.dtype, device=score.device)
         return (costs[0] * self._rate(score) + costs[1] * self._rate(-score)).sum()

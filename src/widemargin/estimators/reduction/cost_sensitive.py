@@ -175,6 +175,12 @@ class CostLearner:
             if len(np.unique(number)) < 2:
                 return None
             weight = saved[row, number]
+            if type(last_step(self.estimator)).__module__.startswith("xgboost"):
+                # XGBoost takes no labels with gaps, so a class that is nowhere the cheaper one gets a row that weighs
+                # next to nothing.
+                never = np.setdiff1d(np.arange(len(self.classes)), number)
+                row, number = np.append(row, np.zeros(len(never), np.intp)), np.append(number, never)
+                weight = np.append(weight, np.full(len(never), NEGLIGIBLE * weight.mean()))
             return self._fit(take(X, row), self.classes[number], weight * (mass.sum() / weight.sum()))
         task = self.task(cost, mass)
         if task is None:

@@ -430,6 +430,7 @@ class GoalReduction(ThresholdedModel):
         if not met:
             text = refusal_text(
                 tied, tied.measure(tied.positive_mass(shares)), refused="no model found", nearest="the nearest",
+                rows="training rows, by cross-validated scores",
                 tried=f"{self.n_models_} models of {name} with every threshold, and averages of two",
             )  # fmt: skip
             cure = 'Loosen one of them, use a better estimator, or keep the nearest with on_infeasible="warn".'

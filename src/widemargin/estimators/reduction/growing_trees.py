@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _check_feature_names, _get_feature_names
 
 from widemargin._typing import Bools, Features, Floats
 from widemargin.estimators.reduction.cost_sensitive import last_step
@@ -37,6 +38,8 @@ class GrownTrees(ABC):
         Score before the first tree.
     missing : float
         The number that stands for a missing value, of XGBoost.
+    names : ndarray of str or None
+        Of the columns, where the rows to learn from had names.
     """
 
     classes_: npt.NDArray[Any]
@@ -45,14 +48,31 @@ class GrownTrees(ABC):
     rounds: int
     start: float
     missing: float
+    names: npt.NDArray[Any] | None
 
     @property
     def n_features_in_(self) -> int:
         """Number of features d."""
         return int(self._width() if self.before is None else self.before.n_features_in_)
 
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features, where the trees learned from a table that has some."""
+        if self.names is None:
+            raise AttributeError("feature_names_in_: the trees learned from rows whose columns have no names.")
+        return self.names
+
     def decision_function(self, X: Features) -> Floats:
-        """Log odds of `classes_[1]`, shape (n,)."""
+        """Log odds of `classes_[1]`, shape (n,).
+
+        Raises
+        ------
+        ValueError
+            If X names its columns, and not as the rows that the trees learned from.
+        """
+        # LightGBM takes columns in any order for those that it knows, without a word.
+        if self.names is not None and _get_feature_names(X) is not None:
+            _check_feature_names(self, X, reset=False)
         # To both libraries a limit of 0 rounds means all trees.
         if self.rounds == 0:
             return np.full(length_of(X), self.start)
@@ -109,16 +129,19 @@ class GrowingTrees(ABC):
     """
 
     MODULE: ClassVar[str]
-    KINDS: ClassVar[tuple[str, tuple[Any, ...]]]
-    """The parameter that says how trees are added, and its values by which earlier trees stay as they are."""
-    WEIGHING: ClassVar[str]
-    """The parameter that weighs classes."""
+    ROUNDS: ClassVar[tuple[str, ...]]
+    """The names under which the number of trees may be given."""
+    KINDS: ClassVar[tuple[tuple[str, ...], tuple[Any, ...]]]
+    """Those of the way in which trees are added, and its values by which earlier trees stay as they are."""
+    WEIGHING: ClassVar[tuple[str, ...]]
+    """Those of what weighs classes."""
     trees: ClassVar[type[GrownTrees]]
 
     def __init__(
         self, estimator: Any, classes: npt.NDArray[Any], X: Features, labels: npt.NDArray[Any], held: Features,
         share: float,
     ) -> None:  # fmt: skip
+        self.names = _get_feature_names(X)
         *steps, (_, booster) = steps_of(clone(estimator))
         self.before = Pipeline(steps).fit(X, labels) if steps else None
         if self.before is not None:
@@ -133,17 +156,19 @@ class GrowingTrees(ABC):
     @classmethod
     def why_not(cls, booster: Any) -> str | None:
         """Why a booster cannot grow at costs that change; None if it can."""
-        settings, (name, kinds) = booster.get_params(), cls.KINDS
-        if settings.get(name) not in kinds:
-            return (
-                f"one_run=True adds trees to those that are there, and {name}={settings[name]!r} changes these. Use "
-                f"{name}={kinds[0]!r}, or one_run=False."
-            )
-        if settings.get(cls.WEIGHING) is not None:
-            return (
-                f"with one_run=True the goal says what each error costs; leave out {cls.WEIGHING}, or use "
-                "one_run=False, where it multiplies these costs."
-            )
+        settings, (names, kinds) = booster.get_params(), cls.KINDS
+        for name in names:
+            if name in settings and settings[name] not in kinds:
+                return (
+                    f"one_run=True adds trees to those that are there, and {name}={settings[name]!r} changes these. "
+                    f"Use {name}={kinds[0]!r}, or one_run=False."
+                )
+        for name in cls.WEIGHING:
+            if settings.get(name):
+                return (
+                    f"with one_run=True the goal says what each error costs; leave out {name}, or use one_run=False, "
+                    "where it multiplies these costs."
+                )
         return None
 
     @abstractmethod
@@ -169,20 +194,21 @@ class GrowingTrees(ABC):
 
     def grown(self) -> GrownTrees:
         """The scorer of all trees so far; it stays when more are added."""
-        return self.trees(self.classes, self.before, self.booster, self.rounds, self.start, self.missing)
+        return self.trees(self.classes, self.before, self.booster, self.rounds, self.start, self.missing, self.names)
 
 
 class GrowingLightGBM(GrowingTrees):
     """LightGBM."""
 
-    MODULE, WEIGHING = "lightgbm", "class_weight"
-    KINDS = "boosting_type", ("gbdt", "goss")
+    MODULE, WEIGHING = "lightgbm", ("class_weight", "is_unbalance", "unbalance", "scale_pos_weight")
+    ROUNDS = "num_iterations", "num_boost_round", "num_rounds", "num_trees", "max_iter", "n_estimators"
+    KINDS = ("boosting", "boost", "boosting_type"), ("gbdt", "goss")
     trees = LightGBMTrees
 
     def _made(self, trees: Any, X: Features, held: Features, share: float) -> Any:
         import lightgbm
 
-        left_out = {"n_estimators", "class_weight", "objective", "importance_type"}
+        left_out = {*self.ROUNDS, "class_weight", "objective", "importance_type"}
         settings = {name: value for name, value in trees.get_params().items() if name not in left_out}
         settings = {name: value for name, value in settings.items() if value is not None} | {"objective": "none"}
         n, p = length_of(X), length_of(held)
@@ -213,8 +239,8 @@ class GrowingLightGBM(GrowingTrees):
 class GrowingXGBoost(GrowingTrees):
     """XGBoost."""
 
-    MODULE, WEIGHING = "xgboost", "scale_pos_weight"
-    KINDS = "booster", (None, "gbtree")
+    MODULE, WEIGHING, ROUNDS = "xgboost", ("scale_pos_weight",), ("n_estimators",)
+    KINDS = ("booster",), (None, "gbtree")
     trees = XGBoostTrees
 
     def _made(self, trees: Any, X: Features, held: Features, share: float) -> Any:
@@ -236,6 +262,7 @@ class GrowingXGBoost(GrowingTrees):
 
 
 LIBRARIES: Mapping[str, type[GrowingTrees]] = {"LGBMClassifier": GrowingLightGBM, "XGBClassifier": GrowingXGBoost}
+FORESTS = "XGBRFClassifier"  # derived from a booster, but its trees are all grown in one round
 
 
 def steps_of(estimator: Any) -> list[tuple[str, Any]]:
@@ -250,6 +277,8 @@ def growing_form(estimator: Any) -> type[GrowingTrees] | None:
     """How an estimator, or the one at the end of a pipeline, grows here; None where it does not."""
     for kind in type(last_step(estimator)).__mro__:
         form = LIBRARIES.get(kind.__name__)
+        if kind.__name__ == FORESTS:
+            return None
         if form is not None and kind.__module__.startswith(form.MODULE):
             return form
     return None

@@ -35,8 +35,11 @@ from widemargin.estimators.reduction.cost_sensitive import (
     with_last_fitted,
 )
 from widemargin.estimators.reduction.growing_trees import GrowingTrees, growing_form
-from widemargin.exceptions import CapabilityError
+from widemargin.exceptions import CapabilityError, DataError
 from widemargin.rows import take
+
+DEFAULT_ROUNDS = 100
+"""Of XGBoost, where `n_estimators` is None."""
 
 
 def number_of_rounds(estimator: Any) -> int:
@@ -46,14 +49,24 @@ def number_of_rounds(estimator: Any) -> int:
     ------
     CapabilityError
         If it cannot go on from a model, weighs classes by itself, or changes earlier trees.
+    DataError
+        If it is to grow no tree.
     """
     booster, form = last_step(estimator), growing_form(estimator)
     if form is not None and (why := form.why_not(booster)) is not None:
         raise CapabilityError(why)
     if isinstance(booster, HistGradientBoostingClassifier):
         return int(booster.max_iter)
-    if isinstance(booster, GradientBoostingClassifier) or form is not None:
-        return int(booster.get_params().get("n_estimators") or 100)
+    if isinstance(booster, GradientBoostingClassifier):
+        return int(booster.n_estimators)
+    if form is not None:
+        settings = booster.get_params()
+        name, rounds = next(
+            ((name, settings[name]) for name in form.ROUNDS if settings.get(name) is not None), ("", DEFAULT_ROUNDS)
+        )
+        if rounds < 1:
+            raise DataError(f"{name}={rounds} of {type(booster).__name__} is no number of trees; give at least 1.")
+        return int(rounds)
     raise CapabilityError(
         "one_run=True needs boosted trees that can go on from a model: scikit-learn's HistGradientBoostingClassifier "
         "or GradientBoostingClassifier, LightGBM or XGBoost, also at the end of a pipeline; got "

@@ -184,13 +184,13 @@ def _window(threshold: float, scores: Floats, shared: Floats, m: int) -> _Window
     share = np.count_nonzero(scores > threshold) / len(scores)
     rank = min(max(round(share * m), 1), m - 1)
     # The most rows around the place that share a score, and how many of the m rows will: about as many, and two
-    # standard deviations more.
+    # standard deviations more. A window of that width holds a place between two scores, wherever the tied rows lie.
     place, around = round(share * len(shared)), 10 + len(shared) // 100
     near = np.unique(shared[max(place - around, 0) : place + around])
     ascending = shared[::-1]
     ties = int((np.searchsorted(ascending, near, "right") - np.searchsorted(ascending, near)).max())
     many = 0.0 if ties == 1 else ties * m / len(shared)
-    room = math.ceil(many + 2.0 * math.sqrt(many))
+    room = math.ceil(0.5 * many + math.sqrt(many))
     return _Window(max(rank - room, 0), rank, min(rank + room, m), m)
 
 

@@ -246,7 +246,9 @@ def guarantee_text(tied: TiedGoal, proof: Proof[T], confidence: float, *, more: 
     )
 
 
-def refusal_text(tied: TiedGoal, measured: Measured, *, refused: str, tried: str, nearest: str) -> str:
+def refusal_text(
+    tied: TiedGoal, measured: Measured, *, refused: str, tried: str, nearest: str, rows: str = "validation rows"
+) -> str:
     """Which constraints the nearest candidate misses by estimate, and by how much.
 
     Parameters
@@ -257,10 +259,12 @@ def refusal_text(tied: TiedGoal, measured: Measured, *, refused: str, tried: str
         Which were tried.
     nearest : str
         The nearest candidate, which is measured.
+    rows : str
+        Which they are.
     """
     lines = [text for j in range(tied.n_constraints) if (text := _miss(tied, measured, j))]
     return (
-        f"{refused} meets the goal on the {tied.n_rows} validation rows ({tried}); {nearest} misses {len(lines)} of "
+        f"{refused} meets the goal on the {tied.n_rows} {rows} ({tried}); {nearest} misses {len(lines)} of "
         f"{tied.n_constraints} constraints: {'; '.join(lines)}."
     )
 

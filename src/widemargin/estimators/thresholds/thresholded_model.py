@@ -43,6 +43,9 @@ from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
 from widemargin.rows import Rows, external_data, length_of
 
+FEW = 30
+"""Rows of a population: a rate of fewer is off by more than .18 in one draw of twenty."""
+
 
 def randomizes(estimator: "ThresholdedModel") -> bool:
     """Whether there are random predictions, and if not, why."""
@@ -169,6 +172,13 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
             raise DataError(
                 f"{len(empty)} of {len(groups)} populations have no validation rows to choose a threshold "
                 f"on: {listing(empty, 5)}. Give more rows, or join small populations."
+            )
+        sizes = np.bincount(numbers[0], minlength=len(groups))
+        if groups and (few := int((sizes < FEW).sum())) and getattr(self, "confidence", None) is None:
+            warn(
+                f"{few} of {len(groups)} populations have fewer than {FEW} rows to choose a threshold on (the smallest "
+                f"{sizes.min()}): such thresholds fit these rows by chance. Join small populations, or take fewer.",
+                DoubtfulModelWarning,
             )
         return numbers
 
