@@ -8,6 +8,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import MulticlassSVC, StructuralSVM
+from widemargin.estimators.structured.automatic import Automatic, choose
 from widemargin.exceptions import DataError
 from widemargin.structured.models import MulticlassModel
 
@@ -95,4 +96,20 @@ def test_c_is_chosen_by_the_costs_on_rows_held_out():
     np.testing.assert_array_equal(clf.predict(X), fixed.predict(X))
     plain = MulticlassSVC(random_state=0).fit(X, y)
     assert (clf.predict(X)[y == "c"] == "c").mean() > (plain.predict(X)[y == "c"] == "c").mean()
-    assert MulticlassSVC(random_state=0).fit(X[:282], y[:282]).C_ == 1.0  # 2 rows of "c" are too few for the folds
+
+
+def test_every_fold_of_the_choice_of_c_has_all_classes():
+    """A class of two rows is in all folds, so that the costs fit; too few rows or classes beside it leave C at 1."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(["a", "b", "c"], [60, 60, 2])
+    X = rng.normal(size=(122, 4)) + 1.2 * np.eye(3, 4)[np.searchsorted(["a", "b", "c"], y)]
+    cost = [[0, 1, 1], [1, 0, 1], [20, 20, 0.0]]
+    clf = MulticlassSVC(cost, random_state=0).fit(X, y)
+    assert clf.C_ != 1.0 and clf.gap_ <= 0.05
+    for some in (y != "b", np.arange(122) >= 110):  # one class of three rows or more; twelve rows
+        assert MulticlassSVC(random_state=0).fit(X[some], y[some]).C_ == 1.0
+    rare = choose(
+        MulticlassSVC(cost, random_state=0), "auto", 0.0, MulticlassModel(cost), X, y, by_class=True,
+        how=Automatic(slack_from=5, most=40, many=30),
+    )  # fmt: skip
+    assert np.isfinite(rare.score)  # of forty rows that are drawn, which have all classes

@@ -124,12 +124,14 @@ def choose(
     rng, mapped = check_random_state(model.random_state), bool(getattr(model, "feature_map", None))
     if n > how.most:
         drawn = np.sort(rng.permutation(n)[: how.most])
+        if by_class:
+            drawn = np.union1d(drawn, np.unique(y, return_index=True)[1])
         X, y = _safe_indexing(X, drawn), _safe_indexing(y, drawn)
         sample_weight = None if sample_weight is None else weight[there][drawn]
-        n = how.most
-    if by_class and np.unique(y, return_counts=True)[1].min() < 3:
-        return Chosen(1.0, known, usual, 0.0)
+        n = len(drawn)
     held_out = _folds(y if by_class else None, n, rng, how)
+    if held_out is None:
+        return Chosen(1.0, known, usual, 0.0)
     plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
     if hasattr(plain, "calibration"):
         # Probabilities know no C, and sets by probability do not tell one C from another.
@@ -185,11 +187,20 @@ def choose(
     return Chosen(best.C, known if best.offset is None else best.offset, gamma, seconds, best.score)
 
 
-def _folds(classes: Examples | None, n: int, rng: np.random.RandomState, how: Automatic) -> Folds:
-    """A third of many rows, held out once, or three folds; with classes each has all of them."""
+def _folds(classes: Examples | None, n: int, rng: np.random.RandomState, how: Automatic) -> Folds | None:
+    """A third of many rows, held out once, or three folds.
+
+    With classes each fold learns from all of them: the rows of a class of fewer than three are in all folds, and held
+    out in none. None where too few rows are left.
+    """
     if classes is None:
         return ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
-    splits = list(StratifiedKFold(3, shuffle=True, random_state=rng).split(np.zeros(n), classes))
+    _, number, rows_of = np.unique(classes, return_inverse=True, return_counts=True)
+    common, rare = (np.flatnonzero(part) for part in (rows_of[number] >= 3, rows_of[number] < 3))
+    if len(common) < how.fewest or (rows_of >= 3).sum() < 2:
+        return None
+    folds = StratifiedKFold(3, shuffle=True, random_state=rng).split(common, number[common])
+    splits = [(np.concatenate([common[train], rare]), common[test]) for train, test in folds]
     return splits[:1] if n >= how.many else splits
 
 

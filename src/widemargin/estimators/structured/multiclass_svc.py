@@ -40,7 +40,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. "auto": chosen on rows held out, by the share of
         right classes, by the mean cost where there are costs, or by the `scoring` of `solver_options`; the rest of
-        `fit` is that of a fixed C. 1.0 below 20 rows, or 3 of a class.
+        `fit` is that of a fixed C. Rows of classes of fewer than 3 are never held out; 1.0 where without them there are
+        fewer than 20 rows, or one class.
     rescaling : {"slack", "margin"}, default="slack"
         "slack" asks all classes for the same margin, and weighs the violation by the cost; "margin" asks for a margin
         as large as the cost.
