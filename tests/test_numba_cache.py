@@ -249,3 +249,24 @@ def test_none_is_a_type_so_one_loop_has_two_forms():
         return weighed(x, None) + weighed(x, 0.5)
 
     assert both(2.0) == both.py_func(2.0) == 3.0
+
+
+def test_arrays_that_must_not_be_written_need_no_code_of_their_own():
+    """Columns of data frames are such arrays, and rows that joblib maps into the memory of its workers."""
+
+    @_numba.kernel
+    def scores(x, parts):
+        return x @ parts.weights + parts.offset
+
+    class Parts(NamedTuple):
+        weights: np.ndarray
+        offset: float
+
+    def kept(values):
+        values.flags.writeable = False
+        return values
+
+    x, weights = np.eye(2), np.array([3.0, 4.0])
+    for rows, column in ((kept(x.copy()), kept(weights.copy())), (x, weights), (kept(x.copy()), weights)):
+        assert scores(rows, Parts(column, 1.0)).tolist() == [4.0, 5.0]
+    assert len(scores.overloads) == 1

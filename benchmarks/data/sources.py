@@ -190,6 +190,7 @@ SOURCES: dict[str, Source] = {
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
     "yeast": lambda folder: structures.few_labels() if folder is None else load_yeast(folder),
     "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
+    "rcv1, all topics": lambda folder: structures.topics() if folder is None else load_rcv1(folder),
     **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},
     "ocr": structures.ocr,
 }

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 import numba
 import numpy as np
 from numba import types
-from numba.core import compiler, typing
+from numba.core import compiler, sigutils, typing
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
@@ -170,6 +170,16 @@ def _compiled(function: F, **options: object) -> F:
     return compiled
 
 
+def _as_if_writable(argument: Any) -> Any:
+    """The type of the same arrays, of which those that must not be written are treated as if they might."""
+    if isinstance(argument, types.Array):
+        return argument.copy(readonly=False)
+    if isinstance(argument, types.BaseTuple) and len(argument):
+        of_class = getattr(argument, "instance_class", None)
+        return types.BaseTuple.from_types([_as_if_writable(part) for part in argument], of_class)
+    return argument
+
+
 class _PartOfALoop(JITCodeLibrary):  # type: ignore[misc]
     """Code that other code takes in: it is not optimised before that, and never becomes machine code of its own."""
 
@@ -198,11 +208,17 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
         """Compile for arguments of these types, while Python's collector of garbage waits.
 
         Compiling makes millions of objects and hardly a cycle of them: to look through them took a sixth of the time.
+        Arrays that must not be written, such as the columns of a data frame or rows that joblib maps into the memory of
+        its workers, go to the code for other arrays: loops write to nothing that a caller handed over.
         """
-        collecting = gc.isenabled()
+        collecting, wanted = gc.isenabled(), sigutils.normalize_signature(sig)[0]
         gc.disable()
         try:
-            return super().compile(sig)
+            arguments = tuple(map(_as_if_writable, wanted))
+            entry = super().compile(arguments)
+            if arguments != tuple(wanted):
+                self._insert([one._code for one in wanted], entry, False)
+            return entry
         finally:
             if collecting:
                 gc.enable()

@@ -48,3 +48,17 @@ def test_units(weight, cost, unit):
     found, step = integer_costs(np.array(weight))
     assert found.tolist() == cost
     assert step == unit
+
+
+def test_weights_without_a_unit_are_rounded_up_by_a_hundredth():
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 5, 40):
+        weight = rng.random(k) + 0.1
+        cost, unit = integer_costs(weight, rounded=True)
+        assert (cost * unit >= weight * (1.0 - 1e-12)).all()
+        assert (cost * unit <= weight * 1.0201).all()
+    cost, unit = integer_costs(np.array([1.0, 0.0, 2.0**0.5]), rounded=True)
+    assert cost.tolist() == [12, 0, 17]  # 17 / 12 = 1.4167; 7 / 5 = 1.4 is more than 1% off
+    assert unit == pytest.approx(1.0 / 12)
+    assert integer_costs(np.array([1e-9, 1.0]), rounded=True)[1] == 0.0
+    assert integer_costs(np.zeros(3), rounded=True)[1] == 0.0

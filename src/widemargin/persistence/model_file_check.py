@@ -31,7 +31,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.preprocessing": ("ColumnSchema", "QuantileBins", "TablePreprocessor", "TableSchema"),
     "widemargin.structured.models.chain": ("ChainModel",),
     "widemargin.structured.models.hierarchy": ("HierarchyModel",),
-    "widemargin.structured.models.multiclass": ("MulticlassModel",),
+    "widemargin.structured.models.multiclass": ("MulticlassModel", "PowersetModel"),
     "widemargin.structured.models.multilabel": ("MultiLabelModel",),
     "widemargin_papers.baselines": (
         "CatoniRiskClassifier", "FourierSVC", "LDMClassifier", "LinearPegasosClassifier",

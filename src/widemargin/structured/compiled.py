@@ -38,7 +38,8 @@ class Structure(NamedTuple):
     cost : ndarray of shape (r, S)
         `weight / unit`, integers: steps of the levels.
     unit : float
-        Loss of one level; 0 where the weights have no common unit, so that there are no levels.
+        Loss of one level; 0 where the weights have no common unit, not even nearly, so that there are no levels.
+        Weights that nearly have one are rounded up in `cost`; see `rounding`.
     pairs : ndarray of shape (P, 2)
         Labels joined by each pair weight.
     parent, edge : ndarray of shape (k,)
@@ -78,6 +79,13 @@ class Structure(NamedTuple):
         """Weights of pairs: of successive states in chains, else of the joined labels."""
         return int(self.weight.shape[1] ** 2 if self.kind == CHAIN else self.pairs.shape[0])
 
+    @property
+    def rounding(self) -> float:
+        """What the loss of any label gains at most where it is counted in levels, as a share of it."""
+        there = self.cost > 0
+        excess = float((self.cost[there] * self.unit / self.weight[there]).max(initial=1.0)) - 1.0
+        return excess if excess > 1e-9 else 0.0
+
     @staticmethod
     def _stored_arrays() -> dict[str, str]:  # a method, as a named tuple has no attributes of the class
         return {
@@ -111,7 +119,7 @@ class Structure(NamedTuple):
             self.kind, self.weight, pairs=self.pairs, parent=self.parent, edge=self.edge, restarts=self.restarts,
             ends=self.ends, scored=self.scored,
         )  # fmt: skip
-        if self.unit == 0.0:  # stored before there were units below the least weight
+        if self.unit == 0.0:  # stored before there were units below the least weight, or nearly common ones
             again = again._replace(unit=0.0, cost=np.zeros_like(again.cost))
         for name in self._fields:
             part, other = np.asarray(getattr(self, name)), np.asarray(getattr(again, name))
@@ -219,8 +227,15 @@ class CompiledModel(Protocol):
         ...
 
 
-def integer_costs(weight: Floats) -> tuple[Ints, float]:
+def integer_costs(weight: Floats, *, rounded: bool = False) -> tuple[Ints, float]:
     """Weights of a loss as integers times a unit: the least positive weight, its half, ..., or its tenth.
+
+    Parameters
+    ----------
+    weight : ndarray
+    rounded : bool, default=False
+        Where they are multiples of none, take integers times a unit that are the weights or up to 1% more; 2% if those
+        would make more than ten thousand levels.
 
     Returns
     -------
@@ -228,16 +243,24 @@ def integer_costs(weight: Floats) -> tuple[Ints, float]:
     unit : float
         The largest that will do; 0 (and all costs 0) where the weights are multiples of none, up to 1e-9.
     """
-    if not weight.any():
-        return np.zeros(weight.shape, dtype=np.int64), 0.0
+    nothing, there = (np.zeros(weight.shape, dtype=np.int64), 0.0), weight > 0.0
+    least = weight[there].min(initial=np.inf)
     # With ever smaller units there would be more levels than weights need, and each costs a step of the programmes.
-    for parts in range(1, 11):
-        unit = float(weight[weight > 0].min()) / parts
+    # Beyond so many of them the dynamic programmes would take minutes and gigabytes.
+    best, closest = nothing, 1.02
+    for parts in range(1, 101 if rounded and there.any() else 11 * there.any()):
+        unit = float(least) / parts
         cost = np.rint(weight / unit)
-        # Beyond so many levels the dynamic programmes would take minutes and gigabytes.
-        if np.abs(weight / unit - cost).max() <= 1e-9 * cost.max() and cost.sum() <= 100_000:
+        if parts <= 10 and np.abs(weight / unit - cost).max() <= 1e-9 * cost.max() and cost.sum() <= 100_000:
             return cost.astype(np.int64), unit
-    return np.zeros(weight.shape, dtype=np.int64), 0.0
+        if cost.sum() > 10_000 or closest <= 1.01:
+            continue
+        # A little larger, so that no weight is rounded down.
+        unit = float((weight[there] / cost[there]).max())
+        excess = float((cost[there] * unit / weight[there]).max())
+        if rounded and excess < closest:
+            best, closest = (cost.astype(np.int64), unit), excess
+    return best
 
 
 def forest(parent: Ints) -> tuple[Ints, Ints, Ints]:
@@ -285,7 +308,8 @@ def make_structure(
     scored: int = HAMMING,
 ) -> Structure:
     """Fill in what follows from the rest; see `Structure`."""
-    cost, unit = integer_costs(weight)
+    # Other kinds look at the losses of labels themselves.
+    cost, unit = integer_costs(weight, rounded=kind in (UNARY, TREE, HIERARCHY, CHAIN))
     k = weight.shape[1]
     # Without a forest every label is a root.
     if parent is None:

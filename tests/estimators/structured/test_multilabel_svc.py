@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
+from widemargin import HierarchicalSVC, MulticlassSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
 from widemargin.structured.models import MultiLabelModel
 
@@ -322,3 +322,82 @@ def test_missing_values_of_frames_are_labels_that_nobody_has_looked_at():
         whole.fit(X, frame)
     with pytest.raises(DataError, match="nothing but NaN or -1"):
         whole.fit(X, np.full(Y.shape, np.nan))
+
+
+COSTS = {
+    "hamming": lambda a, b: float(np.abs(a - b) @ [1.0, 1.0, 2.0]),
+    "jaccard": lambda a, b: 1.0 - (a & b).sum() / max(1, (a | b).sum()),
+    "f1": lambda a, b: 1.0 - 2.0 * (a & b).sum() / max(1, a.sum() + b.sum()),
+    "exact": lambda a, b: float((a != b).any()),
+}
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+@pytest.mark.parametrize("loss", COSTS)
+def test_a_powerset_is_the_multiclass_svm_of_its_sets(loss, rescaling):
+    X, Y = sets()
+    Y[:2] = 0  # Jaccard and F1 of the empty set
+    found, number = np.unique(Y, axis=0, return_inverse=True)
+    cost = np.array([[COSTS[loss](a, b) if (a != b).any() else 0.0 for b in found] for a in found])
+    options = {"C": 0.5, "rescaling": rescaling, "tol": 0.02, "max_iter": 2000, "random_state": 0}
+    weight = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
+    weights = [1.0, 1.0, 2.0] if loss == "hamming" else None
+    clf = MultiLabelSVC(powerset=True, loss=loss, weights=weights, **options).fit(X, Y, weight)
+    other = MulticlassSVC(cost, **options).fit(X, number.ravel(), weight)
+    np.testing.assert_allclose(clf.coef_, other.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(clf.predict(X), found[other.predict(X)])
+    assert (clf.certified_, clf.status_, clf.edges_.shape, clf.theta_.shape) == (True, "converged", (0, 2), (0,))
+    assert clf.gap_ == clf.proved_gap_ <= 0.02
+
+
+def test_sets_of_a_powerset_by_their_scores():
+    """Offsets, sets that are not empty and max-marginals, beside the scores of all sets."""
+    X, Y = sets()
+    names = [[name for name, on in zip("abc", own, strict=True) if on] for own in Y]
+    options = {"C": 0.5, "tol": 0.1, "max_iter": 1000, "random_state": 0}
+    clf = MultiLabelSVC(powerset=True, **options).fit(sp.csr_matrix(X), names)
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    known, scores = clf.model_.sets, X @ clf.coef_.T + clf.intercept_
+    assert len(known) < 8
+    for offset in (0.0, -0.4, 0.3):
+        own = scores + offset * known.sum(axis=1)
+        found, proved = clf.set_params(offset=offset).decode_certified(X)
+        np.testing.assert_array_equal(found, known[own.argmax(axis=1)])
+        assert proved.all()
+        with_it = np.stack([own[:, known[:, label] == 1].max(axis=1) for label in range(3)], axis=1)
+        without = np.stack([own[:, known[:, label] == 0].max(axis=1) for label in range(3)], axis=1)
+        np.testing.assert_allclose(clf.predict_scores(X), with_it - without, rtol=1e-9, atol=1e-12)
+    clf.set_params(offset=-0.4)
+    assert not clf.predict(X).any(axis=1).all()
+    some, own = known.any(axis=1), scores - 0.4 * known.sum(axis=1)
+    clf.set_params(solver_options={"decode": "nonempty"})
+    np.testing.assert_array_equal(clf.predict(X), known[some][own[:, some].argmax(axis=1)])
+    seen = MultiLabelSVC(powerset=True, offset=-0.4, solver_options={"decode": "seen"}, **options).fit(X, Y)
+    np.testing.assert_array_equal(seen.predict(X), known[own.argmax(axis=1)])
+    assert np.isneginf(MultiLabelSVC(powerset=True, **options).fit(X, Y * [1, 1, 0]).predict_scores(X)[:, 2]).all()
+
+
+def test_what_does_not_go_with_a_powerset_is_refused():
+    X, Y = sets()
+    for wrong in ({"edges": None}, {"edges": [(0, 1)]}, {"oracle": "greedy"}, {"loss": "f1", "weights": np.ones(3)}):
+        with pytest.raises(CapabilityError, match=f"^{list(wrong)[-1]} does not go with powerset=True"):
+            MultiLabelSVC(powerset=True, **wrong).fit(X, Y)
+    with pytest.raises(DataError, match="same label set: a powerset needs at least two"):
+        MultiLabelSVC(powerset=True, C=1.0).fit(X, np.ones_like(Y))
+    never = np.array([0, 0, 1])  # the third label comes with the others alone
+    clf = MultiLabelSVC(powerset=True, C=0.5, tol=0.1, max_iter=1000, random_state=0).fit(X, Y)
+    assert clf.score(X[:1], never[None, :]) == 0.0
+    with pytest.raises(DataError, match=r"with the labels \[2\] is none of the 4 of the training examples"):
+        clf.margins(X[:1], never[None, :])
+
+
+def test_a_powerset_takes_unknown_labels_where_they_are_completed_first():
+    X, Y = sets()
+    marked = Y.astype(float)
+    marked[:10, 2] = np.nan
+    options = {"C": 0.5, "tol": 0.1, "max_iter": 1000, "random_state": 0}
+    with pytest.raises(CapabilityError, match="nobody has looked at some labels of y: complete them"):
+        MultiLabelSVC(powerset=True, **options).fit(X, marked)
+    clf = MultiLabelSVC(powerset=True, solver_options={"unknown": "completed"}, **options).fit(X, marked)
+    assert len(clf.model_.sets) <= 8
+    assert clf.score(X, Y) > 0.7

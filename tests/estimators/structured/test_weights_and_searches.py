@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from widemargin import ChainSVC, HierarchicalSVC, MulticlassSVC, MultiLabelSVC, StructuralSVM
 from widemargin.exceptions import CapabilityError, DataError
@@ -127,3 +128,35 @@ def test_a_local_search_has_no_cones():
     model, X, Y = task("local", search="angular")
     with pytest.raises(CapabilityError, match=r"needs an oracle that answers cone; GreedyOracle .* local search"):
         model.fit(X, Y)
+
+
+def test_bounds_with_weights_without_a_unit_are_those_of_the_weights():
+    """Losses of trees are counted in levels that are nearly common, but the bounds are proved for the weights."""
+    weights = [1.0, 1.981, 1.981]  # as 1, 2 and 2
+    model, X, Y = task("tree", weights=weights)
+    exact, rounded, tight = (
+        clone(model).set_params(oracle=oracle, tol=tol).fit(X, Y)
+        for oracle, tol in (("enumeration", 1e-3), ("tree", 0.03), ("tree", 0.0105))
+    )
+    for clf in (rounded, tight):
+        assert (clf.status_, clf.search_, clf.certified_) == ("converged", "direct", True)
+        assert clf.model_.structure.rounding == pytest.approx(2.0 / 1.981 - 1.0)
+        assert clf.dual_ <= exact.primal_ and exact.dual_ <= clf.primal_
+    # The optimum of the rounded losses is no lower bound.
+    assert exact.primal_ < tight.dual_ * (1.0 + tight.model_.structure.rounding)
+
+
+def test_sequences_with_weights_without_a_unit_are_proved():
+    model, X, Y = task("sequences", n=8, weights={0: 1.0, 1: 2.0**0.5}, tol=0.05, C=0.3)
+    clf = model.fit(X, Y)
+    assert (clf.status_, clf.certified_) == ("converged", True)
+    labels, theta = np.array(np.meshgrid(*[[0, 1]] * 3)).reshape(3, -1).T, clf.theta_.reshape(2, 2)
+    total = 0.5 * (np.sum(clf.coef_**2) + np.sum(clf.intercept_**2) + np.sum(theta**2))
+    for x, y in zip(X, Y, strict=True):
+        u = x @ clf.coef_.T + clf.intercept_
+        score = u[np.arange(3), labels].sum(axis=1) + theta[labels[:, :-1], labels[:, 1:]].sum(axis=1)
+        loss = ((labels != y) * np.array([1.0, 2.0**0.5])[y]).sum(axis=1)
+        total += 0.3 * max(0.0, (loss * (1.0 + score - score[(labels == y).all(axis=1)])).max())
+    assert clf.dual_ <= total <= clf.primal_ * (1.0 + 1e-9)
+    svm = StructuralSVM(clf.model_.__class__(weights={0: 1.0, 1: 2.0**0.5}), tol=0.1, debug=True, random_state=0)
+    assert svm.fit(X, Y).search_ == "direct"

@@ -31,8 +31,10 @@ def check(case):
         assert answer.h + lam * answer.g == pytest.approx(brute.best(lam), abs=1e-9)
     if "direct" in oracle.capabilities:
         answer = oracle.direct()
-        assert brute.holds(answer)
-        assert answer.h * answer.g == pytest.approx(brute.best_product(), abs=1e-9)
+        # Losses that are counted in units which are nearly common are a hundredth too large at most.
+        share, best = getattr(oracle, "tolerance", 0.0), brute.best_product()
+        assert share or brute.holds(answer)
+        assert best - 1e-9 <= answer.h * answer.g <= best * (1.0 + share) + 1e-9
     if "levels" in oracle.capabilities:
         H = oracle.levels()
         for c in range(int(brute.g.max()) + 2):
@@ -88,12 +90,16 @@ def test_two_oracles_of_a_model_do_not_disturb_each_other():
         assert brute.holds(first.level(c))
 
 
-def test_weights_without_a_unit_leave_the_free_question():
-    model, truth, u, theta, _ = cases.multi_label(0, 5, "tree", "reals", oracle="tree")
-    oracle = model.oracle(None, truth, u, theta)
-    assert oracle.capabilities == {"free"}
-    assert not model.compiles(slack=True)
-    assert model.compiles(slack=False)
+def test_weights_without_a_unit_have_rounded_products_and_no_levels():
+    """The product of the label found, with its rounded loss, bounds those of all labels, by a hundredth at most."""
+    for seed in range(20):
+        model, truth, u, theta, brute = cases.multi_label(seed, 5, "tree", "reals", oracle="tree")
+        oracle = model.oracle(None, truth, u, theta)
+        assert oracle.capabilities == {"free", "direct"}
+        assert model.compiles(slack=True)
+        answer, best = oracle.direct(), brute.best_product()
+        assert best * (1.0 - 1e-9) <= answer.h * answer.g <= best * (1.0 + oracle.tolerance) * (1.0 + 1e-9)
+        assert 0.0 < oracle.tolerance <= 0.0201
     with pytest.raises(CapabilityError, match="needs an oracle that answers cone"):
         angular(oracle)
 

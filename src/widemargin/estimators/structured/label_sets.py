@@ -14,8 +14,9 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.label_names import GivenSets
 from widemargin.estimators.structured.set_prediction import LabelSetSVM
+from widemargin.exceptions import CapabilityError
 from widemargin.structured.model import Examples
-from widemargin.structured.models import HierarchyModel, MultiLabelModel
+from widemargin.structured.models import HierarchyModel, MultiLabelModel, PowersetModel
 from widemargin.structured.models.base import LabelSetModel
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
 from widemargin.structured.models.multilabel import LOSSES, ORACLES
@@ -53,6 +54,10 @@ class MultiLabelSVC(LabelSetSVM):
     restarts : int, default=1
         Random starts of the local search after the first. More find better labels and take longer. Predictions make 10
         more.
+    powerset : bool, default=False
+        Make every label set of the training rows a class of its own, with weights of its own, and the loss between two
+        sets the cost of taking one for the other: no other set is predicted, and training is exact for any number of
+        labels and any loss. Time and memory grow with features times sets; there are no `edges` and no `oracle`.
     calibration : {None, "sigmoid"}, default=None
         "sigmoid": `fit` also makes `predict_proba`, the probabilities of the labels. They rank labels better than
         margins do where many are rare. Takes seconds for some thousand rows, which `time_budget` does not count.
@@ -100,7 +105,7 @@ class MultiLabelSVC(LabelSetSVM):
     Attributes
     ----------
     coef_ : ndarray of shape (k, d)
-        With a feature map: one column for each of its features.
+        With a feature map: one column for each of its features. With `powerset` a row for each of `model_.sets`.
     feature_map_ : transformer
         Only with a feature map.
     intercept_ : ndarray of shape (k,)
@@ -123,7 +128,7 @@ class MultiLabelSVC(LabelSetSVM):
     proved_primal_, proved_gap_ : float
         The same upper bound and relative difference, but proved whatever was found: see `StructuralSVM`.
     search_, status_, n_iter_, n_oracle_calls_, n_queries_, averaged_, history_ : see `StructuralSVM`
-    model_ : MultiLabelModel
+    model_ : MultiLabelModel or PowersetModel
         The model that was trained.
     blocks_ : Blocks
         Only with `warm_start`.
@@ -155,11 +160,22 @@ class MultiLabelSVC(LabelSetSVM):
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
     restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
+    powerset: bool = False
     C: kinds.PositiveOrAuto = "auto"
     offset: kinds.AnyNumberOrAuto = "auto"
     calibration: Literal["sigmoid"] | None = None
 
-    def _model(self, y: Features) -> MultiLabelModel:
+    def _model(self, y: Features) -> MultiLabelModel | PowersetModel:
+        if self.powerset:
+            named = {"edges": self.edges, "oracle": self.oracle}
+            given = [name for name, value in named.items() if not (isinstance(value, str) and value == "auto")]
+            given += ["weights"] if self.weights is not None and self.loss != "hamming" else []
+            if given:
+                raise CapabilityError(
+                    f"{given[0]} does not go with powerset=True"
+                    f"{f' and loss={self.loss!r}' if given[0] == 'weights' else ''}: leave it out."
+                )
+            return PowersetModel(loss=self.loss, weights=self.weights)
         return MultiLabelModel(
             self.edges, loss=self.loss, weights=self.weights, oracle=self.oracle, restarts=self.restarts
         )

@@ -22,6 +22,7 @@ from widemargin.estimators.structured.label_probabilities import LabelProbabilit
 from widemargin.estimators.structured.training import ReadyMadeSVM
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.learners.problem import example_weights, held
+from widemargin.structured.models import PowersetModel
 from widemargin.structured.models.base import LabelSetModel
 
 
@@ -48,8 +49,9 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     model_: LabelSetModel
     offset_: float
     probabilities_: LabelProbabilities
+    _seen: tuple[Features, Floats] | None = None  # in a search: the last rows and their scores, whatever the offset
 
-    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label S", "label_sets_": "count * S"}
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label k", "label_sets_": "count * k"}
 
     @abstractmethod
     def _model(self, y: Features) -> LabelSetModel:
@@ -93,9 +95,17 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         marked, left_out = np.where(missing, -1, Y), given.missing
         if missing.any() and self._options.unknown == "completed":
             options = replace(self._options, unknown="left out", decode="best")
-            first = clone(self).set_params(calibration=None, solver_options=options).fit(X, marked, sample_weight)
+            first = clone(self).set_params(calibration=None, solver_options=options)
+            if isinstance(model, PowersetModel):
+                first.set_params(powerset=False)
+            first.fit(X, marked, sample_weight)
             Y = first.model_.decode_all(first._potentials(X) + held(Y, ~missing), first.theta_)
             marked, left_out = Y, None
+        elif missing.any() and isinstance(model, PowersetModel):
+            raise CapabilityError(
+                "powerset=True takes whole label sets, and nobody has looked at some labels of y: complete them by "
+                "solver_options={'unknown': 'completed'}, or use powerset=False."
+            )
         if self._options.decode == "seen" and missing.any(axis=1).all():
             raise DataError("decode='seen' predicts label sets of training rows, and every row has an unknown label.")
         self.classes_ = given.classes
@@ -105,8 +115,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             model, self._training_rows(X, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
             sample_weight=sample_weight, missing=left_out,
         )  # fmt: skip
-        for name in ("label_sets_", "probabilities_"):
+        for name in ("label_sets_", "probabilities_", "_seen"):
             self.__dict__.pop(name, None)
+        if self._in_search:
+            # With none the sets of larger C, whose pairs weigh more, score too low for the C to be found (RCV1).
+            self.model_.more_starts = 2
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
         wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
         if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):
@@ -247,7 +260,10 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             # Where the empty set is the best one, the best other set has the label of largest max-marginal: a gain
             # beyond all others together forces it in.
             wanted = self.model_.max_marginals(u[empty], self.theta_).argmax(axis=1)
-            u[empty, wanted] += 1.0 + 2.0 * (np.abs(u[empty]).sum(axis=1) + np.abs(self.theta_).sum())
+            gain = np.zeros((len(empty), sets.shape[1]))
+            beyond = 1.0 + 2.0 * (np.abs(u[empty]).sum(axis=1) + np.abs(self.theta_).sum())
+            gain[np.arange(len(empty)), wanted] = beyond
+            u[empty] = self.model_.raised(u[empty], gain)
             sets[empty] = self.model_.decode_all(u[empty], self.theta_)
         return sets, u
 
@@ -300,11 +316,16 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
 
     def _potentials(self, X: Features) -> Floats:
         check_is_fitted(self)
-        X = checked_rows(self, X, reset=False)
-        return self._scores(X) + (self.offset_ if self.offset == "auto" else self.offset)
+        known = self._seen
+        u = known[1] if known is not None and known[0] is X else self._scores(checked_rows(self, X, reset=False))
+        if self._in_search:
+            self._seen = X, u
+        return self.model_.raised(u, self.offset_ if self.offset == "auto" else float(self.offset))
 
     def _refuse_arrays(self) -> None:
         super()._refuse_arrays()
+        if "model_" in vars(self) and self.model_.n_labels != len(self.classes_):
+            raise ValueError(f"{len(self.classes_)} labels are named, the model has {self.model_.n_labels}")
         if "probabilities_" in vars(self):
             held, k = self.probabilities_, len(self.classes_)
             if held.landmarks.shape[1] != self.n_features_in_ or held.intercept.shape[0] != k:

@@ -373,7 +373,7 @@ class PathSearch:
         one = _from(last if most is None else None, self.model, C, rescaling=rescaling, **limits)
         options = one._options
         one.set_params(time_budget=deadline.left, solver_options=replace(options, on_interrupt="raise"))
-        one._prove = False
+        one._in_search = True
         if last is not None and most is None:
             # Blocks are as large as the labels, and the last C is done with.
             del last.blocks_

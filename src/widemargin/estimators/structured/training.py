@@ -152,7 +152,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
 
     _options = Checked(StructuralOptions)
-    _prove = True  # a search for parameters has no use for the proved bounds of its models
+    _in_search = False  # a search for parameters has no use for proved bounds, and scores the same rows many times
 
     model_: StructuredModel
     coef_: Floats
@@ -199,14 +199,14 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         problem = StructuredProblem(
             model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self._rescaling_of(Y),
             search=self.search, eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries,
-            check=debug, prove=self._prove,
+            check=debug, prove=not self._in_search,
         )  # fmt: skip
         if self.search == "auto" and problem.certain and not problem.exact:
             warn(
                 "the oracle answers free questions only, so the search is heuristic: it sees labels on the hull of all "
                 "(h, g), and may miss better ones inside (the gap counts them). Give the oracle cones, levels or a "
-                "direct answer (HierarchyModel: oracle='milp'; weights of the loss that are multiples of a tenth of "
-                "the least one), or use rescaling='margin'.",
+                "direct answer (HierarchyModel: oracle='milp'; a loss that is thousands of times its least weight at "
+                "most), or use rescaling='margin'.",
                 OracleWarning,
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

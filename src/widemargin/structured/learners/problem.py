@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
+from widemargin.structured.compiled import CompiledModel, Structure
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
 from widemargin.structured.learners.many_answers import ManyAnswers
@@ -228,6 +229,9 @@ class StructuredProblem:
         Whether the oracle's answers are exact (an oracle may say `exact = False`): then upper bounds are proved.
     exact : bool
         Whether the search finds the optimum too; one by free questions alone does not.
+    rounding : float
+        What the losses of the labels found are too large by at most, as a share of them: where the search counts them
+        in units that are nearly common. The optimum of these losses is so much larger at most, too.
     many : ManyAnswers or None
         Where the model answers for many examples at a time, by `oracle_many`.
 
@@ -290,6 +294,8 @@ class StructuredProblem:
             )  # fmt: skip
         exact_search = self.many is not None or self.search is None or bool(getattr(self.search, "exact", False))
         self.exact = self.certain and exact_search
+        structure = getattr(model, "structure", None)
+        self.rounding = structure.rounding if self.search is direct and isinstance(structure, Structure) else 0.0
         eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         # The library's own models are tested; what a user's oracle answers is not believed unseen.
@@ -382,10 +388,15 @@ class StructuredProblem:
 
     def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
         """The oracle of example i at its potentials and theta."""
-        oracle = self.model.oracle(self.X[i], self.Y[i], u, theta)
+        # Compiled models look at potentials alone, and a row of a sparse matrix costs as much as a question.
+        x = None if isinstance(self.model, CompiledModel) else self.X[i]
+        oracle = self.model.oracle(x, self.Y[i], u, theta)
         if not self.check:
             return oracle
-        return CheckedOracle(i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i].answers)
+        error = max(1e-6, self.rounding)
+        return CheckedOracle(
+            i, self.model, self.X, self.Y, self.psi, u, theta, oracle, self._met[i].answers, error=error
+        )
 
     def potentials(self, i: int, W: Floats, factor: float = 1.0) -> Floats:
         """`factor rows(x_i) W`, and what keeps labels that are left out at their value."""

@@ -142,10 +142,13 @@ def of_table(u: Floats, theta: Floats, structure: Structure, work: Work) -> Floa
     nothing, margin = np.zeros(k, dtype=np.int64), np.empty_like(u)
     for row in range(u.shape[0]):
         enumeration.fill(u[row : row + 1], theta, nothing, structure, work)
-        for q in range(k):
-            # Label sets are numbered in binary: the middle axis is the bit of label q.
-            off, on = work.rows[0].reshape(-1, 2, 1 << q).max(axis=(0, 2))
-            margin[row, q] = on - off
+        # Label sets are numbered in binary: those with the last label are the second half. The better of the two halves
+        # are the best scores by the other labels, of which the last one is next: two looks at each set in all.
+        best = work.rows[0]
+        for q in range(k - 1, -1, -1):
+            off, on = best[: 1 << q], best[1 << q :]
+            margin[row, q] = on.max() - off.max()
+            best = np.maximum(off, on)
     return margin
 
 

@@ -1,4 +1,4 @@
-"""One of several classes, with any cost matrix."""
+"""One of several classes, with any cost matrix; and label sets that are a class each."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Ints
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import MULTICLASS, make_structure
 from widemargin.structured.model import Examples
-from widemargin.structured.models.base import StructureModel, check_lengths
+from widemargin.structured.models.base import LabelSetModel, StructureModel, check_lengths, check_weights, indicator
 
 
 class MulticlassModel(StructureModel):
@@ -82,3 +82,109 @@ class MulticlassModel(StructureModel):
     def restore(self, label: Ints) -> Any:
         """The class of an index."""
         return self.classes[label[0]]
+
+
+class PowersetModel(LabelSetModel):
+    """`f(x, y) = <x, w_y>` over the label sets of the training examples, each a class of its own: a label powerset.
+
+    The losses between them are a cost matrix, so that training and prediction are exact for any number of labels. Time
+    and memory grow with features times sets.
+
+    Parameters
+    ----------
+    loss : {"hamming", "jaccard", "f1", "exact"}, default="hamming"
+        As of `MultiLabelModel`.
+    weights : array-like of shape (k,), optional
+        Of "hamming": loss of each wrong label, `>= 0`. Default: 1 each.
+
+    Attributes
+    ----------
+    sets : ndarray of shape (S, k)
+        After `prepare`: the label sets that there are, sorted.
+    """
+
+    _kinds = (MULTICLASS,)
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"sets": "count * *"}
+
+    def _refuse_arrays(self) -> None:
+        super()._refuse_arrays()
+        if "sets" in vars(self) and (
+            self.sets.shape[0] != self.structure.weight.shape[1] or self.sets.max(initial=0) > 1
+        ):
+            raise ValueError(f"its {self.sets.shape[0]} label sets are not those of the structure")
+
+    def __init__(self, *, loss: str = "hamming", weights: npt.ArrayLike | None = None) -> None:
+        self.loss_over = loss
+        self.weights = weights
+
+    @property
+    def n_labels(self) -> int:
+        """The states are sets here, of so many labels."""
+        return int(self.sets.shape[1])
+
+    def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
+        """Collect the label sets and the losses between them; returns (d, S, 0).
+
+        Raises
+        ------
+        DataError
+            Y is no 0/1 matrix, has fewer than two different rows, or weights do not fit it.
+        """
+        rows, _ = self.stack(X)
+        Y = indicator(Y)
+        check_lengths(rows, Y)
+        weight = check_weights(self.weights, Y.shape[1])
+        self.sets = np.unique(Y, axis=0)
+        S = self.sets.shape[0]
+        if S < 2:
+            raise DataError("all rows of Y are the same label set: a powerset needs at least two.")
+        on = self.sets.astype(np.float64)
+        missed = (weight * on) @ (1.0 - on).T
+        wrong, both = missed + missed.T, on @ on.T
+        # Two sets that differ have a wrong label, so nothing is divided by 0 but on the diagonal.
+        per = {"jaccard": wrong + both, "f1": wrong + 2.0 * both, "exact": wrong}.get(self.loss_over, np.ones((S, S)))
+        self.structure = make_structure(MULTICLASS, np.divide(wrong, per, out=np.zeros((S, S)), where=wrong > 0.0))
+        return rows.shape[1], S, 0
+
+    def encode(self, y: object) -> Ints:
+        """Number of a label set."""
+        return self.encode_all(super().encode(y)[None, :])[0]
+
+    def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
+        """Numbers of all label sets, and where each begins."""
+        Y = indicator(Y)
+        number = {own.tobytes(): place for place, own in enumerate(self.sets)}
+        numbers = np.array([number.get(own.tobytes(), -1) for own in Y], dtype=np.int64)
+        if numbers.min() < 0:
+            labels = np.flatnonzero(Y[numbers.argmin()]).tolist()
+            raise DataError(
+                f"the label set with the labels {labels} is none of the {len(self.sets)} of the training examples."
+            )
+        return numbers, np.arange(len(numbers) + 1, dtype=np.int64)
+
+    def restore(self, label: Ints) -> Ints:
+        """The 0/1 vector of a number."""
+        own: Ints = self.sets[label[0]].copy()
+        return own
+
+    def raised(self, u: Floats, gain: Floats | float) -> Floats:
+        """The gains of the labels of a set add up."""
+        return u + np.broadcast_to(gain, (u.shape[0], self.n_labels)) @ self.sets.T
+
+    def decode_all(self, u: Floats, theta: Floats) -> Ints:
+        """The label sets with the largest scores."""
+        best: Ints = self.sets[u.argmax(axis=1)]
+        return best
+
+    def scores_of(self, sets: Ints, u: Floats, theta: Floats) -> Floats:
+        """Potentials are scores of sets."""
+        scores: Floats = u[:, self.encode_all(sets)[0]]
+        return scores
+
+    def max_marginals(self, u: Floats, theta: Floats) -> Floats:
+        """The best score of a set with each label, minus the best without; infinite where all or no sets have it."""
+        of_label = np.empty((u.shape[0], self.n_labels))
+        for label, on in enumerate(self.sets.T == 1):
+            best = (u[:, some].max(axis=1, initial=-np.inf) for some in (on, ~on))
+            of_label[:, label] = np.subtract(*best)
+        return of_label

@@ -111,7 +111,7 @@ class MultiLabelModel(LabelSetModel):
         able = ["tree"] * (parent is not None and not scored) + ["enumeration"] * (k <= 18) + ["greedy"]
         best = able[0]
         if best == "tree" and unit == 0.0 and "enumeration" in able:
-            best = "enumeration"  # weights without a unit have no levels, but a table
+            best = "enumeration"  # weights without a unit have no levels but rounded ones, and a table
         # Relaxations are trained on, but predictions come from the cheapest exact way, or local search.
         chosen = best if self.oracle_kind in ("auto", *_PROGRAMS) else self.oracle_kind
         if chosen not in able:

@@ -44,7 +44,9 @@ class _CompiledOracle(PartialOracle):
         able = {FREE, DIRECT} if structure.unit > 0.0 or structure.kind == GREEDY else {FREE}
         by_loss = {LEVEL, LEVELS} if structure.unit == 1.0 and structure.kind != GREEDY else set()
         by_loss |= {CONE} if structure.unit > 0.0 and structure.kind != GREEDY else set()
-        self.capabilities = frozenset(able | by_loss)
+        # Levels of rounded losses are good for products, whose bound takes the rounding into account.
+        self.tolerance = structure.rounding
+        self.capabilities = frozenset(able if self.tolerance else able | by_loss)
         self.smallest_loss = float(structure.weight[structure.weight > 0.0].min())
         # The loss where everything is wrong, an upper bound. Chains weigh a step by its true state; in hierarchies one
         # of the two lines of weights is 0, and with one line it is the sum over the labels.
@@ -78,8 +80,8 @@ class LossOracle(_CompiledOracle):
     Parameters
     ----------
     u, theta, truth, structure, desk, restore
-        As in `_CompiledOracle`. Where the weights of the loss have no common unit the oracle answers `free` alone;
-        where the unit is not 1, `free`, `cone` and `direct`.
+        As in `_CompiledOracle`. Where the weights of the loss have no common unit the oracle answers `free` and, with
+        the losses of rounded weights, `direct`; where the unit is not 1, `free`, `cone` and `direct`.
     """
 
     def _fill(self) -> Floats:
