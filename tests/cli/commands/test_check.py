@@ -71,6 +71,10 @@ PROBLEMS = {
         "recall() >= 0.6", "true_positives() >= 500", "18 goal.text: on the training rows: 'recall'",
         "cannot hold on these rows",
     ),
+    "class": (
+        "recall() >= 0.6", 'recall(of="hgh") >= 0.6\nsubject to recall(of="high") >= 0.1', "18 goal.text: ",
+        "speaks of the class 'hgh'",
+    ),
     "promise": ("recall() >= 0.4", "true_positives() >= 190", "23 goal.audit.text: on the test rows: ", "cannot hold"),
 }  # fmt: skip
 

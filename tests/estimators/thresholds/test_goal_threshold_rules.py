@@ -173,6 +173,18 @@ def test_thresholds_of_populations_meet_what_one_cannot_as_well():
 # --- which rows, and where the populations come from ----------------------------------------------------------------
 
 
+def test_many_populations_are_brought_near_the_mean_of_all_under_another_bound():
+    rng = np.random.default_rng(3)
+    town = rng.integers(0, 40, 3000)
+    score = rng.normal(size=3000) + 0.2 * rng.normal(size=40)[town]
+    y = (score + rng.normal(size=3000) > 0.5).astype(int)
+    goal = "subject to equal_opportunity(town, difference=0.05, overall=True)\nsubject to false_positive_rate() <= 0.1"
+    clf = GoalThresholdClassifier(LogisticRegression(), goal, cv=3, per_population="town", random_state=0)
+    clf.fit(score[:, None], y, populations=pd.DataFrame({"town": town.astype(str)}))
+    assert clf.goal_report_.passed
+    assert clf.optimality_gap_ < 0.03
+
+
 def test_populations_of_few_rows_are_named():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))

@@ -11,7 +11,7 @@ from testing.cells import of_pairs
 
 from widemargin.solvers.thresholds import boxes, per_group
 from widemargin.solvers.thresholds.groups import Candidates
-from widemargin.solvers.thresholds.links import families_of, take_apart
+from widemargin.solvers.thresholds.links import _with_each, families_of, take_apart
 from widemargin.solvers.thresholds.mixture import best_mixture
 from widemargin.solvers.thresholds.per_group import best_per_group
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold
@@ -241,6 +241,20 @@ def test_no_combination_is_better_where_groups_are_compared(seed, groups, rules,
     if good:
         assert found.objective == pytest.approx(min(good), abs=1e-9)
         assert (candidates.totals(found.numbers)[1] <= FEASIBLE).all()
+
+
+def test_links_with_each_group_are_enough_for_a_comparison_with_their_mean():
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(2000):
+        factors = rng.random(4) * [1.0, -1.0, -1.0, -1.0] * rng.choice([-1.0, 1.0])
+        parts, excess = list(enumerate(factors.tolist())), float(rng.normal(scale=0.3))
+        factor, slack, edges = _with_each(parts, excess)
+        rates = rng.random(4)
+        if all(rates[u] <= factor * rates[v] + slack for u, v in edges):
+            held += 1
+            assert factors @ rates + excess <= 1e-8
+    assert 100 < held < 1900
+    assert _with_each([(0, 1.0), (1, 1.0), (2, -1.0), (3, -1.0)], 0.0) is None
 
 
 def test_all_pairs_are_two_bounds_a_group():

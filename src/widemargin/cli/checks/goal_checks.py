@@ -97,7 +97,7 @@ def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple
 def _place(text: str, message: str, number: int) -> tuple[int, int] | None:
     """Where in the text of a goal the last thing stands that a message names before it lists what there is; else the
     constraint of that number."""
-    fact = message.split(" The values there are")[0].split(" Did you mean")[0].split("; ")[0]
+    fact = re.split(" The values there are| Did you mean|; |, and the classes of ", message)[0]
     names = [first or second for first, second in re.findall(r"'([^']+)'|\"([^\"]+)\"", fact)]
     names += re.findall(r"\bpopulation (\w+) is empty", fact)
     places = [place for name in names if (place := mention(text, name)) is not None]

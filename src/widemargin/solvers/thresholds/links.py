@@ -83,13 +83,24 @@ class Parts(NamedTuple):
     share: Floats
 
 
-def take_apart(candidates: Candidates) -> Parts:
-    """Sort the constraints into rules of one group, links and the rest."""
+def take_apart(candidates: Candidates, *, pairwise: bool = False) -> Parts:
+    """Sort the constraints into rules of one group, links and the rest.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    pairwise : bool, default=False
+        Compare a group with each other one in place of their mean ("with all rows"): links that are enough for such a
+        constraint to hold, though it does not ask for them. A mean of rates lies between the least and the largest.
+    """
     masses = candidates.masses()
     allowed, possible, rest = np.ones(len(candidates.group), bool), True, []
     rates, edges = _Rates(candidates, masses), defaultdict[tuple[float, float], set[Edge]](set)
+    change, means = np.zeros(masses.shape[1]), defaultdict[float, list[tuple[float, float, set[Edge]]]](list)
     for j, excess in enumerate(candidates.excess.tolist()):
         cells, values = candidates.column(j)
+        change[:] = 0.0
+        change[cells] = values
         seen = [int(g) for g in np.flatnonzero(masses[:, cells[values != 0.0]].any(axis=1))]
         if not seen:
             # No row of any group counts in it: it holds whatever the thresholds, or it cannot.
@@ -99,15 +110,22 @@ def take_apart(candidates: Candidates) -> Parts:
             part = slice(candidates.first[seen[0]], candidates.first[seen[0] + 1])
             allowed[part] &= excess + candidates.running(seen[0], cells, values) <= FEASIBLE
         else:
-            parts = [one for g in seen for one in rates.find(g, cells, values)]
+            parts = [one for g in seen for one in rates.find(g, change)]
             (v, below), (u, above) = min(parts, key=itemgetter(1)), max(parts, key=itemgetter(1))
             if len(parts) == len(seen) == 2 and below < 0.0 < above:
                 # `above rate_u + below rate_v + excess <= 0` solved for rate_u: a factor times rate_v, plus a slack.
                 law = round(-below / above, DIGITS), round((FEASIBLE - excess) / above, DIGITS)
                 edges[law].add((u, v))
+            elif pairwise and (compared := _with_each(parts, excess)) is not None:
+                means[round(np.log(compared[0]), 1)].append(compared)
             else:
                 # Three groups, or two rates of one sign: nothing that a level between two groups could say.
                 rest.append((j, parts))
+    # The factors and slacks of comparisons with a mean differ a little by the sizes of the groups. With the least of
+    # them they are one family.
+    for alike in means.values():
+        law = round(min(factor for factor, _, _ in alike), DIGITS), round(min(slack for _, slack, _ in alike), DIGITS)
+        edges[law] |= {edge for _, _, pairs in alike for edge in pairs}
     share = np.zeros((len(rest), len(rates.group)))
     for row, (_, parts) in enumerate(rest):
         for number, total in parts:
@@ -117,22 +135,40 @@ def take_apart(candidates: Candidates) -> Parts:
     return Parts(possible, allowed, links, np.array([j for j, _ in rest], np.int64), share[:, order])
 
 
+def _with_each(parts: list[tuple[int, float]], excess: float) -> tuple[float, float, set[Edge]] | None:
+    """Factor, slack and edges of links that are enough where one rate is compared with a mean of others, or None."""
+    above, below = ([part for part in parts if sign * part[1] > 0.0] for sign in (1.0, -1.0))
+    if min(len(above), len(below)) != 1:
+        return None
+    # `sum_h a_h rate_h + excess <= sum_v b_v rate_v`, where one side has one rate: it is enough that each rate_h is at
+    # most `b / a rate_v - excess / a`, with the sums a and b.
+    a, b = (abs(sum(factor for _, factor in side)) for side in (above, below))
+    return b / a, (FEASIBLE - excess) / a, {(u, v) for u, _ in above for v, _ in below}
+
+
 class _Rates:
     """The rates that constraints are made of, each stored once."""
 
     def __init__(self, candidates: Candidates, masses: Floats) -> None:
         self._candidates, self._masses = candidates, masses
+        self._cells = [np.flatnonzero(mass) for mass in masses]
         self._number: dict[tuple[int, bytes, bytes], int] = {}
+        self._found: dict[tuple[int, bytes], list[tuple[int, float]]] = {}
         self.group: list[int] = []
         self.values: list[Floats] = []
 
-    def find(self, g: int, cells: Ints, values: Floats) -> list[tuple[int, float]]:
-        """What a constraint on cells adds in group g: numbers of one or two rates, and the factor of each."""
-        found = []
+    def find(self, g: int, change: Floats) -> list[tuple[int, float]]:
+        """What a constraint that changes so by cell adds in group g: numbers of one or two rates, and their factors."""
+        cells = self._cells[g]
+        values = change[cells]
+        # Hundreds of groups that are each compared with all rows look at the same sum over all of them.
+        if (known := self._found.get((g, values.tobytes()))) is not None:
+            return known
+        found = self._found[g, values.tobytes()] = []
         # What the constraint adds is a difference of two rates: one of the cells of positive values and one of the
         # others. As sums of weights called positive both rise from candidate to candidate.
         for sign in (1.0, -1.0):
-            used = np.flatnonzero((sign * values > 0.0) & (self._masses[g, cells] > 0.0))
+            used = np.flatnonzero(sign * values > 0.0)
             if not len(used):
                 continue
             # Two constraints look at the same rate where they count the same cells in the same proportions.
