@@ -158,7 +158,8 @@ class PowersetModel(LabelSetModel):
         if numbers.min() < 0:
             labels = np.flatnonzero(Y[numbers.argmin()]).tolist()
             raise DataError(
-                f"the label set with the labels {labels} is none of the {len(self.sets)} of the training examples."
+                f"the label set with the labels {labels} is none of the {len(self.sets)} of the training examples, so "
+                "a powerset has no score for it. Leave such examples out, or use powerset=False."
             )
         return numbers, np.arange(len(numbers) + 1, dtype=np.int64)
 
