@@ -209,7 +209,7 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
 
         Compiling makes millions of objects and hardly a cycle of them: to look through them took a sixth of the time.
         Arrays that must not be written, such as the columns of a data frame or rows that joblib maps into the memory of
-        its workers, go to the code for other arrays: loops write to nothing that a caller handed over.
+        its workers, go to the code for other arrays: no loop writes to what a user handed over.
         """
         collecting, wanted = gc.isenabled(), sigutils.normalize_signature(sig)[0]
         gc.disable()

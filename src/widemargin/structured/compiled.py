@@ -243,22 +243,26 @@ def integer_costs(weight: Floats, *, rounded: bool = False) -> tuple[Ints, float
     unit : float
         The largest that will do; 0 (and all costs 0) where the weights are multiples of none, up to 1e-9.
     """
-    nothing, there = (np.zeros(weight.shape, dtype=np.int64), 0.0), weight > 0.0
-    least = weight[there].min(initial=np.inf)
+    best, there = (np.zeros(weight.shape, dtype=np.int64), 0.0), weight > 0.0
+    if not there.any():
+        return best
+    least = float(weight[there].min())
     # With ever smaller units there would be more levels than weights need, and each costs a step of the programmes.
     # Beyond so many of them the dynamic programmes would take minutes and gigabytes.
-    best, closest = nothing, 1.02
-    for parts in range(1, 101 if rounded and there.any() else 11 * there.any()):
-        unit = float(least) / parts
+    for parts in range(1, 11):
+        unit = least / parts
         cost = np.rint(weight / unit)
-        if parts <= 10 and np.abs(weight / unit - cost).max() <= 1e-9 * cost.max() and cost.sum() <= 100_000:
+        if np.abs(weight / unit - cost).max() <= 1e-9 * cost.max() and cost.sum() <= 100_000:
             return cost.astype(np.int64), unit
+    closest = 1.02
+    for parts in range(1, 101 if rounded else 1):
+        cost = np.rint(weight / (least / parts))
         if cost.sum() > 10_000 or closest <= 1.01:
-            continue
+            break
         # A little larger, so that no weight is rounded down.
         unit = float((weight[there] / cost[there]).max())
         excess = float((cost[there] * unit / weight[there]).max())
-        if rounded and excess < closest:
+        if excess < closest:
             best, closest = (cost.astype(np.int64), unit), excess
     return best
 

@@ -11,6 +11,7 @@ from widemargin.structured.learners.passes import PythonPasses, Responses
 from widemargin.structured.learners.problem import StructuredProblem, zero_blocks
 from widemargin.structured.learners.result import LearnerRecorder
 from widemargin.structured.model import Weights
+from widemargin.structured.models import MulticlassModel
 from widemargin.structured.oracle import Answer
 
 RNG = np.random.default_rng(0)
@@ -183,3 +184,16 @@ def test_a_negative_gap_is_refused():
     recorder.bound(2.1)
     with pytest.raises(OracleError, match="below its lower bound"):
         recorder.result(weights, zero_blocks(problem), converged=True)
+
+
+class Watched(MulticlassModel):
+    """A user's model derived from one of the library, which looks at the rows of its examples."""
+
+    def oracle(self, x, truth, potentials, theta):
+        assert np.asarray(x).shape == (2,)
+        return super().oracle(x, truth, potentials, theta)
+
+
+def test_a_model_derived_from_a_compiled_one_is_given_its_rows():
+    problem = StructuredProblem(Watched(), np.eye(2), np.array(["a", "b"]), C=1.0)
+    assert problem.oracle(1, np.zeros((1, 2)), np.zeros(0)).free(1.0).y == "a"

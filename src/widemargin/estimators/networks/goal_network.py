@@ -329,7 +329,7 @@ class GoalNetwork(ThresholdedModel):
             rows.take(part).replaced(external=of) for part, of in zip((train, held), parts, strict=True)
         )
         to_learn, to_judge = self._tie(learning), self._tie(judging)
-        group, learners = self._group_numbers(judging, to_judge), self._group_numbers(learning, to_learn)
+        group, learners = self._group_numbers(judging, to_judge), self._groups_of_rows(learning, to_learn)
 
         def parts_of(rows: Rows, tied: TiedGoal, numbers: Index) -> list[Part]:
             beside = [(others[str(part.name)], rows.external[str(part.name)].X) for part in tied.sources[1:]]

@@ -387,6 +387,8 @@ class PathSearch:
             if offset is not None:
                 one.set_params(offset=offset)
             scores.append([float(scorer(one, X, y)) for scorer in self._scorers])
+        # The next C starts from this model, and needs neither these rows nor their scores.
+        one.__dict__.pop("_seen", None)
         return one, scores
 
 

@@ -32,7 +32,7 @@ from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.problem import Blocks, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
-from widemargin.structured.models.base import StructureModel, in_memory
+from widemargin.structured.models.base import StructureModel
 from widemargin.structured.oracle import LEVELS, Search
 from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
@@ -162,12 +162,6 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     _origin: tuple[float, int, int]
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"coef_": "double * *", "theta_": "double *"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        """As of its model: no loops of their own for the weights of a memory-mapped model."""
-        super().__setstate__(state)
-        for name in {"coef_", "theta_"} & state.keys():
-            setattr(self, name, in_memory(state[name]))
 
     def _refuse_arrays(self) -> None:
         """The weights must be those of the model, whose compiled argmax looks nothing up."""

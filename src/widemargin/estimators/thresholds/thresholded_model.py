@@ -160,12 +160,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         return bind(self.goal_, sources, warn_trivial=False)
 
     def _group_numbers(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
-        """The group of each row of each source."""
-        numbers = [group_numbers(self.groups_, rows.X, rows.populations, rows.n_rows)]
-        for part in tied.given[1:]:
-            X = external_rows(rows.external, part.name)
-            populations = external_data(str(part.name), rows.external).populations
-            numbers.append(group_numbers(self.groups_, X, populations, length_of(X)))
+        """The group of each row of each source, where thresholds are chosen on these rows."""
+        numbers = self._groups_of_rows(rows, tied)
         groups = self.groups_ or ()
         empty = [g.reference for i, g in enumerate(groups) if not (numbers[0] == i).any()]
         if empty:
@@ -180,6 +176,15 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
                 f"{sizes.min()}): such thresholds fit these rows by chance. Join small populations, or take fewer.",
                 DoubtfulModelWarning,
             )
+        return numbers
+
+    def _groups_of_rows(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
+        """The group of each row of each source, whatever the rows are for."""
+        numbers = [group_numbers(self.groups_, rows.X, rows.populations, rows.n_rows)]
+        for part in tied.given[1:]:
+            X = external_rows(rows.external, part.name)
+            populations = external_data(str(part.name), rows.external).populations
+            numbers.append(group_numbers(self.groups_, X, populations, length_of(X)))
         return numbers
 
     def _possible(self, rule: Rule | OffsetRule) -> Possible:

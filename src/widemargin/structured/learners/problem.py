@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
-from widemargin.structured.compiled import CompiledModel, Structure
+from widemargin.structured.compiled import Structure
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
 from widemargin.structured.learners.many_answers import ManyAnswers
@@ -267,6 +267,7 @@ class StructuredProblem:
         self.weight = example_weights(sample_weight, self.n)
         self.shift = np.zeros((0, 0)) if missing is None else held(np.asarray(Y, dtype=np.float64), missing)
         self.slack, self.check, self.prove = rescaling == "slack", check, prove
+        self._own = type(model).__module__.startswith("widemargin.")  # not a user's, which may be derived from one
         self.d, self.S, self.P = prepared_sizes(model, X, Y)
         self.rows, self.start = model_rows(model, X, self.d)
         lengths = np.diff(self.start)
@@ -299,7 +300,7 @@ class StructuredProblem:
         eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
         # The library's own models are tested; what a user's oracle answers is not believed unseen.
-        if not type(model).__module__.startswith("widemargin."):
+        if not self._own:
             self._spot_check()
 
     def _resolved(self, search: str | Search, oracle: Oracle) -> tuple[str, Search | None]:
@@ -388,8 +389,8 @@ class StructuredProblem:
 
     def oracle(self, i: int, u: Floats, theta: Floats) -> Oracle:
         """The oracle of example i at its potentials and theta."""
-        # Compiled models look at potentials alone, and a row of a sparse matrix costs as much as a question.
-        x = None if isinstance(self.model, CompiledModel) else self.X[i]
+        # The library's own models look at potentials alone, and a row of a sparse matrix costs as much as a question.
+        x = None if self._own else self.X[i]
         oracle = self.model.oracle(x, self.Y[i], u, theta)
         if not self.check:
             return oracle

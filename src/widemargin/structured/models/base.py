@@ -29,11 +29,6 @@ from widemargin.structured.oracles.compiled_oracles import GreedyOracle, LossOra
 from widemargin.structured.oracles.enumeration import table_oracle
 
 
-def in_memory(part: Any) -> Any:
-    """A copy of an array that cannot be written to; anything else as it is."""
-    return np.array(part) if isinstance(part, np.ndarray) and not part.flags.writeable else part
-
-
 class StructureModel(ABC):
     """A model whose argmax is compiled. Subclasses make `structure` in `prepare` and translate labels.
 
@@ -60,12 +55,12 @@ class StructureModel(ABC):
         return state | ({"structure": Structure(*self.structure)} if "structure" in state else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Arrays of a memory-mapped model cannot be written to, and for such ones loops would be compiled anew."""
+        """The class of the structure is that of its kind, by which loops are compiled."""
         vars(self).update(state)
         if "structure" in state:
             kind = self.structure.kind  # of a damaged file any, which `_refuse_arrays` tells
             of_kind = CLASSES[kind] if kind in self._kinds else Structure
-            self.structure = of_kind(*map(in_memory, self.structure))
+            self.structure = of_kind(*self.structure)
 
     @property
     def _local(self) -> Any:
