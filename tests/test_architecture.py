@@ -80,8 +80,10 @@ def part_of(path):
 
 
 @cache
-def parsed(path):
-    return ast.parse(path.read_text())
+def nodes_of(path):
+    """All nodes of a file that import or define something, or hold what does."""
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If)
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
 
 
 def runs_later(node):
@@ -92,9 +94,9 @@ def runs_later(node):
 
 def imported(path, *, module_level_only=False):
     """Full names of what a file imports, types only included."""
-    tree = parsed(path)
-    inside = {id(node) for outer in ast.walk(tree) if runs_later(outer) for node in ast.walk(outer)}
-    for node in ast.walk(tree):
+    nodes = nodes_of(path)
+    inside = {id(node) for outer in nodes if module_level_only and runs_later(outer) for node in ast.walk(outer)}
+    for node in nodes:
         if module_level_only and id(node) in inside:
             continue
         if isinstance(node, ast.Import):
@@ -172,7 +174,7 @@ KEPT_FOR = {
 
 def defined_names(path):
     """Names that a file defines: functions, classes, arguments are left out on purpose."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes_of(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
 
