@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, improved, merged, range_of, total_cost
 from widemargin.solvers.thresholds.pair_bound import PairBound, PairOptions, least_excess, priced
@@ -227,7 +227,7 @@ class ZoneSearch:
         return bound[0] < self.rank[0] - FEASIBLE or (bound[0] <= self.rank[0] and bound[1] < self.rank[1] - rounding)
 
 
-@kernel
+@array_kernel
 def inside_of(zone: Floats) -> Floats:
     """Offsets inside a zone: the mean of the points where each class is as far above all others as it can be."""
     n_classes = zone.shape[0]
@@ -238,7 +238,7 @@ def inside_of(zone: Floats) -> Floats:
     return inside
 
 
-@kernel
+@array_kernel
 def narrowed(zone: Floats, k: int, rival: int, place: float) -> Floats:
     """The part of a zone where `offset_k - offset_l <= place`; `zone[k, rival]` is the largest such difference."""
     part = zone.copy()
@@ -250,7 +250,7 @@ def narrowed(zone: Floats, k: int, rival: int, place: float) -> Floats:
     return part
 
 
-@kernel
+@array_kernel
 def look(
     scores: Floats, cost: Floats, rows: Ints, zone: Floats, offsets: Floats
 ) -> tuple[Floats, Floats, Floats, Ints]:
@@ -293,7 +293,7 @@ def look(
     return base, least, middle, left[:n_left].copy()
 
 
-@kernel
+@array_kernel
 def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int, int, float]:
     """Two classes and a difference of their offsets at which to cut: the median of those where rows change their minds
     between these two, which are the first two of more rows than any others are.

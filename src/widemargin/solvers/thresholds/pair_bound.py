@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, range_of
 
@@ -252,7 +252,7 @@ class Stars:
         return slope
 
 
-@kernel
+@array_kernel
 def stars_at(scores: Floats, cost: Floats, offsets: Floats) -> tuple[Ints, Ints, Floats]:
     """Rows and centres of stars, and their weights: one combination a row, of its cheapest class and the highest other
     class.
@@ -305,7 +305,7 @@ def fill_values(cost: Floats, row: Ints, centre: Ints, weight: Floats, value: Fl
     return base
 
 
-@kernel
+@array_kernel
 def stretches(
     k: int, rival: int, item: Ints, place: Floats, value: Floats, zone: Floats, edge: Floats, height: Floats
 ) -> int:  # fmt: skip
@@ -336,7 +336,7 @@ def stretches(
     return count + 1
 
 
-@kernel
+@array_kernel
 def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Floats) -> tuple[float, Floats]:
     """The sum of the minima of all pairs' step functions in a zone, and the differences where they lie."""
     n_classes = zone.shape[0]
@@ -355,7 +355,7 @@ def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Flo
     return total, apart
 
 
-@kernel
+@array_kernel
 def narrow_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Floats, slack: float) -> None:
     """Shrink a zone to differences at which no pair is more than `slack` above its minimum."""
     n_classes, pair = zone.shape[0], 0
@@ -373,7 +373,7 @@ def narrow_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Fl
             pair += 1
 
 
-@kernel
+@array_kernel
 def shift_weights(
     scores: Floats, own: Floats, cost: Floats, row: Ints, centre: Ints, weight: Floats, apart: Floats, step: float,
     slope: Floats,

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.class_costs import ClassCosts, improved
 
@@ -87,7 +87,7 @@ def _at(
     return offsets, multipliers
 
 
-@kernel
+@array_kernel
 def soft_totals(
     scores: Floats, cost: Floats, group: Ints, offsets: Floats, temperature: float
 ) -> tuple[Floats, Floats]:
@@ -111,7 +111,7 @@ def soft_totals(
     return totals, likely
 
 
-@kernel
+@array_kernel
 def soft_slopes(likely: Floats, cost: Floats, group: Ints, prices: Floats, n_groups: int) -> Floats:
     """Derivatives of objective and constraints at prices in the offsets, times the temperature, shape (n_groups, K)."""
     n_classes = likely.shape[1]
