@@ -116,7 +116,16 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
     lower = pairs.lower
     if n_classes > 3:
         found = soft_offsets(costs, found, options.sweeps, options.temperatures)
-        found = _by_pairs(costs, found, pairs, options)
+        rank = costs.rank(costs.totals(found))
+        for _ in range(options.phases if rank[0] == 0.0 else 0):
+            pairs.raise_from(found, rank[1])
+            # Where the pairs would have their differences, and what is best at the prices, moved one offset at a time.
+            at_prices = replace(costs, cost=priced(costs.cost, pairs.prices)[:, :, None], bound=costs.bound[:0])
+            for start in (pairs.offsets, improved(at_prices, found, options.sweeps)):
+                trial = improved(costs, start, options.sweeps)
+                found, rank = min((found, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
+            if pairs.lower >= rank[1]:
+                break
     elif costs.n_groups > 1:
         found, lower = _by_prices(costs, found, options)
     rank, lower = costs.rank(costs.totals(found)), max(lower, pairs.lower)
@@ -134,21 +143,6 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
     if violation > 0.0:
         return ClassOffsets(found, objective, violation, np.inf if least > 0.0 else lower, min(least, violation))
     return ClassOffsets(found, objective, 0.0, min(lower, objective), 0.0)
-
-
-def _by_pairs(costs: ClassCosts, found: Floats, pairs: PairBound, options: OffsetOptions) -> Floats:
-    """Offsets of many classes that meet the constraints, bettered by what raising the bound of pairs finds."""
-    rank = costs.rank(costs.totals(found))
-    for _ in range(options.phases if rank[0] == 0.0 else 0):
-        pairs.raise_from(found, rank[1])
-        # Where the pairs would have their differences, and what is best at the prices, moved one offset at a time.
-        at_prices = replace(costs, cost=priced(costs.cost, pairs.prices)[:, :, None], bound=costs.bound[:0])
-        for start in (pairs.offsets, improved(at_prices, found, options.sweeps)):
-            trial = improved(costs, start, options.sweeps)
-            found, rank = min((found, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
-        if pairs.lower >= rank[1]:
-            break
-    return found
 
 
 # One group: branch and bound over zones
