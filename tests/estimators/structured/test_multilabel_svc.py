@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.metrics import accuracy_score, average_precision_score, jaccard_score
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.contract import parametrize_with_fitting_checks
 
 from widemargin import HierarchicalSVC, MulticlassSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning
@@ -36,27 +36,22 @@ EXPECTED = dict.fromkeys(
 )
 
 
-COLUMNS = (
-    dict.fromkeys(
-        (
-            "check_classifier_multioutput",
-            "check_classifiers_multilabel_representation_invariance",
-            "check_classifiers_multilabel_output_format_predict",
-            "check_classifiers_multilabel_output_format_predict_proba",
-            "check_classifiers_multilabel_output_format_decision_function",
-        ),
-        "the hierarchy says how many columns y has; these checks have others",
-    )
-    | dict.fromkeys(
-        ("check_estimator_sparse_array", "check_estimator_sparse_matrix"),
-        "predict_proba has a column for each node; these checks want one for each of two classes",
-    )
-    | {"check_decision_proba_consistency": ONE_COLUMN}
-)
+COLUMNS = dict.fromkeys(
+    (
+        "check_classifier_multioutput",
+        "check_classifiers_multilabel_representation_invariance",
+        "check_classifiers_multilabel_output_format_predict",
+        "check_classifiers_multilabel_output_format_predict_proba",
+        "check_classifiers_multilabel_output_format_decision_function",
+    ),
+    "the hierarchy says how many columns y has; these checks have others",
+) | {"check_decision_proba_consistency": ONE_COLUMN}
+QUICK = {"C": 0.01, "tol": 0.3, "max_iter": 5000}
 
 
-@parametrize_with_checks(
-    [MultiLabelSVC(), HierarchicalSVC([-1])],
+@parametrize_with_fitting_checks(
+    [MultiLabelSVC(**QUICK), HierarchicalSVC([-1], **QUICK)],
+    [MultiLabelSVC()],
     expected_failed_checks=lambda estimator: EXPECTED | (COLUMNS if isinstance(estimator, HierarchicalSVC) else {}),
 )
 def test_sklearn_contract(estimator, check):
