@@ -267,7 +267,8 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
         if folded in self._parts:
             signatures = [part.signature for part in self._parts.values()]
             template = typing.make_concrete_template(self.py_func.__name__, key=self, signatures=signatures)
-            answer, returned = (template, declared, folded, {}), self._parts[folded].signature.return_type
+            answer: Any = (template, declared, folded, {})
+            returned = self._parts[folded].signature.return_type
         else:
             answer = super().get_call_template(args, kws)
             returned = self.overloads[folded].signature.return_type
