@@ -7,7 +7,7 @@ from structured_models import LabelSets
 from widemargin import StructuralSVM
 from widemargin.exceptions import OracleError
 from widemargin.solvers.base import Budget
-from widemargin.structured.learners.passes import PythonPasses, Responses
+from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, Responses, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem, zero_blocks
 from widemargin.structured.learners.result import LearnerRecorder
 from widemargin.structured.model import Weights
@@ -197,3 +197,14 @@ class Watched(MulticlassModel):
 def test_a_model_derived_from_a_compiled_one_is_given_its_rows():
     problem = StructuredProblem(Watched(), np.eye(2), np.array(["a", "b"]), C=1.0)
     assert problem.oracle(1, np.zeros((1, 2)), np.zeros(0)).free(1.0).y == "a"
+    assert isinstance(choose_passes(problem), PythonPasses)  # compiled ones would not ask its oracle
+
+
+class CompiledToo(Watched):
+    def compiles(self, slack):
+        return True
+
+
+def test_a_derived_model_is_compiled_where_it_has_no_oracle_of_its_own_or_says_that_both_agree():
+    for model in (type("Renamed", (MulticlassModel,), {})(), CompiledToo()):
+        assert isinstance(choose_passes(StructuredProblem(model, np.eye(2), np.array(["a", "b"]))), CompiledPasses)

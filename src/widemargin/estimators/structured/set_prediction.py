@@ -117,9 +117,6 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         )  # fmt: skip
         for name in ("label_sets_", "probabilities_", "_seen"):
             self.__dict__.pop(name, None)
-        if self._in_search:
-            # With none the sets of larger C, whose pairs weigh more, score too low for the C to be found (RCV1).
-            self.model_.more_starts = 2
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
         wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
         if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):

@@ -10,7 +10,6 @@ import numpy as np
 
 from widemargin._typing import Ints
 from widemargin.solvers.base import Budget
-from widemargin.structured.compiled import CompiledModel
 from widemargin.structured.learners.example_rows import row_parts
 from widemargin.structured.learners.passes import CompiledPasses, ManyPasses, Passes, choose_passes
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, begin, dual_value, norm2, weights_of
@@ -27,8 +26,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
     if isinstance(passes, (CompiledPasses, ManyPasses)):
         return passes.steps(order, t, blocks, weights, average)
     # A model whose own argmax found the labels; those of relaxations are fractions, which have no steps of their own.
-    model = problem.model
-    compiled = model if not problem.slack and isinstance(model, CompiledModel) and model.compiles(False) else None
+    compiled = None if problem.slack else problem.compiled
     for i, u, seen in passes.violations(order, weights):
         t += 1
         first, last = int(problem.start[i]), int(problem.start[i + 1])

@@ -21,7 +21,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.distributed.blocks import Block
 from widemargin.distributed.recipes import ArrayRows
 from widemargin.distributed.workers import block_map, client_in_force
-from widemargin.structured.compiled import GREEDY, CompiledModel, Work, workspace
+from widemargin.structured.compiled import GREEDY, Work, workspace
 from widemargin.structured.learners.problem import Blocks, StructuredProblem, Violation, zero_blocks
 from widemargin.structured.learners.visits import (
     AVERAGED_STEPS,
@@ -247,8 +247,8 @@ class CompiledPasses:
     """
 
     def __init__(self, problem: StructuredProblem, seed: int = 0) -> None:
-        model = problem.model
-        assert isinstance(model, CompiledModel)
+        model = problem.compiled
+        assert model is not None
         self.problem, self.queries, self._seed = problem, 0, seed
         # Local search is the only compiled argmax that may miss the best label.
         self.certain = model.structure.kind != GREEDY
@@ -345,8 +345,6 @@ def choose_passes(
     if batch is not None:
         return BatchedPasses(problem, batch)
     # In debug mode every answer is compared in Python; a search of many questions needs its oracle there.
-    compiles = getattr(problem.model, "compiles", None)
-    usual = problem.asks_once and not problem.check
-    if compiled is not False and usual and compiles is not None and compiles(problem.slack):
+    if compiled is not False and problem.asks_once and not problem.check and problem.compiled is not None:
         return CompiledPasses(problem, seed)
     return PythonPasses(problem)

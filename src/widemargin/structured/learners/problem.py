@@ -19,6 +19,7 @@ import operator
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
-from widemargin.structured.compiled import Structure
+from widemargin.structured.compiled import CompiledModel, Structure
 from widemargin.structured.learners.check import CheckedOracle
 from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
 from widemargin.structured.learners.many_answers import ManyAnswers
@@ -302,6 +303,22 @@ class StructuredProblem:
         # The library's own models are tested; what a user's oracle answers is not believed unseen.
         if not self._own:
             self._spot_check()
+
+    @cached_property
+    def compiled(self) -> CompiledModel | None:
+        """The model, where its compiled argmax answers what its oracle would be asked."""
+        model = self.model
+        if not isinstance(model, CompiledModel) or not model.compiles(self.slack):
+            return None
+
+        def of_library(method: str) -> bool:
+            owner = next(one for one in type(model).__mro__ if method in vars(one))
+            return owner.__module__.startswith("widemargin.")
+
+        # The loops know nothing of a method that a derived class has put in the place of one of the library. Such a
+        # class may say by a `compiles` of its own that both agree.
+        agree = not of_library("compiles") or all(map(of_library, ("oracle", "features", "loss")))
+        return model if agree else None
 
     def _resolved(self, search: str | Search, oracle: Oracle) -> tuple[str, Search | None]:
         """The search for this oracle, with its name."""
