@@ -61,15 +61,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             result = _fit(prepared, options.model or goals.outputs.model, progress)
         except InfeasibleGoalError as error:
             if options.junit is not None:
-                from widemargin.cli import reports  # few runs ask for it
+                from widemargin.cli.reports import Case, Suite, junit_xml, write_text  # few runs ask for it
 
-                case = reports.Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
-                suite = reports.Suite(str(goals.path), [case], str(error))
-                reports.write_text(reports.junit_xml([suite], command="train"), options.junit)
+                case = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
+                write_text(junit_xml([Suite(str(goals.path), [case], str(error))], command="train"), options.junit)
             raise
     classifier = result.model[-1]
     if options.junit is not None:
-        from widemargin.cli import reports
+        from widemargin.cli.reports import Case, Suite, audit_suite, junit_xml, write_text
 
         # A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows.
         suites, name = [], str(prepared.goals.path)
@@ -78,13 +77,13 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             if part == "validation":
                 text = classifier.guarantee_ or "Nothing is proved about new rows."
                 failure = None if classifier.guarantee_ else ("not met", text, str(prepared.goals.goal))
-                case = reports.Case(f"proved with confidence {prepared.goals.validation.confidence:g}", failure)
-                suites.append(reports.Suite(name, [case], text, called))
+                case = Case(f"proved with confidence {prepared.goals.validation.confidence:g}", failure)
+                suites.append(Suite(name, [case], text, called))
             elif part == "train" and prepared.goals.model.enforce == "randomized":
-                suites.append(reports.audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
+                suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
             else:
-                suites.append(reports.audit_suite(result.reports[part][MODEL], suite=name, part=called))
-        reports.write_text(reports.junit_xml(suites, command="train"), options.junit)
+                suites.append(audit_suite(result.reports[part][MODEL], suite=name, part=called))
+        write_text(junit_xml(suites, command="train"), options.junit)
     if not options.json:
         _show(result)
     code = 130 if result.interrupted else int(not all(result.verdicts.values()))
