@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.contract import parametrize_with_fitting_checks
 from testing.sklearn_versions import routes_to_scores
 
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -51,7 +51,9 @@ def make_data(n=1200, d=6, seed=0):
     return X, y, {"sex": np.where(woman, "F", "M"), "deployed": deployed}
 
 
-@parametrize_with_checks([RateConstrainedClassifier(), RateConstrainedClassifier("subject to recall() >= 0.3")])
+@parametrize_with_fitting_checks(
+    [RateConstrainedClassifier()], [RateConstrainedClassifier("subject to recall() >= 0.3")]
+)
 def test_sklearn_contract(estimator, check):
     check(estimator)
 

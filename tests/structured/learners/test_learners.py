@@ -1,5 +1,6 @@
 """All learners against the exact optimum, their certificates, and what they promise of a run."""
 
+import functools
 import time
 
 import numpy as np
@@ -33,9 +34,15 @@ def flat(weights):
     return np.concatenate([weights.W.ravel(), weights.theta])
 
 
-@pytest.mark.parametrize("rescaling", ["slack", "margin"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("learner", LEARNERS, ids=name)
+@pytest.mark.parametrize(
+    ("learner", "kind", "rescaling"),
+    [
+        (learner, kind, ("slack", "margin")[(i + j) % 2])
+        for i, learner in enumerate(LEARNERS)
+        for j, kind in enumerate(KINDS)
+    ],
+    ids=lambda value: value if isinstance(value, str) else name(value),
+)
 def test_every_learner_reaches_the_exact_optimum(learner, kind, rescaling):
     model, X, Y = examples(kind)
     optimum, w = exact_training(model, X, Y, C=0.3, slack=rescaling == "slack")
@@ -53,7 +60,7 @@ def test_every_learner_reaches_the_exact_optimum(learner, kind, rescaling):
 def test_cutting_planes_always_close_the_gap(learner):
     """On small problems an exact search leaves nothing that could end a run early."""
     rng = np.random.default_rng(fresh_seed())
-    for _ in range(60):
+    for _ in range(30):
         n, C, tol = int(rng.integers(2, 9)), 10.0 ** rng.uniform(-2.0, 2.0), 10.0 ** rng.uniform(-4.0, -1.0)
         model, X, Y = examples(str(rng.choice(KINDS)), n=n, seed=int(rng.integers(2**32)))
         rescaling = str(rng.choice(["slack", "margin"]))
@@ -129,16 +136,16 @@ def test_csr_rows_give_the_model_of_dense_rows(learner, kind):
     model, X, Y = examples(kind)
     X = [np.where(np.abs(x) > 0.6, x, 0.0) for x in X]
     sparse = [sp.csr_matrix(np.atleast_2d(x)) for x in X]
-    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=0.01, max_iter=300) for rows in (X, sparse))
+    dense, csr = (learner(StructuredProblem(model, rows, Y, C=0.3), tol=0.01, max_iter=100) for rows in (X, sparse))
     assert max(dense.dual, csr.dual) <= min(dense.primal, csr.primal)
     assert dense.primal == pytest.approx(csr.primal, rel=max(dense.gap, csr.gap) + 1e-9)
 
 
 def test_float32_rows():
     model, X, Y = examples("label sets")
-    double = block_frank_wolfe.solve(StructuredProblem(model, X, Y, C=0.3), tol=1e-4, max_iter=300)
+    double = block_frank_wolfe.solve(StructuredProblem(model, X, Y, C=0.3), tol=4e-4, max_iter=300)
     single = block_frank_wolfe.solve(
-        StructuredProblem(model, [x.astype(np.float32) for x in X], Y, C=0.3), tol=1e-4, max_iter=300
+        StructuredProblem(model, [x.astype(np.float32) for x in X], Y, C=0.3), tol=4e-4, max_iter=300
     )
     assert single.primal == pytest.approx(double.primal, rel=1e-3)
 
@@ -214,9 +221,9 @@ def test_an_interrupt_keeps_what_there_is(learner):
 @pytest.mark.parametrize("search", ["angular", "level", "levels", "hull", "bisecting", "binary"])
 def test_searches_in_training(search):
     """Exact searches reach the optimum of the problem; the others a point with a bound that holds all the same."""
-    model, X, Y = examples("label sets", n=6)
+    model, X, Y = examples("label sets", n=4)
     problem = StructuredProblem(model, X, Y, C=0.3, search=search, check=True)
-    passes = 150 if problem.exact else 15  # without an exact search the gap never closes, however long it takes
+    passes = 150 if problem.exact else 8  # without an exact search the gap never closes, however long it takes
     result = block_frank_wolfe.solve(problem, tol=5e-3, max_iter=passes)
     optimum, _ = exact_training(model, X, Y, C=0.3, slack=True)
     assert result.dual <= optimum * (1.0 + 1e-9) <= result.primal * (1.0 + 2e-9)
@@ -275,13 +282,18 @@ def test_the_history_counts():
     assert duals == sorted(duals)
 
 
+@functools.cache
+def first_part(learner):
+    """The end of a run with C = 0.3."""
+    return learner(StructuredProblem(*examples("label sets"), C=0.3), tol=1e-3, max_iter=60)
+
+
 @pytest.mark.parametrize("first", LEARNERS, ids=name)
 @pytest.mark.parametrize("second", LEARNERS, ids=name)
 def test_any_learner_goes_on_from_any_dual_point(first, second):
     """A run in two parts is no worse than its first part, and the certificate holds; also for another C."""
-    model, X, Y = examples("label sets")
-    for C, then in ((0.3, 0.3), (0.3, 1.0), (0.3, 0.1)):
-        start = first(StructuredProblem(model, X, Y, C=C), tol=1e-3, max_iter=60)
+    (model, X, Y), C, start = examples("label sets"), 0.3, first_part(first)
+    for then in (0.3, 1.0, 0.1):
         options = {"start": start.blocks.scaled(then / C)} | ({"steps": start.steps} if second is sgd.solve else {})
         problem = StructuredProblem(model, X, Y, C=then)
         given = dual_value(options["start"], weights_of(problem, options["start"]))
