@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.contract import parametrize_with_fitting_checks
 
 import widemargin as wm
 from widemargin.estimators.margins import automatic
@@ -44,10 +44,10 @@ def some_rows(seed=0, n=60, d=4):
     return X, y
 
 
-@parametrize_with_checks(
-    [wm.RiskClassifier(), wm.RiskClassifier("cvar", kernel="rbf"), wm.RiskClassifier("trimmed"),
-     wm.RiskClassifier("pursuit")]
-)  # fmt: skip
+@parametrize_with_fitting_checks(
+    [wm.RiskClassifier()],
+    [wm.RiskClassifier("cvar", kernel="rbf"), wm.RiskClassifier("trimmed"), wm.RiskClassifier("pursuit")],
+)
 def test_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
