@@ -255,7 +255,7 @@ def test_none_is_a_type_so_one_loop_has_two_forms():
 def test_arrays_that_must_not_be_written_need_no_code_of_their_own():
     """Columns of data frames are such arrays, and rows that joblib maps into the memory of its workers."""
 
-    @_numba.kernel
+    @_numba.array_kernel
     def scores(x, parts):
         return x @ parts.weights + parts.offset
 
@@ -271,3 +271,34 @@ def test_arrays_that_must_not_be_written_need_no_code_of_their_own():
     for rows, column in ((kept(x.copy()), kept(weights.copy())), (x, weights), (kept(x.copy()), weights)):
         assert scores(rows, Parts(column, 1.0)).tolist() == [4.0, 5.0]
     assert len(scores.overloads) == 1
+
+
+def test_loops_that_make_arrays_are_called_by_those_that_count_their_users():
+    @_numba.array_kernel
+    def doubled(x):
+        return 2.0 * x
+
+    @_numba.array_kernel
+    def fourfold(x):
+        return doubled(doubled(x))
+
+    @_numba.kernel
+    def total(x):
+        return doubled(x)[0]
+
+    @_numba.kernel
+    def given(x, y):
+        return x
+
+    @_numba.array_kernel
+    def chosen(x, y):
+        return given(x, y)
+
+    x, doubles = np.ones(3), [fourfold(np.ones(3)) for _ in range(100)]
+    assert np.array_equal(doubles, np.full((100, 3), 4.0))
+    users = sys.getrefcount(x)
+    assert given(x, x) is x
+    assert sys.getrefcount(x) == users
+    for caller, arguments in ((total, (x,)), (chosen, (x, x))):
+        with pytest.raises(TypeError, match="are for `array_kernel`"):
+            caller(*arguments)

@@ -81,8 +81,13 @@ def test_an_interrupt_while_the_others_work_waits_for_them() -> None:
             time.sleep(0.2)
             done.append(first)
 
-    with limit_threads(2), pytest.raises(KeyboardInterrupt):
-        in_threads(2, 1, part, pieces=1)
+    # An event loop of an earlier test may have a handler of its own.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with limit_threads(2), pytest.raises(KeyboardInterrupt):
+            in_threads(2, 1, part, pieces=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(done) == 1
     assert threads_in_force() == allowed_threads()
 

@@ -26,6 +26,7 @@ from numba.core import compiler, sigutils, typing
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
 from numba.extending import lower_builtin, overload, type_callable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,6 +79,15 @@ def summing_kernel(function: F) -> F:
     return _compiled(function, fastmath={"reassoc", "contract", "nsz"})
 
 
+def array_kernel(function: F) -> F:
+    """The same for a loop that makes arrays or returns some, and for the loops that take these.
+
+    numba counts the users of arrays there. Other loops only look at what they are given, and do without, which spares
+    a seventh of the compiling.
+    """
+    return _compiled(function, _nrt=True)
+
+
 def inlined_kernel(function: F) -> F:
     """The same for a short function between others: compiled callers take it in before they are compiled."""
     return _compiled(function, inline="always")
@@ -94,11 +104,11 @@ def kernel_by_class(argument: str, forms: Mapping[type, Callable[P, R]]) -> Call
     argument : str
         Name of the argument; all are given by position.
     forms : mapping from class to kernel
-        With the parameters of the decorated function, which is the form of all other classes.
+        With the parameters of the decorated function, compiled or not, which is the form of all other classes.
     """
 
     def decorate(rest: Callable[P, R]) -> Callable[P, R]:
-        declared, otherwise = inspect.signature(rest), kernel(rest)
+        declared, otherwise = inspect.signature(rest), rest if hasattr(rest, "py_func") else kernel(rest)
         place = list(declared.parameters).index(argument)
 
         @functools.wraps(rest)
@@ -160,6 +170,7 @@ def _compiled(function: F, **options: object) -> F:
         numba.config.CACHE_DIR = chosen
     # A loop is called by Python or by other loops, never by C: without that entry a tenth of the compiling is saved.
     how = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "boundscheck": None}
+    how["_nrt"] = False  # numba's name for the counting of arrays
     compiled = _Loop(function, targetoptions=how | options)
     try:
         compiled._cache = _Cache(function)  # what `njit(cache=True)` does with numba's own
@@ -178,6 +189,26 @@ def _as_if_writable(argument: Any) -> Any:
         of_class = getattr(argument, "instance_class", None)
         return types.BaseTuple.from_types([_as_if_writable(part) for part in argument], of_class)
     return argument
+
+
+def _has_arrays(answer: Any) -> bool:
+    parts = answer if isinstance(answer, types.BaseTuple) else [answer]
+    return any(isinstance(part, types.Array) or (part is not answer and _has_arrays(part)) for part in parts)
+
+
+class _Flags(compiler.Flags):  # type: ignore[misc]
+    """How a loop is compiled, compared quickly: numba does so for every function that an operation may mean.
+
+    That took an eighth of the compiling, as each comparison makes a dictionary of all flags and their defaults.
+    """
+
+    _hash = hash(compiler.Flags())  # one and the same for all flags
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Flags and self._values == other._values
 
 
 class _PartOfALoop(JITCodeLibrary):  # type: ignore[misc]
@@ -202,6 +233,7 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._compiler._customize_flags = _Flags
         self._parts: dict[Any, Any] = {}
 
     def compile(self, sig: Any) -> Any:
@@ -232,16 +264,23 @@ class _Loop(CPUDispatcher):  # type: ignore[misc]
                 self._parts[folded] = self._part(folded)
             except Exception:  # another numba may have changed inside; and what cannot be compiled, it says best itself
                 _Loop._takes_in = False
-        if folded not in self._parts:
-            return super().get_call_template(args, kws)
-        template = typing.make_concrete_template(
-            self.py_func.__name__, key=self, signatures=[part.signature for part in self._parts.values()]
-        )
-        return template, declared, folded, {}
+        if folded in self._parts:
+            signatures = [part.signature for part in self._parts.values()]
+            template = typing.make_concrete_template(self.py_func.__name__, key=self, signatures=signatures)
+            answer: Any = (template, declared, folded, {})
+            returned = self._parts[folded].signature.return_type
+        else:
+            answer = super().get_call_template(args, kws)
+            returned = self.overloads[folded].signature.return_type
+        # Arrays that one side counts and the other does not would be freed too early, or never.
+        caller = ConfigStack.top_or_none()
+        if caller is not None and caller.nrt != self.targetoptions["_nrt"] and _has_arrays(returned):
+            raise TypeError(f"{self.__name__} returns arrays: it and the loops that call it are for `array_kernel`.")
+        return answer
 
     def _part(self, args: Any) -> Any:
         """The code for arguments of these types, to be taken in."""
-        context, flags = self.targetctx, compiler.Flags()
+        context, flags = self.targetctx, _Flags()
         self.targetdescr.options.parse_as_flags(flags, self.targetoptions)
         flags.no_compile = flags.no_cpython_wrapper = True
         library = _PartOfALoop(context.codegen(), self.py_func.__qualname__)

@@ -6,7 +6,7 @@ library without moving here.
 """
 
 from widemargin._files import replace_file
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._threads import limit_threads
 from widemargin._typing import (
     JSON,
@@ -59,6 +59,7 @@ __all__ = [
     "Singles",
     "SolverOptions",
     "Table",
+    "array_kernel",
     "axes_for",
     "band",
     "budget_of",

@@ -66,7 +66,15 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
                 raise DataError(f"{path}: column {name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8")
             if text := several_spellings(table[name]):
                 warnings.warn(f"column {name!r} {text}", TableWarning, stacklevel=2)
-        selected, why = _selected(table[columns["outcome"]], options.favourable)
+        outcome, selected, why = table[columns["outcome"]], options.favourable, None
+        if selected is None and pa.types.is_string(outcome.type):  # numbers or true and false tell it themselves
+            values = [value for value in pc.unique(outcome).to_pylist() if value is not None]
+            likely = [value for value in values if is_one_of(_SELECTED, value)]
+            # Where several words are likely, or none, the audit asks for one and lists the values.
+            if len(likely) == 1:
+                selected, others = likely[0], listing([value for value in values if value != likely[0]], 5)
+                why = f"selected: outcome {selected!r}, guessed by the word, and not {others}"
+                why += "; name another by --favourable"
         progress.step("counting")
         try:
             audit = local_law_144(
@@ -127,19 +135,6 @@ def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> t
                 f"--{twice[0]} or --{role}"
             )
     return columns, guessed
-
-
-def _selected(outcome: pa.ChunkedArray, favourable: str | None) -> tuple[str | None, str | None]:
-    """The value that counts as selected, and how it was guessed; None where numbers or true and false tell it."""
-    if favourable is not None or not pa.types.is_string(outcome.type):
-        return favourable, None
-    values = [value for value in pc.unique(outcome).to_pylist() if value is not None]
-    likely = [value for value in values if is_one_of(_SELECTED, value)]
-    if len(likely) != 1:
-        return None, None  # the audit asks for it, and lists the values
-    others = listing([value for value in values if value != likely[0]], 5)
-    told = f"selected: outcome {likely[0]!r}, guessed by the word, and not {others}; name another by --favourable"
-    return likely[0], told
 
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:

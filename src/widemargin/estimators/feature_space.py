@@ -257,25 +257,22 @@ def make_space(
     # landmarks of a margin estimator are rows of positive weight: a row without weight is as good as absent
     used = np.flatnonzero(sample_weight > 0.0) if by_factor and sample_weight is not None else None
     n = X.shape[0] if used is None else used.shape[0]
-    if known_map is not None and _is_asked_for(known_map, wanted, X.shape[1], n):
-        return MappedSpace(known_map, fitted=True)
+    if known_map is not None:
+        assert isinstance(known_map, RBFSampler | Nystroem)
+        kind = ("fourier", "rbf") if isinstance(known_map, RBFSampler) else ("nystroem", known_map.kernel)
+        # A gamma found from the data of the earlier fit is kept.
+        if (
+            (wanted.feature_map, wanted.kernel) == kind
+            and known_map.n_features_in_ == X.shape[1]
+            and min(wanted.n_components, n) <= known_map.n_components <= wanted.n_components
+            and (isinstance(wanted.gamma, str) or wanted.kernel == "linear" or wanted.gamma == known_map.gamma)
+            and (wanted.kernel != "poly" or wanted.degree == known_map.degree)
+            and (wanted.kernel not in ("poly", "sigmoid") or wanted.coef0 == known_map.coef0)
+        ):
+            return MappedSpace(known_map, fitted=True)
     seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     feature_map = make_feature_map(wanted.feature_map, kernel, wanted.n_components, seed=seed, n_rows=n)
     return MappedSpace(feature_map, used if n < X.shape[0] else None)
-
-
-def _is_asked_for(earlier: FeatureMap, wanted: SpaceParameters, n_features: int, n: int) -> bool:
-    """Whether a map of an earlier fit is one that the parameters ask for now. A gamma found from data is kept."""
-    assert isinstance(earlier, RBFSampler | Nystroem)
-    fourier = isinstance(earlier, RBFSampler)
-    return bool(
-        (wanted.feature_map, wanted.kernel) == (("fourier", "rbf") if fourier else ("nystroem", earlier.kernel))
-        and earlier.n_features_in_ == n_features
-        and min(wanted.n_components, n) <= earlier.n_components <= wanted.n_components
-        and (isinstance(wanted.gamma, str) or wanted.kernel == "linear" or wanted.gamma == earlier.gamma)
-        and (wanted.kernel != "poly" or wanted.degree == earlier.degree)
-        and (wanted.kernel not in ("poly", "sigmoid") or wanted.coef0 == earlier.coef0)
-    )
 
 
 def model_scores(model: Any, X: Matrix, wanted: SpaceParameters | None = None) -> Floats:

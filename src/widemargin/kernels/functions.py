@@ -171,8 +171,16 @@ def check_precomputed(
         )
     if square and K.shape[0] != K.shape[1]:
         raise KernelError(f"a precomputed kernel must be square for training; its shape is {K.shape}.")
-    if not values or (square and _nearly_symmetric(K)):
+    if not values:
         return K
+    if square:
+        # Most are finite and symmetric, which a short pass shows to six digits. Two entries that differ by d differ by
+        # at least d in a product with weights of size 1 to 2, and several such differences would have to cancel to a
+        # hundredth of what is allowed.
+        rng, turned = np.random.default_rng(0), np.empty(K.shape[0])
+        turned_apart(K, rng.uniform(1.0, 2.0, K.shape[0]) * rng.choice((-1.0, 1.0), K.shape[0]), turned)
+        if np.abs(turned).max(initial=0.0) <= 1e-6 * float(np.abs(K.diagonal()).max(initial=0.0)):
+            return K
     if not np.isfinite(K).all():
         raise KernelError("the precomputed kernel holds values that are not finite; check the rows they come from.")
     # Matrices computed in float32 are symmetric to about their seventh digit.
@@ -180,17 +188,6 @@ def check_precomputed(
     if apart > 1e-4 * max(largest, 1e-300):
         raise KernelError(f"the precomputed kernel is not symmetric: entries differ by up to {apart:.2g}.")
     return K
-
-
-def _nearly_symmetric(K: Reals) -> bool:
-    """Whether a pass over K shows that it is finite, and symmetric to six digits: most are, and it is a short pass.
-
-    Two entries that differ by d differ by at least d in a product with weights of size 1 to 2. Several such differences
-    would have to cancel to a hundredth of what is allowed.
-    """
-    rng, apart = np.random.default_rng(0), np.empty(K.shape[0])
-    turned_apart(K, rng.uniform(1.0, 2.0, K.shape[0]) * rng.choice((-1.0, 1.0), K.shape[0]), apart)
-    return bool(np.abs(apart).max(initial=0.0) <= 1e-6 * float(np.abs(K.diagonal()).max(initial=0.0)))
 
 
 def _gamma(gamma: str | float, X: Matrix, weight: Floats | None) -> float:

@@ -308,7 +308,14 @@ class KernelRows:
         # Rows that are wanted now are used last, so none of them makes room for others.
         self._used[self._place[rows[known]]] = self._clock + np.arange(rows.shape[0] - missing.shape[0])
         if missing.shape[0]:
-            self._place[missing] = places = self._free_places(missing.shape[0])
+            # Free places, then those of the rows that were used least recently, which are forgotten.
+            first, self._held = self._held, min(self.capacity, self._held + missing.shape[0])
+            places, more = np.arange(first, self._held), missing.shape[0] - (self._held - first)
+            if more:
+                oldest = np.argpartition(self._used[:first], more - 1)[:more]
+                self._place[self._owner[oldest]] = -1
+                places = np.concatenate((places, oldest))
+            self._place[missing] = places
             self._owner[places] = missing
             self._used[places] = self._clock + np.arange(rows.shape[0] - missing.shape[0], rows.shape[0])
             # Blocks of bounded height, so that their temporary memory stays small.
@@ -317,17 +324,6 @@ class KernelRows:
                 self._fill(missing[low : low + height], places[low : low + height])
         self._clock += rows.shape[0]
         return self._buffer, self._place[rows]
-
-    def _free_places(self, count: int) -> Ints:
-        """Places for new rows: free ones, then those of the rows that were used least recently, which are forgotten."""
-        first = self._held
-        self._held = min(self.capacity, first + count)
-        free, more = np.arange(first, self._held), count - (self._held - first)
-        if not more:
-            return free
-        oldest = np.argpartition(self._used[:first], more - 1)[:more]
-        self._place[self._owner[oldest]] = -1
-        return np.concatenate((free, oldest))
 
     def cache(self) -> tuple[Reals, Ints, int]:
         """The buffer, of shape (capacity, n), the place of each row in it, or -1, and how many places are taken.

@@ -343,19 +343,18 @@ class _DenseRows:
         """Add the products of a range of a band with themselves to the lower triangle of `gram`, the rows to `sums`."""
         syrk = ssyrk if self.dtype == np.float32 else dsyrk
         striped = gram.shape[0] >= 4 * _STRIPE and threads_in_force() > 1
+
+        def add_stripe(rows: Reals, left: int, right: int) -> None:
+            # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
+            part = rows[:, left:right].T @ rows[:, left:]
+            gram.T[left:right, left:] += part if sign > 0.0 else -part
+
         for rows, root in self.chunks(band[first:last]):
             if striped:
-                in_threads(gram.shape[0], _STRIPE, partial(_add_stripe, rows, sign, gram.T), pieces=2)
+                in_threads(gram.shape[0], _STRIPE, partial(add_stripe, rows), pieces=2)
             else:
                 syrk(sign, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)  # in place: Fortran order, of one type
             sums += sign * (root @ rows)
-
-
-def _add_stripe(rows: Reals, sign: float, upper: Reals, first: int, last: int) -> None:
-    """Add the products of some columns with themselves and the later ones to the upper triangle of a matrix."""
-    # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
-    part = rows[:, first:last].T @ rows[:, first:]
-    upper[first:last, first:] += part if sign > 0.0 else -part
 
 
 def _signs(scale: Reals) -> Iterator[tuple[float, Ints]]:

@@ -34,6 +34,7 @@ class _Reflections:
         for X in matrices:
             columns[:, first : first + X.shape[0]] = X.T if isinstance(X, np.ndarray) else X.T.toarray()
             first += X.shape[0]
+        # The factorisation works in the columns themselves, for a copy would be as large as all rows.
         with blas_threads(4.0 * d * n * n):
             self._basis, upper = qr(columns, mode="economic", overwrite_a=True, check_finite=False)
         self.coordinates: Floats = np.ascontiguousarray(upper.T)
@@ -50,6 +51,7 @@ class _Combinations:
 
     def __init__(self, whole: sp.csr_matrix) -> None:
         self._factor = kernel_features((whole @ whole.T).toarray())
+        # Only the rows that the factor has chosen as pivots span, so weights need no other.
         self._some = whole[self._factor.pivots]
         self.coordinates = self._factor.features
 

@@ -67,10 +67,12 @@ def check_arrays(model: object, where: str) -> None:
         try:
             if sp.issparse(part):
                 _check_csr(part)
-            elif isinstance(part, Tree) and not (
-                isinstance(owner, DecisionTreeClassifier) and _stays_inside(part, owner)
-            ):
-                raise ValueError("a tree in it is damaged")
+            elif isinstance(part, Tree):
+                children = part.children_left, part.children_right
+                inner, width = children[0] != -1, getattr(owner, "n_features_in_", 0)
+                is_sound = isinstance(owner, DecisionTreeClassifier) and np.array_equal(inner, children[1] != -1)
+                if not is_sound or not _ends_in_leaves(inner, children, part.feature, width):
+                    raise ValueError("a tree in it is damaged")
             _check_stored(part)
             # Looked up on the class: an attribute of the object comes from the file and could replace the method.
             refuse = getattr(type(part), "_refuse_arrays", None) or _OF_SCIKIT_LEARN.get(type(part))
@@ -278,15 +280,6 @@ def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
         and classes.dtype == np.intp
         and classes.shape == (numbers[1],)
     )
-
-
-def _stays_inside(tree: Tree, owner: DecisionTreeClassifier) -> bool:
-    """Whether every path from the root ends in a leaf, and compares values of existing columns only."""
-    children = tree.children_left, tree.children_right
-    inner = children[0] != -1
-    if not np.array_equal(inner, children[1] != -1):
-        return False
-    return _ends_in_leaves(inner, children, tree.feature, getattr(owner, "n_features_in_", 0))
 
 
 def _ends_in_leaves(

@@ -109,7 +109,13 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     fitted = vars(scorer)
     has_formula = "coef_" in fitted or ("dual_coef_" in fitted and hasattr(scorer, "gamma_"))
     if last is not scorer and not has_formula:
-        made = joined(scored_graph(scorer), _graph(_threshold_alone(last, scorer), None), SCORE)
+        scores = scored_graph(scorer)
+        _refuse_many_thresholds(last)
+        classes, shift = np.asarray(last.classes_), np.array([-float(last.threshold_)])
+        is_first = bool(last.positive_class_ == classes[0])
+        # The threshold over the scores of the other graph is the formula `1 * score - threshold`.
+        rule = _Formula(type(scorer).__name__, np.ones((1, 1)), shift, 1, None, None, classes, is_first, None)
+        made = joined(scores, _graph(rule, None), SCORE)
     else:
         made = _graph(_formula(last, scorer), table)
     if before and table is None:
@@ -122,15 +128,6 @@ def _steps(model: Any) -> list[Any]:
     """The steps of a pipeline, also of a frozen one; a model alone is the only step."""
     model = getattr(model, "estimator", model) if type(model).__name__ == "FrozenEstimator" else model
     return [step for _, step in model.steps] if hasattr(model, "steps") else [model]
-
-
-def _threshold_alone(model: Any, scorer: Any) -> _Formula:
-    """The threshold over the scores that another graph computes: the formula `1 * score - threshold`."""
-    one = np.ones((1, 1))
-    _refuse_many_thresholds(model)
-    classes, positive = np.asarray(model.classes_), model.positive_class_
-    shift = np.array([-float(model.threshold_)])
-    return _Formula(type(scorer).__name__, one, shift, 1, None, None, classes, bool(positive == classes[0]), None)
 
 
 def _refuse_many_thresholds(model: Any) -> None:
@@ -166,7 +163,15 @@ def _formula(model: Any, scoring: Any) -> _Formula:
                 f"{name}: the kernel {scoring.kernel!r} cannot be written as ONNX; {', '.join(KERNELS)} can. Use "
                 "save_model."
             )
-        weights = _pair_weights(weights, scoring.n_support_) if is_in_pairs else weights
+        if is_in_pairs:
+            # In the layout of libsvm the vectors of class i have their weights for the pair (i, j), i < j, in row j - 1
+            # and those of class j in row i. Vectors of all other classes have weight 0 in that problem.
+            given, cuts = weights, np.concatenate(([0], np.cumsum(scoring.n_support_)))
+            pairs_of = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]
+            weights = np.zeros((len(pairs_of), given.shape[1]))
+            for row, (i, j) in zip(weights, pairs_of, strict=True):
+                first, second = slice(cuts[i], cuts[i + 1]), slice(cuts[j], cuts[j + 1])
+                row[first], row[second] = given[j - 1, first], given[i, second]
         vectors = as_dense(scoring.support_vectors_)
         shape, width = scoring if hasattr(scoring, "degree") else scoring._options, vectors.shape[1]
         kernel = KernelForm(scoring.kernel, vectors, float(scoring.gamma_), float(shape.degree), float(shape.coef0))
@@ -191,21 +196,6 @@ def _formula(model: Any, scoring: Any) -> _Formula:
     return _Formula(name, weights, shift, width, kernel, feature_map, classes, zero_is_second, pairs)
 
 
-def _pair_weights(dual_coef: Floats, n_support: Any) -> Floats:
-    """Weights of all support vectors in the problem of each pair of classes, in the order (0, 1), (0, 2), ...
-
-    `dual_coef` has the layout of libsvm: for the pair (i, j), i < j, the vectors of class i have their weights in row
-    j - 1, those of class j in row i. Vectors of all other classes have weight 0 in that problem.
-    """
-    k, cuts = len(n_support), np.concatenate(([0], np.cumsum(n_support)))
-    pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
-    weights = np.zeros((len(pairs), dual_coef.shape[1]))
-    for row, (i, j) in zip(weights, pairs, strict=True):
-        first, second = slice(cuts[i], cuts[i + 1]), slice(cuts[j], cuts[j + 1])
-        row[first], row[second] = dual_coef[j - 1, first], dual_coef[i, second]
-    return weights
-
-
 def _graph(formula: _Formula, table: TablePreprocessor | None) -> Any:
     from onnx import TensorProto, helper
 
@@ -218,7 +208,15 @@ def _graph(formula: _Formula, table: TablePreprocessor | None) -> Any:
     elif formula.feature_map is not None:
         rows = mapped(to, rows, formula.feature_map, formula.name)
     sums = to.add("Add", to.add("MatMul", rows, to.constant(formula.weights.T)), to.constant(formula.shift))
-    classes = _storable(formula.classes)
+    classes = formula.classes
+    # ONNX holds texts, 64-bit integers and booleans.
+    if classes.dtype.kind in "OUS" and all(isinstance(label, str) for label in classes.tolist()):
+        classes = classes.astype(object)
+    elif classes.dtype.kind in "iu" or (classes.dtype.kind == "f" and (classes == np.round(classes)).all()):
+        classes = classes.astype(np.int64)
+    elif classes.dtype.kind != "b":
+        shown = classes.tolist()[:5]
+        raise CapabilityError(f"the labels {shown} are neither words nor whole numbers. Encode them first.")
     chosen, width = _decided(to, sums, formula)
     to.add("Gather", to.constant(classes), chosen, name="label")
     kind = {"O": TensorProto.STRING, "i": TensorProto.INT64, "b": TensorProto.BOOL}[classes.dtype.kind]
@@ -272,14 +270,3 @@ def _decided(to: Builder, sums: str, formula: _Formula) -> tuple[str, int | None
         width = k
     decides = "scores" if break_ties and shape != "ovo" else votes(to.add("Greater", sums, to.constant(0.0)))
     return to.add("ArgMax", decides, axis=1, keepdims=0), width
-
-
-def _storable(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels in a type that ONNX can hold: texts, 64-bit integers or booleans."""
-    if classes.dtype.kind in "OUS" and all(isinstance(label, str) for label in classes.tolist()):
-        return classes.astype(object)
-    if classes.dtype.kind in "iu" or (classes.dtype.kind == "f" and (classes == np.round(classes)).all()):
-        return classes.astype(np.int64)
-    if classes.dtype.kind == "b":
-        return classes
-    raise CapabilityError(f"the labels {classes.tolist()[:5]} are neither words nor whole numbers. Encode them first.")

@@ -130,12 +130,18 @@ def html_report(
     # The other models are measured with the positive class that `audit` found for this one, or their rates could count
     # another class.
     positive = report.positive_class
+    if not model_name:
+        # A pipeline is called after its last step, the classifier.
+        steps = getattr(model, "steps", None)
+        model_name = f"a {type(steps[-1][1] if steps else model).__name__}"
+        if not hasattr(model, "predict"):
+            model_name = "a model known by its predictions"
     content = Content(
         goal=goal, trained_goal=trained_goal, report=report,
         others={name: measure(other, pos_label=positive) for name, other in others.items()},
         changes=changes_against(model, goal, rows, others, positive, confidence, abstain),
         margins=margins_by_population(model, goal, rows, positive),
-        paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name or _kind_of(model),
+        paths=tuple(paths), title=title or "Does the model meet its goal?", model_name=model_name,
         record=record or {}, card=card or {}, decided=decided_share(model, rows, positive, abstain),
     )  # fmt: skip
     words = Words(goal, positive)
@@ -155,11 +161,3 @@ def html_report(
         skip=element("a", "To the verdicts", href="#verdicts", class_="skip"),
     )
     return HtmlReport(text, content.title, content)
-
-
-def _kind_of(model: Model) -> str:
-    """What the page calls a model without a name; a pipeline is called after its last step, the classifier."""
-    if not hasattr(model, "predict"):
-        return "a model known by its predictions"
-    steps = getattr(model, "steps", None)
-    return f"a {type(steps[-1][1] if steps else model).__name__}"

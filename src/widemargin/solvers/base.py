@@ -404,14 +404,12 @@ class CertifiedRecorder(Recorder[ConvexPoint]):
         """As `Recorder.look`; the seconds are those of this step."""
         return super().look(iteration, violation=violation, **{"seconds": self.seconds, **facts})
 
-    def result(
-        self, n_iter: int, state: ConvexState, *, n_epochs: int = 0, status: Status | None = None
-    ) -> ConvexResult:
+    def result(self, n_iter: int, state: ConvexState, *, status: Status | None = None) -> ConvexResult:
         """The best point with its certificate; by default the status says whether the gap is closed."""
         # The best point, not the last one: steps may get worse.
         w, b, _, excess = self.best
         return ConvexResult(
             w=w, b=b, multipliers=self.multipliers, primal=self.primal, dual=self.dual, gap=self.gap,
             violation=excess, status=status or self.budget.status(converged=self.gap <= self.tol), n_iter=n_iter,
-            n_epochs=n_epochs, seconds=self.seconds, state=state, history=tuple(self.history),
+            n_epochs=0, seconds=self.seconds, state=state, history=tuple(self.history),
         )  # fmt: skip

@@ -21,7 +21,7 @@ from widemargin.goals.language import rates as asked
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.rows import External
 
-COMPARISONS = 1000
+COMPARISONS = 2000
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin.extending import Floats, Ints, Singles, kernel
+from widemargin.extending import Floats, Ints, Singles, array_kernel, kernel
 from widemargin.kernels.rows import KernelRows
 
 AVERAGES = ("last", "plain", "weighted")
@@ -122,7 +122,7 @@ def _level(y: Floats, n: int, scores: Floats, volume: float, level: float) -> fl
     return level
 
 
-@kernel
+@array_kernel
 def batch_perceptron(
     cache: Singles, place: Ints, y: Floats, looks: Ints, found: Floats, nu: float, rng: np.random.Generator
 ) -> Iterator[int]:
@@ -170,7 +170,7 @@ def batch_perceptron(
             look += 1
 
 
-@kernel
+@array_kernel
 def pegasos(
     cache: Singles, place: Ints, y: Floats, looks: Ints, found: Floats, lam: float, most: int,
     rng: np.random.Generator,
@@ -205,7 +205,7 @@ def pegasos(
         look += 1
 
 
-@kernel
+@array_kernel
 def perceptron(
     cache: Singles, place: Ints, y: Floats, looks: Ints, found: Floats, passes: int, rng: np.random.Generator
 ) -> Iterator[int]:

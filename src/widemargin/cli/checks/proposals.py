@@ -185,11 +185,25 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[: OPTIONS.rows])
     if guesses.positive is None:
         return _plain_of_several(rows, guesses), [], []
-    # C and the features are chosen once, without rules, so that all rules are tried with the same model.
-    setting = _best_setting(rows, guesses)
-    if setting is None:
+    # C, how numbers become features, and the features: the best over folds. They are chosen once, without rules, so
+    # that all rules are tried with the same model.
+    settings = []
+    for numbers in get_args(Numbers):
+        step = _first_step(guesses, numbers)
+        search = RateConstrainedClassifierCV(
+            None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0, refit=False,
+            time_budget=OPTIONS.seconds,
+        )  # fmt: skip
+        with _quiet(), contextlib.suppress(WidemarginError, ValueError):
+            X = step.fit_transform(rows)
+            search.fit(X, rows[guesses.target].to_numpy())
+            if not search.n_splits_:  # the time was too short for a single fold
+                continue
+            error = float(search.cv_results_["mean_objective"][search.best_index_])
+            settings.append((error, float(f"{search.C_:.2g}"), numbers, X))
+    if not settings:
         return None, [], []
-    trials = _Trials(rows, guesses, *setting)
+    trials = _Trials(rows, guesses, *min(settings, key=lambda item: item[0])[1:])
     plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
     more: list[str] = []
     for column, kind in guesses.protected.items():
@@ -198,7 +212,10 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
             continue
         shown = column_names([column])
         rules = [*_rules(table, column, kind, guesses)]
-        if not rules and kind == "age" and _tells_years(table[column]):
+        values = table[column]
+        is_age = kind == "age" and (pa.types.is_integer(values.type) or pa.types.is_floating(values.type))
+        # No age is above 1000: such a column holds years of birth instead.
+        if not rules and is_age and values.null_count < len(values) and pc.min(values).as_py() > 1000:
             left_out.append(
                 f"{shown}: it holds years, and ages are cut at {listing(OPTIONS.ages)}. Add a column of ages, or write "
                 f"populations by year yourself"
@@ -292,25 +309,6 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             "after the fact must not be a feature: name it in data.ignore"
         )
     return said
-
-
-def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any] | None:
-    """C, how numbers become features, and the features: the best over folds; None where no model can be fitted."""
-    found = []
-    for numbers in get_args(Numbers):
-        step = _first_step(guesses, numbers)
-        search = RateConstrainedClassifierCV(
-            None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0, refit=False,
-            time_budget=OPTIONS.seconds,
-        )  # fmt: skip
-        with _quiet(), contextlib.suppress(WidemarginError, ValueError):
-            X = step.fit_transform(rows)
-            search.fit(X, rows[guesses.target].to_numpy())
-            if not search.n_splits_:  # the time was too short for a single fold
-                continue
-            error = float(search.cv_results_["mean_objective"][search.best_index_])
-            found.append((error, float(f"{search.C_:.2g}"), numbers, X))
-    return min(found, key=lambda item: item[0])[1:] if found else None
 
 
 def _first_step(guesses: Guesses, numbers: Numbers) -> TablePreprocessor:
@@ -494,12 +492,6 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
     large = [pair for pair in counts if pair[0] >= least and not is_unknown(pair[1])]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
     return [], of_size if len(of_size) > 1 else []
-
-
-def _tells_years(values: pa.ChunkedArray) -> bool:
-    """Whether a column of ages holds years of birth instead."""
-    is_number = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
-    return bool(is_number and values.null_count < len(values) and pc.min(values).as_py() > 1000)
 
 
 def _name(text: str) -> str:

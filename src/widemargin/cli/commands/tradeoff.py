@@ -73,7 +73,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             _draw(path, options.plot)
     if not options.json:
         say(str(path), "")
-        _say_where(path, stored, out)
+        if stored is not None and len(stored) == path.n_asked:
+            say(f"Nothing was trained: {out} holds this path already.")
+        elif out is not None:
+            if stored is not None:
+                say(f"Went on from the {len(stored)} points that {out} held already.")
+            if len(path) < path.n_asked:
+                say("The same command goes on from these points.")
+            say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
         if options.plot is not None:
             say(f"Drawn as {options.plot}")
     prices = () if path.held_out is None else path.prices()
@@ -118,18 +125,6 @@ def _begun(out: Path, prepared: Prepared, label: str, values: list[float]) -> Tr
         return None
     same = (stored.name, stored.n_asked) == (label, len(values)) and stored.values.tolist() == values[: len(stored)]
     return stored if same and (len(stored) == len(values) or (stored.models and not cut_short(stored))) else None
-
-
-def _say_where(path: TradeoffPath, stored: TradeoffPath | None, out: Path | None) -> None:
-    """Say where the path is stored, and how much of it was there before."""
-    if stored is not None and len(stored) == path.n_asked:
-        say(f"Nothing was trained: {out} holds this path already.")
-    elif out is not None:
-        if stored is not None:
-            say(f"Went on from the {len(stored)} points that {out} held already.")
-        if len(path) < path.n_asked:
-            say("The same command goes on from these points.")
-        say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
 
 
 def _draw(path: TradeoffPath, file: Path) -> None:

@@ -376,10 +376,17 @@ def local_law_144(
         inside = place[assessed & (chosen == bool(taken))]
         counts[taken] = np.bincount(inside, minlength=counts[0].size).reshape(counts[0].shape)
     of_sex, of_race, is_left_out = counts.sum(axis=2), counts.sum(axis=1), leave_out_small is not None
+    # Of whom neither is known may be in any cell, of whom one is known in the cells of its row or column.
+    cells = np.arange(len(sexes) * len(races)).reshape(len(sexes), len(races))
+    known = counts[:, :-1, :-1].reshape(2, -1)
+    unsure = [_unknown(cells.ravel().tolist(), counts[:, -1, -1])]
+    unsure += [_unknown(cells[j].tolist(), counts[:, j, -1]) for j in range(len(sexes))]
+    unsure += [_unknown(cells[:, j].tolist(), counts[:, -1, j]) for j in range(len(races))]
+    names = [f"{sex}, {race}" for sex in sexes for race in races]
     tables = (
         _table("Sex", sexes, of_sex[:, :-1], [_unknown(range(len(sexes)), of_sex[:, -1])], is_left_out),
         _table("Race/ethnicity", races, of_race[:, :-1], [_unknown(range(len(races)), of_race[:, -1])], is_left_out),
-        _crossed(sexes, races, counts, is_left_out),
+        _table("Sex and race/ethnicity", names, known, unsure, is_left_out),
     )
     return BiasAudit(
         "ll144", "selection" if median is None else "scoring", meaning, median, int(assessed.sum()),
@@ -437,18 +444,6 @@ def _categories(column: TableColumn, unknown: Collection[str], assessed: Bools) 
 def _unknown(groups: Sequence[int], passed_over_and_selected: Ints) -> Unknown:
     passed_over, selected = passed_over_and_selected.tolist()
     return Unknown(tuple(groups), selected, passed_over)
-
-
-def _crossed(sexes: Sequence[str], races: Sequence[str], counts: Ints, is_left_out: bool) -> CategoryTable:
-    """The table of sex and race or ethnicity; of some people one of both is known, which leaves them some cells."""
-    cells = np.arange(len(sexes) * len(races)).reshape(len(sexes), len(races))
-    # Of whom neither is known may be in any cell, of whom one is known in the cells of its row or column.
-    known = counts[:, :-1, :-1].reshape(2, -1)
-    unknown = [_unknown(cells.ravel().tolist(), counts[:, -1, -1])]
-    unknown += [_unknown(cells[j].tolist(), counts[:, j, -1]) for j in range(len(sexes))]
-    unknown += [_unknown(cells[:, j].tolist(), counts[:, -1, j]) for j in range(len(races))]
-    names = [f"{sex}, {race}" for sex in sexes for race in races]
-    return _table("Sex and race/ethnicity", names, known, unknown, is_left_out)
 
 
 def _table(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._typing import Bools, Floats, Ints
+from widemargin._typing import Bools, Ints
 
 WHOLE_PEOPLE = 50
 """Up to so many unknown people, of several kinds, are placed as whole people, which takes up to 2 s in 24 groups.
@@ -207,21 +207,15 @@ def _lowest_by_programs(people: _People, enough: Fraction) -> Fraction:
         )
         if found.x is None:
             break
-        next_level = _highest_rate(found.x[:-1], in_group, are_selected, above, below, is_whole=is_whole)
+        placed = np.rint(found.x[:-1]) if is_whole else found.x[:-1]
+        tops, people_of = above + in_group @ (placed * are_selected), below + in_group @ placed
+        # The highest rate of all groups that have people, from whole numbers where people are whole.
+        rates = [
+            Fraction(int(top), int(of)) if is_whole else Fraction(top / of)
+            for top, of in zip(tops.tolist(), people_of.tolist(), strict=True) if of > 1e-6
+        ]  # fmt: skip
+        next_level = max(rates, default=Fraction(0))
         if next_level >= level - (0 if is_whole else Fraction(1, 10**9)):
             break
         level = next_level
     return level
-
-
-def _highest_rate(
-    placed: Floats, in_group: Floats, are_selected: Floats, above: Floats, below: Floats, *, is_whole: bool
-) -> Fraction:
-    """The highest rate of all groups that have people, from whole numbers where people are whole."""
-    placed = np.rint(placed) if is_whole else placed
-    tops, people = above + in_group @ (placed * are_selected), below + in_group @ placed
-    rates = [
-        Fraction(int(top), int(of)) if is_whole else Fraction(top / of)
-        for top, of in zip(tops.tolist(), people.tolist(), strict=True) if of > 1e-6
-    ]  # fmt: skip
-    return max(rates, default=Fraction(0))

@@ -204,23 +204,17 @@ def train(training: Training, parts: tuple[Split, ...], budget: Budget) -> list[
             result = replace(result, coef=-result.coef, intercept=-result.intercept)
         return Solved(part, index, result, chosen, rows.capacity)
 
-    if pairs and (threads := _threads_across(training, len(parts), size, budget)) > 1:
+    # Problems run side by side unless somebody watches the time or the steps, or they are too short for threads. Each
+    # thread has a cache that holds a whole problem.
+    watched, threads = budget.seconds is not None or budget.callbacks or training.max_iter >= 0, 1
+    if pairs and not (watched or training.rows.kernel.name == "callable" or isinstance(training.rows, DeviceRows)):
+        worth = len(parts) * size * size // AutomaticOptions.side_by_side
+        threads = min(threads_in_force(), training.rows.shares(size), worth)
+    if threads > 1:
         if of_pair is not None:
             in_threads(counts.shape[0], 1, lambda first, last: [of_pair.within(c) for c in range(first, last)])
         return _side_by_side(training, parts, solved, threads, budget)
     return [solved(part, training, len(parts) - number) for number, part in enumerate(parts)]
-
-
-def _threads_across(training: Training, n_parts: int, size: int, budget: Budget) -> int:
-    """Threads for problems side by side: 1 where somebody watches the time or the steps, or they are too short.
-
-    Each thread has a cache that holds a whole problem.
-    """
-    watched = budget.seconds is not None or budget.callbacks or training.max_iter >= 0
-    if watched or training.rows.kernel.name == "callable" or isinstance(training.rows, DeviceRows):
-        return 1
-    worth = n_parts * size * size // AutomaticOptions.side_by_side
-    return min(threads_in_force(), training.rows.shares(size), worth)
 
 
 def _side_by_side(

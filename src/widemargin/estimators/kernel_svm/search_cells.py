@@ -267,10 +267,17 @@ class CellSearch:
 
             solved = [found for part in in_threads(len(stage), 1, solve) for found in part]
             for fold, found in zip(stage, solved, strict=True):
-                missed[fold.held] = self._called(matrix, fold, found) != self._codes[fold.held]
-                supports = np.zeros(self.n_rows, dtype=bool)
-                for (index, _), dual in zip(fold.paths, found, strict=True):
-                    supports[index] |= dual.coef != 0.0
+                k, intercept = self._classes.shape[0], [dual.intercept for dual in found]
+                coef = np.zeros((self.n_rows, len(found)))
+                for number, ((index, _), dual) in enumerate(zip(fold.paths, found, strict=True)):
+                    coef[index, number] = dual.coef
+                if self._pairs:
+                    called = multiclass.votes(matrix.block(fold.held) @ coef + intercept, k)
+                else:  # every problem has scores of all rows
+                    sums = np.column_stack([dual.scores[fold.held] for dual in found]) + intercept
+                    called = (sums[:, 0] >= 0.0).astype(np.int64) if k == 2 else np.argmax(sums, axis=1)
+                missed[fold.held] = called != self._codes[fold.held]
+                supports = (coef != 0.0).any(axis=1)
                 used.append(np.count_nonzero(supports) / (self.n_rows - fold.held.shape[0]))
                 duals += found
             done += len(stage)
@@ -289,17 +296,6 @@ class CellSearch:
         C = value if name == "C" else math.exp(float(np.mean([math.log(dual.factor) for dual in duals])))
         nu = value if name == "nu" else float(np.mean([dual.nu for dual in duals]))
         return Cell(C, gamma, error, spread, done, float(np.mean(used)), nu)
-
-    def _called(self, matrix: WholeMatrix, fold: "_Fold", duals: Sequence[Dual]) -> Ints:
-        """The classes that the solutions of a fold call its rows."""
-        k = self._classes.shape[0]
-        if not self._pairs:  # every problem has scores of all rows
-            scores = np.column_stack([dual.scores[fold.held] + dual.intercept for dual in duals])
-            return (scores[:, 0] >= 0.0).astype(np.int64) if k == 2 else np.argmax(scores, axis=1)
-        coef = np.zeros((self.n_rows, len(duals)))
-        for number, ((index, _), dual) in enumerate(zip(fold.paths, duals, strict=True)):
-            coef[index, number] = dual.coef
-        return multiclass.votes(matrix.block(fold.held) @ coef + [dual.intercept for dual in duals], k)
 
     def on_new_rows(self, model: KernelSVC | SBPClassifier) -> tuple[float | None, float | None]:
         """Error of a model trained on the subsample, on rows that are not in it, and its standard error."""

@@ -109,22 +109,19 @@ def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tu
             return CANDIDATES[0], {}
     weight = problem.share * _temper(problem.rows, problem.share) ** FOLDS.temper
     weight /= weight.sum()
-    surprises = {candidate: _surprises(problem.y * each, weight) for candidate, each in scores.items()}
+    surprises = {}  # minus the log-likelihood of the label of each held-out row
+    for candidate, each in scores.items():
+        # Each candidate is judged at its own best share of wrong labels and scale of scores: candidates differ in how
+        # sure their scores are, and only how well these order the rows should decide.
+        scaled = [SURROGATES["logistic"].derivatives(scale * problem.y * each)[0] for scale in FOLDS.scales]
+        settings = (LabelNoise(wrong).of_rows(loss) for wrong in FOLDS.shares_wrong for loss in scaled)
+        surprises[candidate] = min(settings, key=lambda loss: float(weight @ loss))
     losses = {candidate: float(weight @ each) for candidate, each in surprises.items()}
     plain, best = CANDIDATES[0], min(losses, key=lambda candidate: losses[candidate])
     ahead = surprises[plain] - surprises[best]
     lead = losses[plain] - losses[best]
     error = float(np.sqrt(weight**2 @ (ahead - lead) ** 2))
     return (best if lead > FOLDS.doubt * error else plain), losses
-
-
-def _surprises(margins: Floats, weight: Floats) -> Floats:
-    """Minus the log-likelihood of the label of each held-out row."""
-    # Each candidate is judged at its own best share of wrong labels and scale of scores: candidates differ in how sure
-    # their scores are, and only how well these order the rows should decide.
-    losses = [SURROGATES["logistic"].derivatives(scale * margins)[0] for scale in FOLDS.scales]
-    settings = (LabelNoise(wrong).of_rows(each) for wrong in FOLDS.shares_wrong for each in losses)
-    return min(settings, key=lambda each: float(weight @ each))
 
 
 def train(problem: RiskProblem, candidate: Candidate, tol: float, budget: Budget, max_iter: int) -> SmoothResult:

@@ -4,7 +4,7 @@ The scorers are for `scoring=` of scikit-learn's searches and of `structural_sea
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +52,12 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
     DataError
         If y is neither, or has a name that is not one of the classes.
     """
-    if _has_names(y):
-        rows: list[list[Any]] = [list(row) for row in y]
+    matrix: Any = y
+    is_matrix = sparse.issparse(matrix) or getattr(matrix, "ndim", 1) != 1 or not isinstance(matrix, Iterable)
+    collections = [] if is_matrix else list(matrix)
+    are_collections = all(isinstance(row, (list, tuple, set, frozenset)) for row in collections)
+    if are_collections and any(isinstance(entry, str) for row in collections for entry in row):
+        rows: list[list[Any]] = [list(row) for row in collections]
         other = next((name for row in rows for name in row if not isinstance(name, str)), None)
         if classes is None and other is not None:
             raise DataError(f"y has the label {other!r}, which is no text: names of labels are strings.")
@@ -66,7 +70,6 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
                 raise DataError(f"row {i} of y has the label {unknown[0]!r}, which is none of the {len(known)} known.")
             sets[i, [place[name] for name in row]] = 1
         return GivenSets(sets, None, np.asarray(known), named=True)
-    matrix: Any = y
     if sparse.issparse(matrix):
         return GivenSets(indicator(matrix), None, np.arange(matrix.shape[1]), named=False)
     try:
@@ -92,15 +95,6 @@ def read_label_sets(y: Features | Sequence[Iterable[str]], classes: Sequence[Any
     sets = indicator(np.where(missing, 0, table) if missing.any() else table)
     names = np.asarray(getattr(matrix, "columns", np.arange(sets.shape[1])))
     return GivenSets(sets, missing if missing.any() else None, names, named=False)
-
-
-def _has_names(y: object) -> TypeGuard[Iterable[Iterable[str]]]:
-    """Whether the rows are collections of names: no matrix, and a row of it holds a text."""
-    if sparse.issparse(y) or getattr(y, "ndim", 1) != 1 or not isinstance(y, Iterable):
-        return False
-    rows = list(y)
-    collections = all(isinstance(row, (list, tuple, set, frozenset)) for row in rows)
-    return collections and any(isinstance(entry, str) for row in rows for entry in row)
 
 
 def nothing(entry: object) -> bool:

@@ -72,9 +72,18 @@ class Remembered:
                     f"{self._path}: the checkpoint was made with other rows. Start with what it was made with, or "
                     "without resume"
                 )
-        by = getattr(self.solver, "name", "")
-        # Steps are told apart by their place in the run and by a digest of all that decides their results.
-        number, name = len(self._done), _name_of(sub, tol, start, rho, by)
+        # Steps are told apart by their place in the run and by a digest of all that decides their results, besides the
+        # rows: of these their number and weights by cell.
+        assert sub.at is not None
+        number, digest, coef = len(self._done), hashlib.sha256(getattr(self.solver, "name", "").encode()), sub.coef
+        parts = [sub.gamma, sub.at.w, coef.alpha0, coef.beta0, coef.value, coef.column, coef.indptr]
+        parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
+        # A warm start changes the result, within the tolerance.
+        parts += [] if start is None else [start.w, np.array([start.b]), start.v]
+        # In double precision, whatever the type: the same numbers have the same digest.
+        for part in parts:
+            digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
+        name = digest.hexdigest()
         if number < len(self._recorded):
             entry = self._recorded[number]
             if entry["problem"] != name:
@@ -130,20 +139,6 @@ def _sketch(sub: ConstrainedHinge) -> list[float]:
 
     sums: Floats = rows.blocks.sum(sketch_of, (direction, sub.coef.n_cells))
     return [float(value) for value in sums.ravel()]
-
-
-def _name_of(sub: ConstrainedHinge, tol: float, start: ConvexState | None, rho: float, solver: str) -> str:
-    """A digest of everything that decides a result, besides the rows: of these their number and weights by cell."""
-    assert sub.at is not None
-    digest = hashlib.sha256(solver.encode())
-    parts = [sub.gamma, sub.at.w, sub.coef.alpha0, sub.coef.beta0, sub.coef.value, sub.coef.column, sub.coef.indptr]
-    parts += [np.array([sub.lam, sub.constant, sub.at.b, tol, rho, sub.rows.n_rows, sub.fit_intercept])]
-    # A warm start changes the result, within the tolerance.
-    parts += [] if start is None else [start.w, np.array([start.b]), start.v]
-    # In double precision, whatever the type: the same numbers have the same digest.
-    for part in parts:
-        digest.update(np.ascontiguousarray(part, dtype=np.float64).tobytes())
-    return digest.hexdigest()
 
 
 def _result(entry: dict[str, Any]) -> ConvexResult:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Index, Integers, Ints, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg.powers import NarrowRows
@@ -366,7 +366,7 @@ def excess_sums(
         sums[c] = total
 
 
-@kernel
+@array_kernel
 def best_bias(y: Floats, upper: Floats, scores: Floats) -> float:
     """The intercept that minimises the primal at given scores; the middle where an interval does; 0 without a loss.
 

@@ -159,19 +159,18 @@ class Pool:
 
     def add(self, candidate: Candidate) -> None:
         """Take a candidate in, unless a member dominates it; of two with equal rates the wider margins stay."""
+        # Many models separate few rows. Of those without an error on 40 to 300 training rows of 17 small tables, the
+        # first found, that of the strongest regulariser, erred on 4.6% of the new rows and the one chosen here on 4.3%.
+        ramp = self.measures.ramp_objective
+        beaten = any(
+            member.dominates(candidate)
+            and not (candidate.dominates(member) and ramp(candidate.w, candidate.b) < ramp(member.w, member.b))
+            for member in self.members
+        )
         # The pool stays as small as the set of different answers: what a newcomer beats in every respect goes out with
         # it.
-        if not any(member.dominates(candidate) and not self._has_wider(candidate, member) for member in self.members):
+        if not beaten:
             self.members = [member for member in self.members if not candidate.dominates(member)] + [candidate]
-
-    def _has_wider(self, candidate: Candidate, member: Candidate) -> bool:
-        """Whether a candidate has the rates of a member and the lower ramp objective.
-
-        Many models separate few rows. Of those without an error on 40 to 300 training rows of 17 small tables the first
-        found, that of the strongest regulariser, erred on 4.6% of the new rows, and the one chosen here on 4.3%.
-        """
-        ramp = self.measures.ramp_objective
-        return candidate.dominates(member) and ramp(candidate.w, candidate.b) < ramp(member.w, member.b)
 
     @property
     def best(self) -> Candidate:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel
 from widemargin._typing import Floats, Ints
 
 FEASIBLE = 1e-9
@@ -117,7 +117,7 @@ def _best_place(costs: ClassCosts, rows: Ints, offsets: Floats, g: int, k: int) 
     return float(middle[found[0]])
 
 
-@kernel
+@array_kernel
 def total_cost(shifted: Floats, cost: Floats) -> Floats:
     """What all rows add that are decided as the class of largest shifted score, shape (1 + m,)."""
     total = np.zeros(cost.shape[2])

@@ -131,7 +131,17 @@ def take_apart(candidates: Candidates, *, pairwise: bool = False) -> Parts:
         for number, total in parts:
             share[row, number] += total
     order = np.argsort(rates.group, kind="stable")
-    links = _linked(candidates, rates, order, edges)
+    # The edges name rates by their numbers in the order of discovery; the rates are stored group by group.
+    place = np.argsort(order)
+    families = [family for law, pairs in edges.items() for family in families_of(pairs, law)]
+    laws = np.array([law for law, pairs in edges.items() for _ in families_of(pairs, law)]).reshape(len(families), 2)
+    group, of_rates = np.array(rates.group, np.int64)[order], [rates.values[number] for number in order]
+    ends = np.cumsum([0] + [len(of_rate) for of_rate in of_rates])
+    capped, floored = ([place[np.array(family[side])] for family in families] for side in (0, 1))
+    links = Links(
+        group, np.searchsorted(group, np.arange(candidates.n_groups + 1)), np.concatenate([*of_rates, np.zeros(0)]),
+        ends[:-1] - candidates.first[group], laws[:, 0].copy(), laws[:, 1].copy(), *_joined(capped), *_joined(floored),
+    )  # fmt: skip
     return Parts(possible, allowed, links, np.array([j for j, _ in rest], np.int64), share[:, order])
 
 
@@ -181,23 +191,6 @@ class _Rates:
                 self.values.append(counted / counted[-1])
             found.append((self._number[key], sign * float(self._masses[g, mine] @ size)))
         return found
-
-
-def _linked(
-    candidates: Candidates, rates: _Rates, order: Ints, edges: dict[tuple[float, float], set[Edge]]
-) -> Links:  # fmt: skip
-    """The rates in this order, and few families that hold all links."""
-    # The edges name rates by their numbers in the order of discovery; the rates are stored group by group.
-    place = np.argsort(order)
-    families = [family for law, pairs in edges.items() for family in families_of(pairs, law)]
-    laws = np.array([law for law, pairs in edges.items() for _ in families_of(pairs, law)]).reshape(len(families), 2)
-    group, values = np.array(rates.group, np.int64)[order], [rates.values[number] for number in order]
-    ends = np.cumsum([0] + [len(of_rate) for of_rate in values])
-    capped, floored = ([place[np.array(family[side])] for family in families] for side in (0, 1))
-    return Links(
-        group, np.searchsorted(group, np.arange(candidates.n_groups + 1)), np.concatenate([*values, np.zeros(0)]),
-        ends[:-1] - candidates.first[group], laws[:, 0].copy(), laws[:, 1].copy(), *_joined(capped), *_joined(floored),
-    )  # fmt: skip
 
 
 def _joined(parts: list[Ints]) -> tuple[Ints, Ints]:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, improved, merged, range_of, total_cost
 from widemargin.solvers.thresholds.pair_bound import PairBound, PairOptions, least_excess, priced
@@ -116,7 +116,16 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
     lower = pairs.lower
     if n_classes > 3:
         found = soft_offsets(costs, found, options.sweeps, options.temperatures)
-        found = _by_pairs(costs, found, pairs, options)
+        rank = costs.rank(costs.totals(found))
+        for _ in range(options.phases if rank[0] == 0.0 else 0):
+            pairs.raise_from(found, rank[1])
+            # Where the pairs would have their differences, and what is best at the prices, moved one offset at a time.
+            at_prices = replace(costs, cost=priced(costs.cost, pairs.prices)[:, :, None], bound=costs.bound[:0])
+            for start in (pairs.offsets, improved(at_prices, found, options.sweeps)):
+                trial = improved(costs, start, options.sweeps)
+                found, rank = min((found, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
+            if pairs.lower >= rank[1]:
+                break
     elif costs.n_groups > 1:
         found, lower = _by_prices(costs, found, options)
     rank, lower = costs.rank(costs.totals(found)), max(lower, pairs.lower)
@@ -134,21 +143,6 @@ def best_offsets(costs: ClassCosts, options: OffsetOptions = OPTIONS) -> ClassOf
     if violation > 0.0:
         return ClassOffsets(found, objective, violation, np.inf if least > 0.0 else lower, min(least, violation))
     return ClassOffsets(found, objective, 0.0, min(lower, objective), 0.0)
-
-
-def _by_pairs(costs: ClassCosts, found: Floats, pairs: PairBound, options: OffsetOptions) -> Floats:
-    """Offsets of many classes that meet the constraints, bettered by what raising the bound of pairs finds."""
-    rank = costs.rank(costs.totals(found))
-    for _ in range(options.phases if rank[0] == 0.0 else 0):
-        pairs.raise_from(found, rank[1])
-        # Where the pairs would have their differences, and what is best at the prices, moved one offset at a time.
-        at_prices = replace(costs, cost=priced(costs.cost, pairs.prices)[:, :, None], bound=costs.bound[:0])
-        for start in (pairs.offsets, improved(at_prices, found, options.sweeps)):
-            trial = improved(costs, start, options.sweeps)
-            found, rank = min((found, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
-        if pairs.lower >= rank[1]:
-            break
-    return found
 
 
 # One group: branch and bound over zones
@@ -227,7 +221,7 @@ class ZoneSearch:
         return bound[0] < self.rank[0] - FEASIBLE or (bound[0] <= self.rank[0] and bound[1] < self.rank[1] - rounding)
 
 
-@kernel
+@array_kernel
 def inside_of(zone: Floats) -> Floats:
     """Offsets inside a zone: the mean of the points where each class is as far above all others as it can be."""
     n_classes = zone.shape[0]
@@ -238,7 +232,7 @@ def inside_of(zone: Floats) -> Floats:
     return inside
 
 
-@kernel
+@array_kernel
 def narrowed(zone: Floats, k: int, rival: int, place: float) -> Floats:
     """The part of a zone where `offset_k - offset_l <= place`; `zone[k, rival]` is the largest such difference."""
     part = zone.copy()
@@ -250,7 +244,7 @@ def narrowed(zone: Floats, k: int, rival: int, place: float) -> Floats:
     return part
 
 
-@kernel
+@array_kernel
 def look(
     scores: Floats, cost: Floats, rows: Ints, zone: Floats, offsets: Floats
 ) -> tuple[Floats, Floats, Floats, Ints]:
@@ -293,7 +287,7 @@ def look(
     return base, least, middle, left[:n_left].copy()
 
 
-@kernel
+@array_kernel
 def cut(scores: Floats, rows: Ints, zone: Floats, offsets: Floats) -> tuple[int, int, float]:
     """Two classes and a difference of their offsets at which to cut: the median of those where rows change their minds
     between these two, which are the first two of more rows than any others are.

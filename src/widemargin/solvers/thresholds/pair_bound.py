@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.class_costs import FEASIBLE, ClassCosts, range_of
 
@@ -132,9 +132,16 @@ class PairBound:
                     return
                 before = reached
             # Narrower zones raise the bound as well, but they change slowly.
-            if number % 10 == 9 and not self._narrow([star for star, _, _ in parts], best_known - bound):
-                self.lower = best_known
-                return
+            if number % 10 == 9:
+                for (star, _, _), zone in zip(parts, self.zones, strict=True):
+                    # Differences are left out at which a pair costs more by itself than all pairs together may.
+                    narrow_pairs(star.start, star.item, star.place, star.value, zone, best_known - bound)
+                    for k in range(len(zone)):
+                        # No difference is larger than a way by another class.
+                        np.minimum(zone, zone[:, [k]] + zone[[k]], out=zone)
+                if not all(zone.diagonal().min() >= -1e-9 for zone in self.zones):  # no differences are left
+                    self.lower = best_known
+                    return
             for (star, own, apart), (_, cost) in zip(parts, given, strict=True):
                 slope = slope + star.shift(own, cost, apart, step)
             # The slope of one round leaps from step to step of the rates, so prices follow its running mean.
@@ -145,17 +152,6 @@ class PairBound:
             if (length := float(steep @ steep)) > 0.0:
                 moved = prices + share * max(best_known - bound, 1e-4) / length * steep
                 prices = np.clip(moved, 0.0, self.highest)
-
-    def _narrow(self, stars: list["Stars"], slack: float) -> bool:
-        """Leave out differences at which a pair costs more by itself than all pairs together may; False where no
-        differences are left.
-        """
-        for star, zone in zip(stars, self.zones, strict=True):
-            narrow_pairs(star.start, star.item, star.place, star.value, zone, slack)
-            for k in range(len(zone)):
-                # No difference is larger than a way by another class.
-                np.minimum(zone, zone[:, [k]] + zone[[k]], out=zone)
-        return bool(all(zone.diagonal().min() >= -1e-9 for zone in self.zones))
 
 
 def least_excess(costs: ClassCosts, offsets: Floats, options: PairOptions) -> float:
@@ -252,7 +248,7 @@ class Stars:
         return slope
 
 
-@kernel
+@array_kernel
 def stars_at(scores: Floats, cost: Floats, offsets: Floats) -> tuple[Ints, Ints, Floats]:
     """Rows and centres of stars, and their weights: one combination a row, of its cheapest class and the highest other
     class.
@@ -270,6 +266,8 @@ def stars_at(scores: Floats, cost: Floats, offsets: Floats) -> tuple[Ints, Ints,
         for k in range(n_classes):
             if cost[i, k] < cost[i, cheapest]:
                 cheapest = k
+        # A row decided for its cheapest class has one star, with the class that comes next as the rival. Else the class
+        # that has won is the rival of the cheapest one, and has a star of its own to which weight may move later.
         highest = won
         if cheapest == won:
             highest = 1 if won == 0 else 0
@@ -298,6 +296,7 @@ def fill_values(cost: Floats, row: Ints, centre: Ints, weight: Floats, value: Fl
                 continue
             base += share * cost[i, c]
             value[s, j] += share * (cost[i, j] - cost[i, c])
+            # A third class that is cheaper than what the two say must not be ruled out by them: see the module's head.
             dearer = max(cost[i, j], cost[i, c])
             for other in range(n_classes):
                 if other != j and other != c and cost[i, other] < dearer:
@@ -305,7 +304,7 @@ def fill_values(cost: Floats, row: Ints, centre: Ints, weight: Floats, value: Fl
     return base
 
 
-@kernel
+@array_kernel
 def stretches(
     k: int, rival: int, item: Ints, place: Floats, value: Floats, zone: Floats, edge: Floats, height: Floats
 ) -> int:  # fmt: skip
@@ -336,7 +335,7 @@ def stretches(
     return count + 1
 
 
-@kernel
+@array_kernel
 def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Floats) -> tuple[float, Floats]:
     """The sum of the minima of all pairs' step functions in a zone, and the differences where they lie."""
     n_classes = zone.shape[0]
@@ -348,6 +347,7 @@ def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Flo
             for t in range(stretches(k, rival, item[own], place[own], value, zone, edge, height)):
                 if height[t] < height[best]:
                     best = t
+            # All differences of the best stretch cost the same; its middle is the one farthest from a step.
             total += height[best]
             apart[k, rival] = 0.5 * (edge[best] + edge[best + 1])
             apart[rival, k] = -apart[k, rival]
@@ -355,7 +355,7 @@ def least_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Flo
     return total, apart
 
 
-@kernel
+@array_kernel
 def narrow_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Floats, slack: float) -> None:
     """Shrink a zone to differences at which no pair is more than `slack` above its minimum."""
     n_classes, pair = zone.shape[0], 0
@@ -366,6 +366,7 @@ def narrow_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Fl
             count = stretches(k, rival, item[own], place[own], value, zone, edge, height)
             for t in range(count):
                 best = min(best, height[t])
+            # A zone is one interval a pair, so a dear stretch between two that may be wanted stays in it.
             for t in range(count):
                 if height[t] <= best + slack:
                     first, last = min(first, edge[t]), edge[t + 1]
@@ -373,7 +374,7 @@ def narrow_pairs(start: Ints, item: Ints, place: Floats, value: Floats, zone: Fl
             pair += 1
 
 
-@kernel
+@array_kernel
 def shift_weights(
     scores: Floats, own: Floats, cost: Floats, row: Ints, centre: Ints, weight: Floats, apart: Floats, step: float,
     slope: Floats,
@@ -386,6 +387,7 @@ def shift_weights(
     beaten = np.empty(n_classes, np.int64)
     s = 0
     while s < n_stars:
+        # The one or two stars of a row lie together, and weight moves between their combinations alone.
         i = row[s]
         n_own = 2 if s + 1 < n_stars and row[s + 1] == i else 1
         says[:] = -np.inf
@@ -422,6 +424,8 @@ def shift_weights(
                         counted[k] += share
                 says[own_star * n_classes + j] = said
                 most = max(most, said)
+        # What is said is a sum of costs, and each of these is linear in the prices, so it is enough to have counted how
+        # often the cost of each class stands in it.
         for k in range(n_classes):
             if counted[k] != 0.0:
                 for j in range(len(slope)):
@@ -434,6 +438,7 @@ def shift_weights(
                 elif weight[s + own_star, j] > 0.0:
                     moved += step * weight[s + own_star, j]
                     weight[s + own_star, j] *= 1.0 - step
+        # Combinations that say equally much share what the others give up.
         if moved > 0.0:
             for own_star in range(n_own):
                 for j in range(n_classes):

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.solvers.thresholds.class_costs import ClassCosts, improved
 
@@ -42,7 +42,14 @@ def soft_offsets(costs: ClassCosts, start: Floats, sweeps: int, temperatures: Se
     ndarray of shape (n_groups, K)
         `start`, where nothing better was found.
     """
-    few = _sample(costs)
+    few, share = costs, MOST_READ / costs.cost.size
+    if share < 1.0:
+        # So many rows as one evaluation may read, each standing for as many as were left out.
+        n = len(costs.scores)
+        rows = np.sort(np.random.default_rng(0).permutation(n)[: max(1, int(share * n))])
+        cost = costs.cost[rows] * (n / len(rows))
+        few = replace(costs, scores=costs.scores[rows], cost=cost, group=costs.group[rows])
+    # In this unit temperatures mean the same whatever the scale of the scores is.
     ordered = np.partition(few.scores, -2, axis=1)
     unit = float(np.median(ordered[:, -1] - ordered[:, -2])) or 1.0
     best, rank = start, costs.rank(costs.totals(start))
@@ -50,19 +57,10 @@ def soft_offsets(costs: ClassCosts, start: Floats, sweeps: int, temperatures: Se
     for temperature in temperatures:
         offsets, multipliers = _at(few, offsets, multipliers, stiffness, temperature * unit)
         stiffness *= 2.0
+        # Offsets that differ by one number for all classes decide the same; here the first class has none.
         trial = improved(costs, offsets - offsets[:, :1], sweeps)
         best, rank = min((best, rank), (trial, costs.rank(costs.totals(trial))), key=lambda one: one[1])
     return best
-
-
-def _sample(costs: ClassCosts) -> ClassCosts:
-    """So many rows as one evaluation may read, each standing for as many as were left out."""
-    share = MOST_READ / costs.cost.size
-    if share >= 1.0:
-        return costs
-    rows = np.sort(np.random.default_rng(0).permutation(len(costs.scores))[: max(1, int(share * len(costs.scores)))])
-    cost = costs.cost[rows] * (len(costs.scores) / len(rows))
-    return replace(costs, scores=costs.scores[rows], cost=cost, group=costs.group[rows])
 
 
 def _at(
@@ -73,6 +71,7 @@ def _at(
     def lagrangian(flat: Floats, multipliers: Floats) -> tuple[float, Floats]:
         at = flat.reshape(costs.n_groups, -1)
         totals, likely = soft_totals(costs.scores, costs.cost, costs.group, at, temperature)
+        # A constraint that holds with room has the price 0: its term is constant then, and pulls at nothing.
         prices = np.maximum(0.0, multipliers + stiffness * (totals[1:] - costs.bound))
         slopes = soft_slopes(likely, costs.cost, costs.group, prices, costs.n_groups) / temperature
         penalty = float(prices @ prices - multipliers @ multipliers) / (2.0 * stiffness)
@@ -83,11 +82,13 @@ def _at(
         found = minimize(lagrangian, offsets.ravel(), multipliers, "L-BFGS-B", jac=True, options=options)
         offsets = np.asarray(found.x, np.float64).reshape(offsets.shape)
         totals, _ = soft_totals(costs.scores, costs.cost, costs.group, offsets, temperature)
+        # The prices where the last minimisation ended are the next multipliers. With them the constraints come to hold
+        # at a finite stiffness, where a penalty alone would have to grow without end.
         multipliers = np.maximum(0.0, multipliers + stiffness * (totals[1:] - costs.bound))
     return offsets, multipliers
 
 
-@kernel
+@array_kernel
 def soft_totals(
     scores: Floats, cost: Floats, group: Ints, offsets: Floats, temperature: float
 ) -> tuple[Floats, Floats]:
@@ -99,6 +100,7 @@ def soft_totals(
         for k in range(n_classes):
             likely[i, k] = (scores[i, k] + offsets[group[i], k]) / temperature
             most = max(most, likely[i, k])
+        # The largest exponent is taken off all of them, so that none overflows.
         for k in range(n_classes):
             likely[i, k] = np.exp(likely[i, k] - most)
             whole += likely[i, k]
@@ -111,7 +113,7 @@ def soft_totals(
     return totals, likely
 
 
-@kernel
+@array_kernel
 def soft_slopes(likely: Floats, cost: Floats, group: Ints, prices: Floats, n_groups: int) -> Floats:
     """Derivatives of objective and constraints at prices in the offsets, times the temperature, shape (n_groups, K)."""
     n_classes = likely.shape[1]
@@ -125,6 +127,8 @@ def soft_slopes(likely: Floats, cost: Floats, group: Ints, prices: Floats, n_gro
                 for j in range(prices.shape[0]):
                     own[k] += prices[j] * cost[i, k, 1 + j]
                 mean += likely[i, k] * own[k]
+        # A larger offset takes probability from all classes in proportion to theirs, so it gains what its class costs
+        # beyond the mean of the row.
         for k in range(n_classes):
             slopes[group[i], k] += likely[i, k] * (own[k] - mean)
     return slopes

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.exceptions import DataError
 from widemargin.linalg.equal_rows import canonical_rows
@@ -149,7 +149,7 @@ def scores(rows: ExampleRows, first: int, last: int, W: Floats, u: Floats) -> No
             place += 1
 
 
-@kernel
+@array_kernel
 def scores_of(rows: ExampleRows, places: Ints, W: Floats) -> Floats:
     """Some rows times W."""
     u = np.empty((places.shape[0], W.shape[1]))

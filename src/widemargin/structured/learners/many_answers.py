@@ -110,10 +110,12 @@ class ManyAnswers:
                 f"{self._name}.oracle_many returned {returned} for {len(examples)} examples; give a list of one label "
                 "each."
             )
+        # Features of the truths are asked for once: no answer of the oracle changes them.
         if self.truths is None:
             self.truths = self._features(np.arange(len(self.weight)), self.X, self.Y, self.Y, check=False)
         found = self._features(examples, X, labels, truths, check=check)
         g = self._losses(examples, labels, truths, check=check)
+        # With A and b as truth less label, `f(label) - f(truth)` is minus their products with the weights.
         A, b = self.truths.A[places] - found.A, self.truths.b[examples] - found.b
         h = 1.0 - np.bincount(whose, (A * u).sum(axis=1), len(examples)) - b @ theta
         value = np.maximum(h * g if self.slack else h + g - 1.0, 0.0)
@@ -130,12 +132,14 @@ class ManyAnswers:
 
     def _features(self, examples: Ints, X: Examples, labels: Any, truths: Examples, *, check: bool) -> Features:
         """Features of a label of each of some examples, one example after the other: A of all rows, b a row each."""
+        # A check asks both ways, because a slip in the method for many would train another model without a word.
         many = self._features_many
         if many is None or check:
             parts = [self.features(i, y) for i, y in zip(examples.tolist(), labels, strict=True)]
             singly = Features(np.concatenate([A for A, _ in parts]), np.stack([b for _, b in parts]))
             if many is None:
                 return singly
+        # One by one each label is looked at on the way; the method for many takes whatever the oracle gave.
         elif hasattr(self.model, "contains"):
             for i, y in zip(examples.tolist(), labels, strict=True):
                 self.refuse_no_label(i, y)

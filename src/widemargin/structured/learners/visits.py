@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._numba import inlined_kernel, kernel, kernel_by_class
+from widemargin._numba import array_kernel, inlined_kernel, kernel, kernel_by_class
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import (
     ChainStructure,
@@ -166,7 +166,7 @@ def update_block(
     return gap, gamma
 
 
-@kernel
+@array_kernel
 def go_to(
     examples: Ints, found: Blocks, rows: ExampleRows, start: Ints, gram: Floats, gram_start: Ints, C: float,
     blocks: Blocks, weights: Weights, t: int, average: Average,
@@ -346,6 +346,7 @@ def _as_one(
     "structure",
     dict.fromkeys((ChainStructure, HierarchyStructure, MulticlassStructure, PathsStructure), _as_one),
 )
+@array_kernel
 def go_by_label(
     u: Floats, theta: Floats, truth: Ints, mass: float, square: float, structure: Structure, C: float, a: Floats,
     b: Floats, p: Floats, p_b: Floats, goal_loss: float,

@@ -139,6 +139,7 @@ class PowersetModel(LabelSetModel):
         if S < 2:
             raise DataError("all rows of Y are the same label set: a powerset needs at least two.")
         on = self.sets.astype(np.float64)
+        # What each set has and another one has not; a label is wrong whichever of two sets has it.
         missed = (weight * on) @ (1.0 - on).T
         wrong, both = missed + missed.T, on @ on.T
         # Two sets that differ have a wrong label, so nothing is divided by 0 but on the diagonal.

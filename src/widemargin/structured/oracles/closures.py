@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.oracle import CONE, FREE, LEVEL, Answer, PartialOracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle
@@ -12,7 +12,7 @@ _OPEN, _LIKE = -1, 2
 """Beside 0 and 1: a node that the minimum cut decides, and one that is as another."""
 
 
-@kernel
+@array_kernel
 def _settle(gain: Floats, arcs: Ints, state: Ints, like: Ints, order: Ints) -> int:
     """Decide or merge all nodes that need no cut; returns how many of them are as another.
 
@@ -78,7 +78,7 @@ def _settle(gain: Floats, arcs: Ints, state: Ints, like: Ints, order: Ints) -> i
     return n_like
 
 
-@kernel
+@array_kernel
 def closure(gain: Floats, arcs: Ints) -> Ints:
     """See `best_closure`; changes the gains in place.
 

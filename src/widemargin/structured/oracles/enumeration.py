@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.structured.compiled import F1, HAMMING, JACCARD, MULTICLASS, PATHS, Desk, Structure, Work
 from widemargin.structured.oracle import CONE, DIRECT, FREE, LEVEL, LEVELS, Answer
@@ -33,7 +33,7 @@ def loss_of_sets(scored: int, wrong: float, missed: float, size: float) -> float
     return 1.0
 
 
-@kernel
+@array_kernel
 def losses(truth: Ints, structure: Structure, work: Work) -> Floats:
     """Loss of every mask: the table, where it does not depend on the truth, else `work.rows[2]`."""
     if structure.scored == HAMMING:
@@ -85,7 +85,7 @@ def label_of(mask: int, truth: Ints, label: Ints) -> None:
         label[index] = truth[index] ^ ((mask >> index) & 1)
 
 
-@kernel
+@array_kernel
 def best_set(
     u: Floats, theta: Floats, truth: Ints, lam: float | None, structure: Structure, work: Work, label: Ints
 ) -> tuple[float, float]:

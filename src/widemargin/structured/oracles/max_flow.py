@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints
 
 
@@ -29,7 +29,7 @@ class ResidualGraph(NamedTuple):
     cap: Floats
 
 
-@kernel
+@array_kernel
 def empty_graph(n_nodes: int, n_arcs: int) -> ResidualGraph:
     """Nodes without arcs, and room for so many arcs, reverses included."""
     # Lists of arcs are empty at first; heads and capacities are written when arcs are added.

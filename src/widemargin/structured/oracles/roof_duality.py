@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure
 from widemargin.structured.oracle import CONE, CONVEX, FREE, Answer, PartialOracle
@@ -52,7 +52,7 @@ def _add_unary(q: int, gain: float, cap: Floats) -> float:
     return 0.0
 
 
-@kernel
+@array_kernel
 def build(v: Floats, t: Floats, pairs: Ints, graph: ResidualGraph) -> float:
     """The graph of the pairs; arcs of the terminals come first (8 a label: see `_add_unary`). Returns the constant.
 

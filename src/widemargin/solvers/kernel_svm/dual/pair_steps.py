@@ -6,7 +6,7 @@ step moves one of them up and another one down by the same amount, without a bia
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import array_kernel, kernel
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.powers import fill_row
@@ -158,7 +158,7 @@ def move_pair(
     return step * (slope - 0.5 * step * curvature), curvature
 
 
-@kernel
+@array_kernel
 def solve_pairs(
     columns: Reals, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
     lower: Floats, upper: Floats, room: Reals, lanes: Reals, share: float, floor: float, most: int,
