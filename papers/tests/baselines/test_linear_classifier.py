@@ -36,8 +36,8 @@ KERNEL = baselines.LDMClassifier(kernel="rbf", random_state=0)
 
 
 @parametrize_with_fitting_checks(
-    ALL[:1],
-    [*ALL[1:], KERNEL],
+    ALL,
+    [KERNEL],
     expected_failed_checks=lambda estimator: {} if isinstance(estimator, EXACT) else EXPECTED,
 )
 def test_sklearn_contract(estimator, check):
