@@ -185,25 +185,11 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
     rows = table.take(np.random.default_rng(0).permutation(table.num_rows)[: OPTIONS.rows])
     if guesses.positive is None:
         return _plain_of_several(rows, guesses), [], []
-    # C, how numbers become features, and the features: the best over folds. They are chosen once, without rules, so
-    # that all rules are tried with the same model.
-    settings = []
-    for numbers in get_args(Numbers):
-        step = _first_step(guesses, numbers)
-        search = RateConstrainedClassifierCV(
-            None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0, refit=False,
-            time_budget=OPTIONS.seconds,
-        )  # fmt: skip
-        with _quiet(), contextlib.suppress(WidemarginError, ValueError):
-            X = step.fit_transform(rows)
-            search.fit(X, rows[guesses.target].to_numpy())
-            if not search.n_splits_:  # the time was too short for a single fold
-                continue
-            error = float(search.cv_results_["mean_objective"][search.best_index_])
-            settings.append((error, float(f"{search.C_:.2g}"), numbers, X))
-    if not settings:
+    # C and the features are chosen once, without rules, so that all rules are tried with the same model.
+    setting = _best_setting(rows, guesses)
+    if setting is None:
         return None, [], []
-    trials = _Trials(rows, guesses, *min(settings, key=lambda item: item[0])[1:])
+    trials = _Trials(rows, guesses, *setting)
     plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
     more: list[str] = []
     for column, kind in guesses.protected.items():
@@ -309,6 +295,25 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             "after the fact must not be a feature: name it in data.ignore"
         )
     return said
+
+
+def _best_setting(rows: pa.Table, guesses: Guesses) -> tuple[float, Numbers, Any] | None:
+    """C, how numbers become features, and the features: the best over folds; None where no model can be fitted."""
+    found = []
+    for numbers in get_args(Numbers):
+        step = _first_step(guesses, numbers)
+        search = RateConstrainedClassifierCV(
+            None, Cs=(0.002, 0.02, 0.2, 2.0), max_steps=3, cv=3, random_state=0, refit=False,
+            time_budget=OPTIONS.seconds,
+        )  # fmt: skip
+        with _quiet(), contextlib.suppress(WidemarginError, ValueError):
+            X = step.fit_transform(rows)
+            search.fit(X, rows[guesses.target].to_numpy())
+            if not search.n_splits_:  # the time was too short for a single fold
+                continue
+            error = float(search.cv_results_["mean_objective"][search.best_index_])
+            found.append((error, float(f"{search.C_:.2g}"), numbers, X))
+    return min(found, key=lambda item: item[0])[1:] if found else None
 
 
 def _first_step(guesses: Guesses, numbers: Numbers) -> TablePreprocessor:
