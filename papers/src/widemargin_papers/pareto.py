@@ -206,7 +206,7 @@ def pareto_path(
     options = model._options
     budget = budget_of(model.time_budget, model.callbacks, model.verbose)
     with limit_threads(model.n_jobs):
-        task = model._prepare(X, y, sample_weight)
+        task = model.prepare(X, y, sample_weight)
         points = list(nu_path(
             task.problem, values, tol=task.tol, budget=budget, max_iter=model.max_iter, seed=task.seed,
             options=BatchOptions(batch=options.batch_size),
@@ -215,7 +215,7 @@ def pareto_path(
     for point in points:
         one = clone(model).set_params(nu=point.nu)
         vars(one).update({name: vars(model)[name] for name in names if name in vars(model)})
-        one._adopt(point.result, task)
+        one.adopt(point.result, task)
         models.append(one)
     path = ParetoPath(
         nu=np.array([point.nu for point in points]),
@@ -332,5 +332,5 @@ def _refuse_others(classifier: object, name: str) -> None:
 def _whole_problem(classifier: SBPClassifier, X: Features, y: Column, sample_weight: Column | None) -> KernelProblem:
     model = clone(classifier).set_params(tol=0.1)  # no row is held out
     model._validate_params()
-    problem: KernelProblem = model._prepare(X, y, sample_weight).problem
+    problem: KernelProblem = model.prepare(X, y, sample_weight).problem
     return problem

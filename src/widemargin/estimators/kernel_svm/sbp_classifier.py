@@ -198,7 +198,7 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
         """
         budget = budget_of(self.time_budget, self.callbacks, self.verbose)
         with limit_threads(self.n_jobs):
-            task = self._prepare(X, y, sample_weight)
+            task = self.prepare(X, y, sample_weight)
             run = partial(solve, options=BatchOptions(batch=self._options.batch_size))
             if self._options.algorithm == "published":
                 run = partial(solve_published)
@@ -206,12 +206,23 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
                 result = run(
                     task.problem, nu=float(self.nu), tol=task.tol, budget=budget, max_iter=self.max_iter, seed=task.seed
                 )
-        self._adopt(result, task)
+        self.adopt(result, task)
         self._conclude(result, budget)
         return self
 
-    def _prepare(self, X: Features, y: Column, sample_weight: Column | None) -> Task:
-        """Check rows and make their problem; sets what the estimator remembers of its data."""
+    def prepare(self, X: Features, y: Column, sample_weight: Column | None = None) -> Task:
+        """Check rows and make their problem, for a solver of one's own; `fit` begins with it.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`. Classes and names of features are kept.
+
+        Returns
+        -------
+        Task
+            The problem, the tolerance and the seed for it, the checked rows, and which of them have a weight.
+        """
         checked, labels, weight = self._checked_rows(X, y, sample_weight)
         self.classes_ = binary_classes(labels)
         codes = np.searchsorted(self.classes_, labels)
@@ -236,8 +247,15 @@ class SBPClassifier(KernelParameters, KernelModel, ClassifierMixin, BaseEstimato
             tol = None if held.shape[0] else HoldOutOptions.without_rows
         return Task(KernelProblem(rows, sign, upper, self.fit_intercept), tol, seed, checked, used)
 
-    def _adopt(self, result: SBPResult, task: Task) -> None:
-        """Set the fitted attributes."""
+    def adopt(self, result: SBPResult, task: Task) -> None:
+        """Set the fitted attributes by what a solver has found; `fit` ends with it.
+
+        Parameters
+        ----------
+        result : SBPResult
+        task : Task
+            Of `prepare`.
+        """
         chosen, y = np.flatnonzero(result.coef), task.problem.y
         self.support_ = task.used[chosen]
         self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else task.X[self.support_]
