@@ -49,35 +49,34 @@ def load_candidate(path: Path, *, features: Sequence[str] | None, trust_code: bo
     name = path.name.lower()
     if name.endswith(".onnx"):
         return OnnxModel(path, features)
-    if not name.endswith((".joblib", ".pkl", ".pickle")):
-        model = load_plain_model(path)
-    else:
-        if not trust_code:
-            raise ModelFileError(
-                f"{path}: opening such a file runs the code in it, so it was not opened. Save the model as .skops "
-                "or .onnx, audit a file of its predictions, or, if you trust its author, give --trust-code"
-            )
-        import joblib
-
-        text = f"{path}: opened with --trust-code; code in the file may have run"
-        warnings.warn(text, ModelFileWarning, stacklevel=2)
-        try:
-            model = joblib.load(path)
-        except OSError as error:
-            fact = f"the file cannot be read ({error.strerror or error})"
-            raise ModelFileError(f"{path}: {fact}. Check the path") from error
-        except Exception as error:  # another's code may do anything
-            raise ModelFileError(
-                f"{path}: the model cannot be opened ({type(error).__name__}: {str(error)[:200]}). Save it again, with "
-                "the libraries that are installed here"
-            ) from error
-        if not hasattr(model, "predict"):
-            kind = type(model).__name__
-            raise ModelFileError(f"{path}: the file holds a {kind}, no classifier. Save one with predict")
+    model = _unpickled(path, trust_code) if name.endswith((".joblib", ".pkl", ".pickle")) else load_plain_model(path)
     first = model[0] if hasattr(model, "steps") else model
     if isinstance(getattr(first, "schema_", None), TableSchema):
         return TableModel(model, str(path))
     return FrameModel(model, str(path), features)
+
+
+def _unpickled(path: Path, trust_code: bool) -> Any:
+    if not trust_code:
+        raise ModelFileError(
+            f"{path}: opening such a file runs the code in it, so it was not opened. Save the model as .skops "
+            "or .onnx, audit a file of its predictions, or, if you trust its author, give --trust-code"
+        )
+    import joblib
+
+    warnings.warn(f"{path}: opened with --trust-code; code in the file may have run", ModelFileWarning, stacklevel=2)
+    try:
+        model = joblib.load(path)
+    except OSError as error:
+        raise ModelFileError(f"{path}: the file cannot be read ({error.strerror or error}). Check the path") from error
+    except Exception as error:  # another's code may do anything
+        raise ModelFileError(
+            f"{path}: the model cannot be opened ({type(error).__name__}: {str(error)[:200]}). Save it again, with the "
+            "libraries that are installed here"
+        ) from error
+    if not hasattr(model, "predict"):
+        raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no classifier. Save one with predict")
+    return model
 
 
 class Request(NamedTuple):
@@ -181,18 +180,7 @@ def _in_classes_of_target(
             raise DataError(
                 "--model-positive needs data.positive in the goals file, which names the class that is meant"
             )
-        asked = options.model_positive
-        wanted, negative = [asked] if isinstance(asked, str) else asked, _other_class(blocks, goals)
-        if len(wanted) > len(candidates):
-            text = f"--model-positive stands {len(wanted)} times for {len(candidates)} models. Give one for each"
-            raise DataError(text)
-        has_label = [wanted[0] in map(str, item.labels) for item in candidates]
-        for place, item in enumerate(candidates):
-            # Of two that are compared, each may have a label of its own, or one may speak of the target's classes
-            # already; it is left as it is then.
-            speaks = len(wanted) == 1 and any(has_label) and not has_label[place] and positive in item.labels
-            if not speaks:
-                candidates[place] = Renamed(item, wanted[min(place, len(wanted) - 1)], positive, negative)
+        candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
     elif options.predictions and goals.data.target in blocks.names and positive is not None:
         pair = [_other_class(blocks, goals), positive]
         for place, item in enumerate(candidates):
@@ -214,6 +202,27 @@ def _in_classes_of_target(
                 f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
             )
     return candidates
+
+
+def _renamed(
+    candidates: Sequence[Candidate], negative: Any, model_positive: str | list[str], positive: Any
+) -> list[Candidate]:
+    """The candidates, told by --model-positive what their labels mean.
+
+    Of two that are compared, each may have a label of its own, or one may speak of the target's classes already; it is
+    left as it is then.
+    """
+    wanted = [model_positive] if isinstance(model_positive, str) else model_positive
+    if len(wanted) > len(candidates):
+        raise DataError(f"--model-positive stands {len(wanted)} times for {len(candidates)} models. Give one for each")
+    if len(wanted) > 1:
+        return [Renamed(item, label, positive, negative) for item, label in zip(candidates, wanted, strict=True)]
+    has_label = [wanted[0] in map(str, item.labels) for item in candidates]
+    return [
+        item if any(has_label) and not is_named and positive in item.labels
+        else Renamed(item, wanted[0], positive, negative)
+        for item, is_named in zip(candidates, has_label, strict=True)
+    ]  # fmt: skip
 
 
 def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:

@@ -129,6 +129,7 @@ def audit(
     """
     check_decide(decide)
     goal = checked_goal(goal)
+    _refuse_no_classifier(model_or_predictions)
     main = {"X": X, "y": y, "sample_weight": sample_weight, "populations": populations}
     sets = _row_sets(model_or_predictions, goal, main, external or {}, baselines or {})
     model = sets[0].model
@@ -144,18 +145,7 @@ def audit(
         # All rows are in memory, one block for each source: each row is an entry of its own, and nothing is counted.
         for rows in sets:
             rows.parts.setdefault("predictions", rows.answer("predict", rows.parts))
-        classes: Sequence[Label] | None = _own_classes(model)
-        first = sets[0].parts
-        if not classes:
-            # The vector y if it shows both classes, else everything in memory that holds labels and nothing else.
-            vectors: dict[str, Column] = {"y": first["y"]} if "y" in first else {}
-            if not vectors or len(column_of("y", first["y"]).distinct()) < 2:
-                if abstain is None:
-                    vectors |= {f"predictions{rows.where}": rows.parts["predictions"] for rows in sets}
-                of_baselines = [name for name in first if name.startswith(_BASELINE)]
-                vectors |= {f"baseline {name.removeprefix(_BASELINE)!r}": first[name] for name in of_baselines}
-                vectors |= {f"y{rows.where}": rows.parts["y"] for rows in sets[1:] if "y" in rows.parts}
-            classes = find_classes(vectors, pos_label)
+        classes = _own_classes(model) or find_classes(_label_vectors(sets, abstain), pos_label)
         ordered = ordered_classes(classes, positive, goal)
         positive = ordered[1] if len(ordered) == 2 else None
         blocks = [rows.block(rows.parts, positive) for rows in sets]
@@ -236,12 +226,8 @@ class _RowSet:
         )  # fmt: skip
 
 
-def _row_sets(
-    subject: Classifier | Column | Mapping[str | None, Column], goal: Goal, main: Mapping[str, Any],
-    external: Mapping[str, External], baselines: Mapping[str, Column | Classifier],
-) -> list[_RowSet]:  # fmt: skip
-    """The audited rows first, then those of each external data set that the goal uses, with their classifiers."""
-    candidate: object = subject
+def _refuse_no_classifier(candidate: object) -> None:
+    """Refuse a class or a function in the place of a fitted classifier."""
     called = getattr(candidate, "__name__", type(candidate).__name__)
     if isinstance(candidate, type):
         raise DataError(
@@ -252,27 +238,18 @@ def _row_sets(
             f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
             "predictions themselves."
         )
+
+
+def _row_sets(
+    subject: Classifier | Column | Mapping[str | None, Column], goal: Goal, main: Mapping[str, Any],
+    external: Mapping[str, External], baselines: Mapping[str, Column | Classifier],
+) -> list[_RowSet]:  # fmt: skip
+    """The audited rows first, then those of each external data set that the goal uses, with their classifiers."""
     used = baselines_used(goal)
     facts = {name: list(filter(None, map(ScoreFact.named, asked))) for name, asked in used.items()}
     names = [None, *sorted(name for name in used if name is not None)]
-    model: Classifier | None = None
-    given: dict[str | None, Column] = {}
-    if is_asked(subject):
-        model = subject
-    else:
-        by_source = subject if isinstance(subject, Mapping) else {None: subject}
-        given = {None if name == "" else name: values for name, values in by_source.items()}
-        of_goal = listing(names[1:])
-        strange = sorted(str(name) for name in given if name is not None and name not in names)
-        if strange:
-            raise DataError(f"predictions for {listing(strange)}, and the goal uses the external data sets {of_goal}.")
-        missing = [name for name in names if given.get(name) is None]
-        if missing:
-            where = "" if missing[0] is None else f" for external {missing[0]!r}"
-            raise DataError(
-                f"there are no predictions{where} among those given; give the model, or a dict with the keys None (the "
-                f"main rows) and {of_goal}."
-            )
+    model = subject if is_asked(subject) else None
+    given = {} if is_asked(subject) else _predictions_by_source(subject, names)
     # Baselines that are models are asked about every set of rows; predictions of a baseline belong to the main rows.
     models = {name: value for name, value in baselines.items() if is_asked(value)}
     sets = []
@@ -343,6 +320,44 @@ def _labels_of_block(block: Block, columns: Mapping[str, str]) -> dict[str, list
         for name, value in named_parts(block.data, columns).items()
         if (name in ("y", "predictions") or name.startswith(_BASELINE)) and len(value)
     }
+
+
+def _label_vectors(sets: Sequence[_RowSet], abstain: Label) -> dict[str, Column]:
+    """The vector y if it shows both classes, else everything in memory that holds labels and nothing else."""
+    main = sets[0].parts
+    if "y" in main and len(column_of("y", main["y"]).distinct()) >= 2:
+        return {"y": main["y"]}
+    vectors: dict[str, Column] = {"y": main["y"]} if "y" in main else {}
+    if abstain is None:
+        vectors |= {f"predictions{rows.where}": rows.parts["predictions"] for rows in sets}
+    vectors |= {f"baseline {name.removeprefix(_BASELINE)!r}": main[name] for name in main if name.startswith(_BASELINE)}
+    return vectors | {f"y{rows.where}": rows.parts["y"] for rows in sets[1:] if "y" in rows.parts}
+
+
+def _predictions_by_source(
+    predictions: Column | Mapping[str | None, Column], names: Sequence[str | None]
+) -> dict[str | None, Column]:
+    """Predictions for the main rows (None) and for each external data set that the goal uses.
+
+    Raises
+    ------
+    DataError
+        If some are missing, or belong to no data set of the goal.
+    """
+    by_source = predictions if isinstance(predictions, Mapping) else {None: predictions}
+    given = {None if name == "" else name: values for name, values in by_source.items()}
+    external = listing([name for name in names if name is not None])
+    strange = sorted(str(name) for name in given if name is not None and name not in names)
+    if strange:
+        raise DataError(f"predictions for {listing(strange)}, and the goal uses the external data sets {external}.")
+    for name in names:
+        if given.get(name) is None:
+            where = "" if name is None else f" for external {name!r}"
+            raise DataError(
+                f"there are no predictions{where} among those given; give the model, or a dict with the keys None (the "
+                f"main rows) and {external}."
+            )
+    return given
 
 
 def _own_classes(model: Classifier | None) -> list[Label] | None:

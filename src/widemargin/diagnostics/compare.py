@@ -105,22 +105,7 @@ def compare_models(
     classes = None
     for name in (None, *goal.sources):
         rows = rows_of_source(main, name)
-        both, where = list[Column](), "" if name is None else f" for external {name!r}"
-        for model in (model_a, model_b):
-            predictions: Column | None = None
-            if is_asked(model):
-                if rows.X is None:
-                    raise DataError(f"a classifier needs rows to classify; give X{where}.")
-                predictions = ask_model(model.predict, rows.X, rows.populations)
-            elif isinstance(model, Mapping):
-                predictions = model.get(name, model.get("") if name is None else None)
-            elif name is None:
-                predictions = model
-            if predictions is None:
-                raise DataError(
-                    f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
-                )
-            both.append(predictions)
+        both = [_predictions(model, rows) for model in (model_a, model_b)]
         if classes is None:
             # The classes that a model was fitted to; else those that occur in the predictions and labels.
             fitted = [own for model in (model_a, model_b) if (own := getattr(model, "classes_", None)) is not None]
@@ -170,6 +155,25 @@ def comparison_report(
         (str(names[0]), str(names[1])), data_name, counts.n_rows, counts.n_labelled, confidence, power, gain,
         lines, reports, tuple(notes),
     )  # fmt: skip
+
+
+def _predictions(model: Classifier | Column | Mapping[str | None, Column], rows: Rows) -> Column:
+    """Predictions for the main rows, or those of an external data set."""
+    where = "" if rows.source is None else f" for external {rows.source!r}"
+    if is_asked(model):
+        if rows.X is None:
+            raise DataError(f"a classifier needs rows to classify; give X{where}.")
+        return ask_model(model.predict, rows.X, rows.populations)
+    predictions: Column | None = None
+    if isinstance(model, Mapping):
+        predictions = model.get(rows.source, model.get("") if rows.source is None else None)
+    elif rows.source is None:
+        predictions = model
+    if predictions is None:
+        raise DataError(
+            f"there are no predictions{where}; give the models, or dicts with predictions of every data set."
+        )
+    return predictions
 
 
 def needs_labels(goal: Goal) -> bool:

@@ -93,24 +93,9 @@ def margins_of(
         values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
         scores, source, labels = _scores(clf, X, y, classes)
-        truth, n = np.asarray(y), scores.shape[0]
-        if truth.shape != (n,):
-            raise DataError(f"y has the shape {truth.shape} and there are {n} rows of scores.")
-        table = {label: number for number, label in enumerate(labels.tolist())}
-        strange = sorted({str(label) for label in truth.tolist() if label not in table})
-        if strange:
-            raise DataError(f"y holds {listing(strange)}, and the classifier knows {listing(labels.tolist())}.")
-        codes = np.array([table[label] for label in truth.tolist()], dtype=np.intp)
-        # For each row the numbers of its label and of the closest other class.
-        if scores.ndim == 1:
-            values, rival = np.where(codes == 1, scores, -scores), np.column_stack([codes, 1 - codes])
-            certainty = np.abs(values)
-        else:
-            # The rival is the largest score without that of the label.
-            index, others = np.arange(n), scores.copy()
-            others[index, codes] = -np.inf
-            closest = others.argmax(axis=1)
-            values, rival = scores[index, codes] - others[index, closest], np.column_stack([codes, closest])
+        values, rival = _against_rivals(scores, y, labels)
+        certainty = np.abs(values)
+        if scores.ndim == 2:
             # Of several classes a margin compares with the label; how sure the decision is depends on the scores alone.
             second, first = np.sort(scores, axis=1)[:, -2:].T
             certainty = first - second
@@ -178,6 +163,25 @@ def _scores(
             f"classes have the shape (n,), of more (n, n_classes): {cure}."
         )
     return scores, source, labels
+
+
+def _against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """Margins, and for each row the numbers of its label and of the closest other class, shape (n, 2)."""
+    labels, n = np.asarray(y), scores.shape[0]
+    if labels.shape != (n,):
+        raise DataError(f"y has the shape {labels.shape} and there are {n} rows of scores.")
+    table = {label: number for number, label in enumerate(classes.tolist())}
+    strange = sorted({str(label) for label in labels.tolist() if label not in table})
+    if strange:
+        raise DataError(f"y holds {listing(strange)}, and the classifier knows {listing(classes.tolist())}.")
+    codes = np.array([table[label] for label in labels.tolist()], dtype=np.intp)
+    if scores.ndim == 1:
+        return np.where(codes == 1, scores, -scores), np.column_stack([codes, 1 - codes])
+    # The rival is the largest score without that of the label.
+    rows, others = np.arange(n), scores.copy()
+    others[rows, codes] = -np.inf
+    rival = others.argmax(axis=1)
+    return scores[rows, codes] - others[rows, rival], np.column_stack([codes, rival])
 
 
 def _size(

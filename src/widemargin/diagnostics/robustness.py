@@ -100,16 +100,7 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
     scores = np.asarray(clf.decision_function(X), dtype=np.float64)
     of_problems = _of_model(model, slope, norm)
     if scores.ndim == 1:
-        inner, gaps = innermost(clf), np.abs(scores)
-        if getattr(inner, "abstain", None) is not None:
-            # Of a model that abstains it is how far scores are from where there is no decision.
-            if inner.groups_ is not None:
-                raise DataError(
-                    "a model with two thresholds for each population cannot be certified; certify its estimator_."
-                )
-            below, above = inner.threshold_ - (0.0 if hasattr(inner.estimator_, "decision_function") else 0.5)
-            gaps = np.maximum(np.where(scores > 0.0, scores - above, below - scores), 0.0)
-        values = of_problems.radius(gaps, np.ones(1))
+        values = of_problems.radius(_gaps(clf, scores), np.ones(1))
         return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
     if hasattr(model, "decision_function_shape"):
         raise DataError(
@@ -124,6 +115,18 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
                 gap = scores[rows, first] - scores[rows, other]
                 values[rows] = np.minimum(values[rows], of_problems.radius(gap, classes[first] - classes[other]))
     return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
+
+
+def _gaps(clf: Any, scores: Floats) -> Floats:
+    """How far scores are from where the decision changes; of a model that abstains, from where there is none."""
+    clf = innermost(clf)
+    if getattr(clf, "abstain", None) is None:
+        return np.abs(scores)
+    if clf.groups_ is not None:
+        raise DataError("a model with two thresholds for each population cannot be certified; certify its estimator_.")
+    natural = 0.0 if hasattr(clf.estimator_, "decision_function") else 0.5
+    below, above = clf.threshold_ - natural
+    return np.asarray(np.maximum(np.where(scores > 0.0, scores - above, below - scores), 0.0), dtype=np.float64)
 
 
 def _unwrapped(clf: Any) -> tuple[Any, Floats | float]:
@@ -141,27 +144,30 @@ def _unwrapped(clf: Any) -> tuple[Any, Floats | float]:
     if not hasattr(clf, "steps"):
         return clf, slope
     for _, step in clf.steps[:-1]:
-        kind = type(step).__name__
-        if step is None or step == "passthrough":
-            continue
-        if kind in ("StandardScaler", "MaxAbsScaler", "RobustScaler"):
-            own = 1.0 if step.scale_ is None else 1.0 / np.asarray(step.scale_, dtype=np.float64)
-        elif kind == "MinMaxScaler" and not step.clip:
-            own = np.asarray(step.scale_, dtype=np.float64)
-        elif kind == "TablePreprocessor" and step.numbers == "scale":
-            own = np.zeros(len(step.get_feature_names_out()))
-            if step.number_step_ is not None:  # words, and whether a number is missing, are not changed
-                scale = step.number_step_[0].scale_
-                own[: len(scale)] = 1.0 / scale
-        else:
-            raise DataError(
-                f"the step {kind} does more than scale columns, so changes before it are not certified. Certify the "
-                "classifier behind it on the features that it is given, such as certified_radii(pipeline[-1], "
-                "pipeline[:-1].transform(X))."
-            )
-        slope = slope * own
+        slope = slope * _slope(step)
     model, inner = _unwrapped(clf.steps[-1][1])
     return model, slope * inner
+
+
+def _slope(step: Any) -> Floats | float:
+    """Of a step that scales columns."""
+    if step is None or step == "passthrough":
+        return 1.0
+    kind = type(step).__name__
+    if kind in ("StandardScaler", "MaxAbsScaler", "RobustScaler"):
+        return 1.0 if step.scale_ is None else 1.0 / np.asarray(step.scale_, dtype=np.float64)
+    if kind == "MinMaxScaler" and not step.clip:
+        return np.asarray(step.scale_, dtype=np.float64)
+    if kind == "TablePreprocessor" and step.numbers == "scale":
+        slope = np.zeros(len(step.get_feature_names_out()))
+        if step.number_step_ is not None:  # words, and whether a number is missing, are not changed
+            scale = step.number_step_[0].scale_
+            slope[: len(scale)] = 1.0 / scale
+        return slope
+    raise DataError(
+        f"the step {kind} does more than scale columns, so changes before it are not certified. Certify the classifier "
+        "behind it on the features that it is given, such as certified_radii(pipeline[-1], pipeline[:-1].transform(X))."
+    )
 
 
 class _Problems(NamedTuple):

@@ -14,27 +14,11 @@ DISTANCES = "of the squared distances"
 """What tells the warning of scales from others."""
 
 
-def warn_of_scales(
-    model: object, kernel: Kernel | None, X: Matrix, least: int = 10, *, dominant: float = 0.99, jump: float = 1000.0,
-    few: int = 10,
-) -> None:  # fmt: skip
+def warn_of_scales(model: object, kernel: Kernel | None, X: Matrix, least: int = 10) -> None:
     """Warn of features whose scales drown the other features, for a kernel or (None) a linear model.
 
     On scikit-learn's wine data as they are (a feature with 99.8% of the squared distances) a Gaussian kernel has an
-    accuracy of 0.66, on scaled ones 0.98. Either a wide gap lies between the sizes of features that have nearly all of
-    the squared distances and all others, however many they are, or few have nearly all. The size of a feature counts
-    the rows where it differs from its usual value, so a rare flag or word is not small.
-
-    Parameters
-    ----------
-    least : int, default=10
-        Of fewer rows scales are chance.
-    dominant : float, default=0.99
-        Share of the squared distances that features must have together to drown the others.
-    jump : float, default=1000
-        They are all larger than the others by this factor of squared size.
-    few : int, default=10
-        Or at most every so many-th feature has that share: many features that have it together are the data.
+    accuracy of 0.66, on scaled ones 0.98. Of fewer than `least` rows scales are chance.
     """
     if X.shape[0] < least or (kernel is not None and kernel.name in ("precomputed", "callable")):
         return
@@ -42,10 +26,36 @@ def warn_of_scales(
     total, varying = float(variance.sum()), int((variance > 0.0).sum())
     if not (total > 0.0 and np.isfinite(total)):
         return
+    largest = _drowning(X, variance)
+    count = largest.shape[0]
+    if count:
+        share, others = float(variance[largest].sum()) / total, varying - count
+        warn(
+            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {DISTANCES} between rows: the "
+            f"{'model' if kernel is None else 'kernel'} hardly sees the other {others} feature{'s' * (others != 1)}. "
+            "Scale them (sklearn.preprocessing.StandardScaler) unless these scales are meant.",
+            DoubtfulModelWarning if kernel is None else KernelWarning,
+        )
+
+
+def _drowning(X: Matrix, variance: Floats, *, dominant: float = 0.99, jump: float = 1000.0, few: int = 10) -> Ints:
+    """The features that drown the others, the largest first; none where there are none.
+
+    Either a wide gap lies between the sizes of features that have nearly all of the squared distances and all others,
+    however many they are, or few have nearly all. The size of a feature counts the rows where it differs from its usual
+    value, so a rare flag or word is not small.
+
+    Parameters
+    ----------
+    dominant : float, default=0.99
+        Share of the squared distances that features must have together to drown the others.
+    jump : float, default=1000
+        They are all larger than the others by this factor of squared size.
+    few : int, default=10
+        Or at most every so many-th feature has that share: many features that have it together are the data.
+    """
     order, enough = np.argsort(-variance, kind="stable"), dominant * variance.sum()
     order = order[variance[order] > 0.0]
-    count = 1 + int(np.searchsorted(np.cumsum(variance[order]), enough))
-    largest = order[: count if order.shape[0] >= 3 and count <= max(1, order.shape[0] // few) else 0]
     if (variance[order[:-1]] >= jump * variance[order[1:]]).any():
         if isinstance(X, np.ndarray):  # mean squared difference from the usual value, over the rows that differ from it
             away = X - np.median(X, axis=0)
@@ -59,16 +69,9 @@ def warn_of_scales(
         wide = size[by_size[:-1]] >= jump * size[by_size[1:]]
         wide &= np.cumsum(variance[by_size])[:-1] >= enough
         if wide.any():
-            largest = by_size[: 1 + int(np.argmax(wide))]
-    count = largest.shape[0]
-    if count:
-        share, others = float(variance[largest].sum()) / total, varying - count
-        warn(
-            f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {DISTANCES} between rows: the "
-            f"{'model' if kernel is None else 'kernel'} hardly sees the other {others} feature{'s' * (others != 1)}. "
-            "Scale them (sklearn.preprocessing.StandardScaler) unless these scales are meant.",
-            DoubtfulModelWarning if kernel is None else KernelWarning,
-        )
+            return by_size[: 1 + int(np.argmax(wide))]
+    count = 1 + int(np.searchsorted(np.cumsum(variance[order]), enough))
+    return order[: count if order.shape[0] >= 3 and count <= max(1, order.shape[0] // few) else 0]
 
 
 def warn_of_steepness(model: Any, kernel: Kernel, X: Matrix, steep: float = 1e4) -> None:

@@ -195,16 +195,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 blocks.append(self.word_step_.transform(contents.words))
         for j, schema in enumerate(self.schema_.of_kind("number", "date")):
             if schema.kind == "date":
-                days = contents.numbers[:, j]
-                known = np.flatnonzero(~np.isnan(days))
-                whole = np.floor(days[known]).astype(np.int64)
-                # 0/1 columns for months or weekdays of days since 1970, which was a Thursday; a missing day sets none.
-                for part in self.date_parts:
-                    value = (whole + 3) % 7
-                    if part == "month":
-                        value = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
-                    shape = len(days), len(DATE_PARTS[part])
-                    blocks.append(sparse.csr_array((np.ones(len(known)), (known, value)), shape=shape))
+                blocks += [_is_part(contents.numbers[:, j], part) for part in self.date_parts]
         features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
         return dense_for_frames(self, features) if self.sparse_output else features.toarray()
 
@@ -236,6 +227,17 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _is_part(days: npt.NDArray[np.float64], part: DatePart) -> sparse.csr_array:
+    """0/1 columns for the months or weekdays of days since 1970, which was a Thursday; of a missing day none is set."""
+    known = np.flatnonzero(~np.isnan(days))
+    whole = np.floor(days[known]).astype(np.int64)
+    if part == "month":
+        value = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+    else:
+        value = (whole + 3) % 7
+    return sparse.csr_array((np.ones(len(known)), (known, value)), shape=(len(days), len(DATE_PARTS[part])))
 
 
 def make_preprocessor(

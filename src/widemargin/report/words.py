@@ -141,26 +141,8 @@ class Words:
         return [(p.name, self.rows_of(p, by_name=False)) for p in self.goal.populations.values() if p.name]
 
     def sentence(self, entry: Constraint | Bundle) -> str:
-        """A constraint or bundle: `lhs must be at least rhs`; three common shapes of it have their own words."""
-        if isinstance(entry, Bundle):
-            return capital(self._bundle(entry)) + "."
-        lhs, rhs, unit = entry.lhs, entry.rhs, unit_of(entry)
-        least, most = ("at least", "at most") if entry.sense == ">=" else ("at most", "at least")
-        factor, (above, below) = rhs.constant, (lhs, rhs)
-        if not rhs.terms and _is_one_atom(lhs) and isinstance(ratio := lhs.terms[0][1], Ratio) and ratio.name is None:
-            above, below = ratio.numerator, ratio.denominator
-        elif len(rhs.terms) == 1 and rhs.constant == 0.0:
-            factor, below = rhs.terms[0][0], Linear(((1.0, rhs.terms[0][1]),))
-        if _is_one_atom(above) and _is_one_atom(below):  # a / b >= c, or a >= c * b
-            text = f"{self.form(above)} must be {least} {shown(factor, unit)} of {self.form(below)}"
-        elif not rhs.terms and lhs.constant == 0.0 and [factor for factor, _ in lhs.terms] == [1.0, -1.0]:  # a - b <= c
-            plus, minus = (self.atom(atom) for _, atom in lhs.terms)
-            verb = "may" if entry.sense == "<=" else "must"
-            text = f"{plus} {verb} exceed {minus} by {least} {shown(rhs.constant, unit, points=True)}"
-        elif not lhs.terms:  # 0.6 <= recall() is kept as the user wrote it
-            text = f"{self.form(rhs)} must be {most} {shown(lhs.constant, unit)}"
-        else:
-            text = f"{self.form(lhs)} must be {least} {self.form(rhs) if rhs.terms else shown(rhs.constant, unit)}"
+        """A constraint or bundle."""
+        text = self._bundle(entry) if isinstance(entry, Bundle) else self._constraint(entry)
         return capital(text) + "."
 
     def form(self, form: Linear) -> str:
@@ -224,6 +206,26 @@ class Words:
             state = "missing" if isinstance(predicate, predicates.IsNull) else "true"
             return f"{_column(predicate.column)} is {state}"
         return str(predicate)
+
+    def _constraint(self, item: Constraint) -> str:
+        """`lhs must be at least rhs`; the three common shapes, a ratio, a difference, a number first, have their own
+        words."""
+        lhs, rhs, unit = item.lhs, item.rhs, unit_of(item)
+        least, most = ("at least", "at most") if item.sense == ">=" else ("at most", "at least")
+        factor, (above, below) = rhs.constant, (lhs, rhs)
+        if not rhs.terms and _is_one_atom(lhs) and isinstance(ratio := lhs.terms[0][1], Ratio) and ratio.name is None:
+            above, below = ratio.numerator, ratio.denominator
+        elif len(rhs.terms) == 1 and rhs.constant == 0.0:
+            factor, below = rhs.terms[0][0], Linear(((1.0, rhs.terms[0][1]),))
+        if _is_one_atom(above) and _is_one_atom(below):  # a / b >= c, or a >= c * b
+            return f"{self.form(above)} must be {least} {shown(factor, unit)} of {self.form(below)}"
+        if not rhs.terms and lhs.constant == 0.0 and [factor for factor, _ in lhs.terms] == [1.0, -1.0]:  # a - b <= c
+            plus, minus = (self.atom(atom) for _, atom in lhs.terms)
+            verb = "may" if item.sense == "<=" else "must"
+            return f"{plus} {verb} exceed {minus} by {least} {shown(rhs.constant, unit, points=True)}"
+        if not lhs.terms:  # 0.6 <= recall() is kept as the user wrote it
+            return f"{self.form(rhs)} must be {most} {shown(lhs.constant, unit)}"
+        return f"{self.form(lhs)} must be {least} {self.form(rhs) if rhs.terms else shown(rhs.constant, unit)}"
 
     def _bundle(self, item: Bundle) -> str:
         rate = _BUNDLES[item.kind].format(yes=self.yes(item.of))

@@ -53,39 +53,45 @@ def check_goals(
             continue
         path = ("goal", "audit", "text") if audited else ("goal", "text")
         here = part if part in rows else "train"
-        # Reports would show watched groups that these rows lack without rows.
-        text = findings.goals.lines.value_of(path)
-        main = make_source(Rows(populations=rows[here].populations), (), classes=(0, 1))
-        for group in goal.watched:
-            reason = why_unknown(group, main)
-            if reason is not None and not any(reason in other.text for other in findings.warnings):
-                told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
-                findings.warning(path, told, _place(text, reason, 0), text)
         # The objective alone, then each constraint beside an objective that needs nothing.
         objective = Expression(goal.objective)
+        _warn_of_unknown_groups(findings, goal, rows[here], path)
         for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
-            if not ({*single.sources} <= {*external} and {*single.baselines} <= {*baselines}):
-                continue
-            tied = _tie(findings, single, rows[here], external, path, number, here)
-            if tied is None or here != part or part == "train":
-                continue
-            few = [item for item in tied.constraints if item.n_rows < 100]  # fewer make a verdict hang on chance
-            if few:
-                # The pairs of one bundle have one cause and one cure, so its smallest one speaks for them.
-                item = min(few, key=lambda each: each.n_rows)
-                width = min(0.5, 0.98 / item.n_rows**0.5)
-                others = (
-                    f"{item.label!r}" if len(few) == 1 else f"{item.label!r}, the smallest of {len(few)} such pairs,"
-                )
-                told = (
-                    f"{others} is measured on {item.n_rows} of the {PART_NAMES[part]}: a 95% interval around a rate "
-                    f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. "
-                    'Give more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
-                )
-                findings.warning(path, told, _place(text, f"'{item.label}'", number), text)
+            if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
+                tied = _tie(findings, single, rows[here], external, path, number, here)
+                if tied is not None and here == part != "train":
+                    _warn_of_few_rows(findings, tied, part, path, number)
     if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
     return findings
+
+
+def _warn_of_unknown_groups(findings: Findings, goal: Goal, rows: TableRows, path: tuple[str, ...]) -> None:
+    """Watched groups that these rows lack: reports would show them without rows."""
+    text = findings.goals.lines.value_of(path)
+    main = make_source(Rows(populations=rows.populations), (), classes=(0, 1))
+    for group in goal.watched:
+        reason = why_unknown(group, main)
+        if reason is not None and not any(reason in other.text for other in findings.warnings):
+            told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
+            findings.warning(path, told, _place(text, reason, 0), text)
+
+
+def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple[str, ...], number: int) -> None:
+    value = findings.goals.lines.value_of(path)
+    few = [item for item in tied.constraints if item.n_rows < 100]  # fewer make a verdict hang on chance
+    if not few:
+        return
+    # The pairs of one bundle have one cause and one cure, so its smallest one speaks for them.
+    item = min(few, key=lambda each: each.n_rows)
+    width = min(0.5, 0.98 / item.n_rows**0.5)
+    others = f"{item.label!r}" if len(few) == 1 else f"{item.label!r}, the smallest of {len(few)} such pairs,"
+    text = (
+        f"{others} is measured on {item.n_rows} of the {PART_NAMES[part]}: a 95% interval around a rate "
+        f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
+        'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
+    )
+    findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
 
 
 def _place(text: str, message: str, number: int) -> tuple[int, int] | None:

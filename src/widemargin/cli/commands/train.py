@@ -66,26 +66,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
                 case = Case("a model that meets the goal", ("not met", str(error), str(goals.goal)))
                 write_text(junit_xml([Suite(str(goals.path), [case], str(error))], command="train"), options.junit)
             raise
-    classifier = result.model[-1]
     if options.junit is not None:
-        from widemargin.cli.reports import Case, Suite, audit_suite, junit_xml, write_text
-
-        # A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows.
-        suites, name = [], str(prepared.goals.path)
-        for part in result.verdicts:
-            called = PART_NAMES.get(part, part)
-            if part == "validation":
-                text = classifier.guarantee_ or "Nothing is proved about new rows."
-                failure = None if classifier.guarantee_ else ("not met", text, str(prepared.goals.goal))
-                case = Case(f"proved with confidence {prepared.goals.validation.confidence:g}", failure)
-                suites.append(Suite(name, [case], text, called))
-            elif part == "train" and prepared.goals.model.enforce == "randomized":
-                suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
-            else:
-                suites.append(audit_suite(result.reports[part][MODEL], suite=name, part=called))
-        write_text(junit_xml(suites, command="train"), options.junit)
+        _write_junit(options.junit, result)
     if not options.json:
         _show(result)
+    classifier = result.model[-1]
     code = 130 if result.interrupted else int(not all(result.verdicts.values()))
     return code, {
         "goal": str(goals.goal),
@@ -252,6 +237,26 @@ def _report(
         populations=rows.populations, pos_label=goals.data.positive, abstain=goals.abstain, confidence=confidence,
         data_name=PART_NAMES[part], external=as_external(used), baselines=facts,
     )  # fmt: skip
+
+
+def _write_junit(path: Path, result: _Result) -> None:
+    """A test suite for each part that decides: the rows, or with a confidence the proof in place of training rows."""
+    from widemargin.cli.reports import Case, Suite, audit_suite, junit_xml, write_text  # few runs ask for it
+
+    goals, classifier = result.prepared.goals, result.model[-1]
+    suites, name = [], str(goals.path)
+    for part in result.verdicts:
+        called = PART_NAMES.get(part, part)
+        if part == "validation":
+            text = classifier.guarantee_ or "Nothing is proved about new rows."
+            failure = None if classifier.guarantee_ else ("not met", text, str(goals.goal))
+            case = Case(f"proved with confidence {goals.validation.confidence:g}", failure)
+            suites.append(Suite(name, [case], text, called))
+        elif part == "train" and goals.model.enforce == "randomized":
+            suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
+        else:
+            suites.append(audit_suite(result.reports[part][MODEL], suite=name, part=called))
+    write_text(junit_xml(suites, command="train"), path)
 
 
 def _cautions(goals: GoalsFile, reports: Mapping[str, Mapping[str, GoalReport]]) -> list[str]:

@@ -205,20 +205,7 @@ def with_baselines(table: pa.Table, goals: GoalsFile, where: str) -> pa.Table:
             changed = path.stat().st_mtime_ns if path.exists() else 0
             labels = _answer(functools.partial(_predict, path, changed), given, f"baselines.{name}", str(path), where)
         else:
-            module_name, _, function_name = str(function).partition(":")
-            folder = str(goals.path.parent.resolve())
-            sys.path.insert(0, folder)  # modules beside the goals file are looked for too
-            try:
-                ask = getattr(importlib.import_module(module_name), function_name)
-            except Exception as error:  # another's code may do anything
-                fact = f"{function} cannot be imported ({type(error).__name__}: {str(error)[:200]})"
-                cure = "Put the module beside the goals file, or install it"
-                raise DataError(f"baselines.{name}: {fact}. {cure}") from error
-            finally:
-                sys.path.remove(folder)
-            if not callable(ask):
-                fact = f"{function} is a {type(ask).__name__}, no function"
-                raise DataError(f"baselines.{name}: {fact}. Name a function")
+            ask = _function(str(function), goals.path.parent, name)
             labels = _answer(ask, given, f"baselines.{name}", str(function), where)
         table = table.append_column(name, labels)
     return table
@@ -271,3 +258,21 @@ def _model(path: Path, changed: int) -> Any:
             "decisions into a column"
         )
     return model
+
+
+def _function(name: str, folder: Path, baseline: str) -> Callable[[pa.Table], Any]:
+    """Import `module:function`; modules in the folder of the goals file are looked for too."""
+    module_name, _, function_name = name.partition(":")
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        function: Callable[[pa.Table], Any] = getattr(importlib.import_module(module_name), function_name)
+    except Exception as error:  # another's code may do anything
+        raise DataError(
+            f"baselines.{baseline}: {name} cannot be imported ({type(error).__name__}: {str(error)[:200]}). "
+            "Put the module beside the goals file, or install it"
+        ) from error
+    finally:
+        sys.path.remove(str(folder.resolve()))
+    if not callable(function):
+        raise DataError(f"baselines.{baseline}: {name} is a {type(function).__name__}, no function. Name a function")
+    return function

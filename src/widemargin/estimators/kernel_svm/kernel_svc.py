@@ -408,26 +408,7 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if interrupted(options, budget):
             return
         if self.status_ == "converged":
-            # Rows held out may end a batch perceptron far from what its bound proves. These are the largest gaps that
-            # are not told of, where the draws are biased and in any case.
-            biased_gap, any_gap = 0.5, 0.9
-            for item in solved:
-                result = item.result
-                if not isinstance(result, SBPResult) or math.isnan(result.held_out_error):
-                    continue
-                covered = math.ceil(result.covered * (2 if options.fit_intercept else 1))
-                small = item.capacity < covered
-                biased = item.chosen.name == "sbp" and small
-                if result.gap > (biased_gap if biased else any_gap):
-                    why = f"; the cache holds {item.capacity} of about {covered} covered rows" if small else ""
-                    bias = ", so the draws are biased" if biased else ""
-                    other = ", or use solver='sbp-unbiased'" if biased else ", or use solver='auto'"
-                    warn(
-                        f"rows held out ended the run with a gap of {result.gap:.0%}{why}{bias}: the objective may be "
-                        f"far from its optimum. Raise cache_size{other}, or give a tol.",
-                        MarginConvergenceWarning,
-                    )
-                    break
+            self._warn_of_bias(solved)
             return
         if self.max_iter >= 0:
             limit = f"max_iter={self.max_iter}: raise it, or scale the features"
@@ -439,6 +420,29 @@ class KernelSVC(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[mi
         cure, measures = CURES.get(self.status_, limit), {"violation": self.violation_, "gap": self.gap_}
         left = " and ".join(f"{name} {value:.1e}" for name, value in measures.items() if np.isfinite(value))
         warn(f"stopped after {budget.elapsed:.1f} s{left and f' with {left}'} ({cure}).", MarginConvergenceWarning)
+
+    def _warn_of_bias(self, solved: Sequence[Solved], *, biased_gap: float = 0.5, any_gap: float = 0.9) -> None:
+        """Warn where rows held out ended a batch perceptron far from what its bound proves.
+
+        The largest gaps that are not told are those where its draws are biased, and in any case.
+        """
+        for item in solved:
+            result = item.result
+            if not isinstance(result, SBPResult) or math.isnan(result.held_out_error):
+                continue
+            covered = math.ceil(result.covered * (2 if self._options.fit_intercept else 1))
+            small = item.capacity < covered
+            biased = item.chosen.name == "sbp" and small
+            if result.gap > (biased_gap if biased else any_gap):
+                why = f"; the cache holds {item.capacity} of about {covered} covered rows" if small else ""
+                bias = ", so the draws are biased" if biased else ""
+                other = ", or use solver='sbp-unbiased'" if biased else ", or use solver='auto'"
+                warn(
+                    f"rows held out ended the run with a gap of {result.gap:.0%}{why}{bias}: the objective may be far "
+                    f"from its optimum. Raise cache_size{other}, or give a tol.",
+                    MarginConvergenceWarning,
+                )
+                return
 
     def _splits(self) -> tuple[Split, ...]:
         return splits(self.classes_.shape[0], self._options.multi_class)

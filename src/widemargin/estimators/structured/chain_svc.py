@@ -1,6 +1,6 @@
 """Labelling of sequences: `ChainSVC`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, Any, Self
 
@@ -151,28 +151,11 @@ class ChainSVC(ReadyMadeSVM):
             if self._options.unknown == "completed":
                 options = replace(self._options, unknown="left out")
                 first = clone(self).set_params(solver_options=options).fit(X, y, sample_weight)
-                complete = list[npt.NDArray[Any]]()
-                for steps, states, there in zip(sequences, y, known, strict=True):
-                    u, at = first._scores(steps), np.flatnonzero(there)
-                    on = np.zeros(u.shape)
-                    if at.size:
-                        on[at, first.model_.encode(_entries(states)[at].tolist())] = 1.0
-                    # The labelling of largest score among those that agree with what is known.
-                    complete.append(np.asarray(first.model_.decode(None, u + held(on, on > 0.0), first.theta_)))
-                y = complete
+                y = [first._completed(*example) for example in zip(sequences, y, known, strict=True)]
             else:
-                # Sequences and labels are cut where nobody has looked; each part keeps the weight of its sequence.
                 weights = example_weights(sample_weight, len(known))
-                parts, labels, whose = list[Matrix](), list[npt.NDArray[Any]](), list[int]()
-                for i, there in enumerate(known):
-                    ends = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
-                    for begin, end in ends.reshape(-1, 2).tolist():
-                        parts.append(sequences[i][begin:end])
-                        labels.append(np.asarray(_entries(y[i])[begin:end].tolist()))
-                        whose.append(i)
-                if not parts:
-                    raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
-                sequences, y, sample_weight = parts, labels, weights[whose]
+                sequences, y, whose = _known_parts(sequences, y, known)
+                sample_weight = weights[whose]
         model = ChainModel(self.weights)
         chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
@@ -184,6 +167,14 @@ class ChainSVC(ReadyMadeSVM):
                 sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
         self._train(model, sequences, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
         return self
+
+    def _completed(self, steps: Matrix, states: npt.ArrayLike, known: Bools) -> npt.NDArray[Any]:
+        """The labelling of largest score among those that agree with what is known."""
+        u, at = self._scores(steps), np.flatnonzero(known)
+        on = np.zeros(u.shape)
+        if at.size:
+            on[at, self.model_.encode(_entries(states)[at].tolist())] = 1.0
+        return np.asarray(self.model_.decode(None, u + held(on, on > 0.0), self.theta_))
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -269,6 +260,28 @@ def _unknown(states: npt.ArrayLike) -> Bools:
     if entries.dtype != object:
         return np.isnan(entries) if entries.dtype.kind == "f" else np.zeros(entries.shape, dtype=bool)
     return np.array([nothing(entry) for entry in entries.flat], dtype=bool).reshape(entries.shape)
+
+
+def _known_parts(
+    sequences: Sequence[Matrix], y: Examples, known: Sequence[Bools]
+) -> tuple[list[Matrix], list[npt.NDArray[Any]], list[int]]:
+    """Sequences and labels cut where nobody has looked, and which sequence each part is of.
+
+    Raises
+    ------
+    DataError
+        If nobody has looked at any step.
+    """
+    parts, labels, whose = list[Matrix](), list[npt.NDArray[Any]](), list[int]()
+    for i, there in enumerate(known):
+        ends = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
+        for first, last in ends.reshape(-1, 2).tolist():
+            parts.append(sequences[i][first:last])
+            labels.append(np.asarray(_entries(y[i])[first:last].tolist()))
+            whose.append(i)
+    if not parts:
+        raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
+    return parts, labels, whose
 
 
 def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:

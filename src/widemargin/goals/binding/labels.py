@@ -3,7 +3,6 @@
 Targets, baseline predictions, labels of external data sets and prediction arrays all pass through `encode_labels`.
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -165,14 +164,7 @@ def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[L
     if len(pair) < 2:
         raise DataError(f"two classes are needed and there is {len(pair)}: {listing(pair)}.")
     if pos_label is None:
-        low, high = (str(label).strip().casefold() for label in pair)
-        # Two strings say by themselves which is the positive one if they are known words, numbers, or < against >.
-        has_order = not isinstance(pair[0], str) or (low, high) in ORDERED_PAIRS
-        has_order = has_order or low in {f"not {high}", f"non-{high}", f"no {high}"}
-        has_order = has_order or (low.startswith("<") and high.startswith(">"))
-        with contextlib.suppress(ValueError):
-            has_order = has_order or float(low) < float(high)
-        if not has_order:
+        if isinstance(pair[0], str) and not _has_order(pair[0], str(pair[1])):
             warn(
                 f"{pair[1]!r} is taken as the positive class, because it comes last in {listing(pair)}; "
                 "set pos_label to choose.",
@@ -184,6 +176,17 @@ def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[L
         raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.")
     positive = pair[pair.index(wanted)]
     return pair[1 - pair.index(wanted)], positive
+
+
+def _has_order(negative: str, positive: str) -> bool:
+    """Whether two strings say by themselves which is the positive one: known words, numbers, or < against >."""
+    low, high = negative.strip().casefold(), positive.strip().casefold()
+    if (low, high) in ORDERED_PAIRS or (low.startswith("<") and high.startswith(">")):
+        return True
+    try:
+        return float(low) < float(high)
+    except ValueError:
+        return low in {f"not {high}", f"non-{high}", f"no {high}"}
 
 
 def plain_value(label: Label) -> Label:

@@ -174,22 +174,7 @@ def column_from_arrow(
     if is_text:
         if not in_codes:
             array = (array if types.is_string(kind) else array.cast(pa.large_string())).dictionary_encode()
-        levels = array.dictionary.to_pylist()
-        codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        present = np.ones(len(levels), bool)
-        if in_codes and not declared:
-            present = np.bincount(codes if missing is None else codes[~missing], minlength=len(levels)) > 0
-        shown = {level for level, has_rows in zip(levels, present, strict=True) if has_rows and level is not None}
-        # The codes are renumbered, so that the categories are sorted.
-        categories = sorted(shown)
-        place = dict(zip(categories, range(len(categories)), strict=True))
-        renumbered = np.array([place.get(level, -1) for level in levels] or [-1], dtype=np.int32)[codes]
-        if missing is not None:
-            renumbered[missing] = -1
-        absent = renumbered < 0  # a level may itself be missing
-        if absent.all() and len(absent):
-            return TableColumn(name, "empty", dtype, np.zeros(len(absent), np.int8), absent)
-        return TableColumn(name, "string", dtype, renumbered, absent, tuple(categories))
+        return _column_of_texts(name, array, dtype, missing, declared=declared or not in_codes)
     if types.is_boolean(kind) or types.is_integer(kind):
         # Filled, because an array of integers with nulls would come out as floats and lose its last digits.
         filled = array if missing is None else array.fill_null(False if types.is_boolean(kind) else 0)
@@ -206,6 +191,26 @@ def column_from_arrow(
         f"column {name!r} is of type {dtype}; a predicate needs strings, numbers, booleans or dates. "
         "Convert the column, or leave it out of the goal."
     )
+
+
+def _column_of_texts(
+    name: ColumnName, array: pa.DictionaryArray, dtype: str, missing: Bools | None, *, declared: bool
+) -> TableColumn:
+    """Strings, with the codes renumbered so that the categories are sorted."""
+    levels = array.dictionary.to_pylist()
+    codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    present = np.ones(len(levels), bool)
+    if not declared:
+        present = np.bincount(codes if missing is None else codes[~missing], minlength=len(levels)) > 0
+    categories = sorted({level for level, shown in zip(levels, present, strict=True) if shown and level is not None})
+    place = dict(zip(categories, range(len(categories)), strict=True))
+    renumbered = np.array([place.get(level, -1) for level in levels] or [-1], dtype=np.int32)[codes]
+    if missing is not None:
+        renumbered[missing] = -1
+    absent = renumbered < 0  # a level may itself be missing
+    if absent.all() and len(absent):
+        return TableColumn(name, "empty", dtype, np.zeros(len(absent), np.int8), absent)
+    return TableColumn(name, "string", dtype, renumbered, absent, tuple(categories))
 
 
 class PopulationTable:

@@ -199,14 +199,14 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
         low, high = (_extreme(float(fixed.above[j]), float(fixed.below[j]), ways, sign) for sign in (-1.0, 1.0))
         ends.append(None if low is None or high is None else (low, high))
     values = tied.measure(tied.positive_mass(positive))
-    known = [float(value) if np.isfinite(value) else None for value in table.values(values.positive_mass)]
+    known = table.values(values.positive_mass)
     moved = [j for j in range(len(table.rates)) if any(_varies(item, j) for item in groups)]
     of_constraints = {rate for item in tied.constraints for rate in item.constraint.rates}
     spans = _Spans(table, fixed, groups, ends)
     return MissingGroups(
         n_rows,
         tuple(
-            RateSpan(str(table.rates[j]), known[j], *(end if (end := ends[j]) else (None, None)))
+            RateSpan(str(table.rates[j]), _finite(known[j]), *(end if (end := ends[j]) else (None, None)))
             for j in moved if table.rates[j] in of_constraints
         ),
         tuple(
@@ -214,6 +214,10 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
             for j, item in enumerate(tied.constraints)
         ),
     )  # fmt: skip
+
+
+def _finite(value: float | np.float64) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _varies(item: _Alike, j: int) -> bool:
@@ -239,21 +243,9 @@ def _collect(rates: Sequence[Rate], source: Source, chosen: Bools, fixed: _Sums,
             anew = members(rate.population, filled).true
             open_rows = np.zeros(source.n_rows, bool) if truth.unknown is None else truth.unknown
             places[rate.population.rows] = np.where(open_rows[entry], anew, truth.true[entry])
-        labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
-        signs = np.ones(source.n_rows, np.int8) if rate.baseline is None else source.baselines[rate.baseline]
-        # Of a classifier that abstains `chosen` are the decided rows, and a row without a decision adds nothing above.
-        said = source.baselines.get(SAID)
-        positive, decided = (chosen, np.ones(source.n_rows, bool)) if said is None else (said > 0, chosen)
-        turned = turns(source, rate)
-        labels, positive = turned[0] * labels, positive if turned[1] > 0 else ~positive
-        at = (labels < 0).astype(int), (~positive).astype(int), (signs < 0).astype(int)
-        usable = labels != 0 if rate.needs_label else np.ones(source.n_rows, bool)
-        over = np.zeros((2, 2))
-        over[(rate.definition.over or When()).cells] = 0.0 if rate.definition.is_count else 1.0
-        # What each row adds to numerator and denominator if it belongs to the population.
-        adds = rate.definition.row_values[at] * usable * decided, over[at[0], at[2]] * usable
+        of_metric = _on_rows(rate, source, chosen)
         inside = places[rate.population.rows] * weight[entry]
-        above[:, j], below[:, j] = adds[0][entry] * inside, adds[1][entry] * inside
+        above[:, j], below[:, j] = of_metric.above[entry] * inside, of_metric.below[entry] * inside
     starts = np.searchsorted(entry, np.arange(source.n_rows + 1))
     is_known = np.flatnonzero(~unsure)
     fixed.above[:] += count[is_known] @ above[starts[is_known]]
@@ -308,6 +300,22 @@ def _filled(source: Source, unsure: Bools) -> tuple[Ints, Source]:
         table=PopulationTable(len(entry), dict.fromkeys(made, made.__getitem__), made, len(made)),
         baselines={name: signs[entry] for name, signs in source.baselines.items()}, n_rows=len(entry),
     )  # fmt: skip
+
+
+def _on_rows(rate: Rate, source: Source, chosen: Bools) -> _Sums:
+    """What each row adds to numerator and denominator if it belongs to the population, shape (n,)."""
+    labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
+    signs = np.ones(source.n_rows, np.int8) if rate.baseline is None else source.baselines[rate.baseline]
+    # Of a classifier that abstains `chosen` are the decided rows, and a row without a decision adds nothing above.
+    said = source.baselines.get(SAID)
+    positive, decided = (chosen, np.ones(source.n_rows, bool)) if said is None else (said > 0, chosen)
+    turned = turns(source, rate)
+    labels, positive = turned[0] * labels, positive if turned[1] > 0 else ~positive
+    at = (labels < 0).astype(int), (~positive).astype(int), (signs < 0).astype(int)
+    usable = labels != 0 if rate.needs_label else np.ones(source.n_rows, bool)
+    over = np.zeros((2, 2))
+    over[(rate.definition.over or When()).cells] = 0.0 if rate.definition.is_count else 1.0
+    return _Sums(rate.definition.row_values[at] * usable * decided, over[at[0], at[2]] * usable)
 
 
 def _extreme(top: float, bottom: float, ways: Sequence[tuple[Floats, Floats, int]], sign: float) -> float | None:

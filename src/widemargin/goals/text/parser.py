@@ -288,28 +288,16 @@ class _Reader:
         tokens = statement.tokens
         word = tokens[0].text if tokens[0].kind == "name" else ""
         if statement.is_assignment:
-            node, name = _body(statement, 2, "one value is expected after =.").args[0], tokens[0].text
-            if name in _SETTINGS:
-                value = self.convert.literal(node)
-                if name in self.settings:
-                    raise GoalError(f"{name} is set twice.")
-                self.settings[name] = _SETTINGS[name](value)
-            else:
-                name = checked_name(_plain(tokens[0]), "a population's name")
-                population = self.convert.population(node, name).named(name)
-                before = self.convert.populations.get(name, population)
-                if before != population or (name in self.convert.populations and name not in self.outside):
-                    raise GoalError(f"the population {shown(name)} is defined twice.")
-                self.convert.populations[name] = population
+            self._assign(statement, tokens[0])
         elif word in _MINIMIZE:
             if self.objective_line:
                 line = self.objective_line
                 raise GoalError(f"a second objective; line {line} has one. Add them up in one statement.")
-            objective = self.convert.expression(_body(statement, 1, "minimize takes one expression.").args[0])
-            if not isinstance(objective, Expression):
-                raise GoalError(f"the objective {objective} is constant, there is nothing to minimise.")
-            self.build(objective)  # refuses ratios here, where the line is known
-            self.objective, self.objective_line = objective, statement.line
+            value = self.convert.expression(_body(statement, 1, "minimize takes one expression.").args[0])
+            if not isinstance(value, Expression):
+                raise GoalError(f"the objective {value} is constant, there is nothing to minimise.")
+            self.build(value)  # refuses ratios here, where the line is known
+            self.objective, self.objective_line = value, statement.line
         elif word == "subject" and len(tokens) > 1 and tokens[1].text == "to":
             self._constrain(statement, 3 if tokens[2:] and tokens[2].text == ":" else 2)
         elif word in ("maximize", "maximise"):
@@ -324,6 +312,21 @@ class _Reader:
                 f"this is no statement.{close} Statements are: name = population(...), name = external(), "
                 'minimize ..., subject to ..., min_rows = 30, on_small = "drop".'
             )
+
+    def _assign(self, statement: Statement, token: Token) -> None:
+        node = _body(statement, 2, "one value is expected after =.").args[0]
+        if token.text in _SETTINGS:
+            value = self.convert.literal(node)
+            if token.text in self.settings:
+                raise GoalError(f"{token.text} is set twice.")
+            self.settings[token.text] = _SETTINGS[token.text](value)
+            return
+        name = checked_name(_plain(token), "a population's name")
+        population = self.convert.population(node, name).named(name)
+        before = self.convert.populations.get(name, population)
+        if before != population or (name in self.convert.populations and name not in self.outside):
+            raise GoalError(f"the population {shown(name)} is defined twice.")
+        self.convert.populations[name] = population
 
     def _constrain(self, statement: Statement, start: int) -> None:
         tokens, label = statement.tokens, None

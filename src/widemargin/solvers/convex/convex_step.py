@@ -175,26 +175,8 @@ class ConvexStep:
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve a subproblem."""
-        if self.name == "auto" and isinstance(sub.rows, RowBlocks):
-            if self._span is None or not self._span.knows(sub.rows):
-                self._span = RowSpan.of(sub.rows)
-                d = 0 if self._span is None else self._span.n_features
-                self._inside = ConvexStep("auto", d, self.options, self.used)
-            # Rows of many more features than there are rows have a span, in which there is far less to solve.
-            span = self._span
-            if span is not None:
-                assert self._inside is not None
-                inside = None if start is None else start._replace(w=span.into(start.w))
-                of_features: Any = sub
-                narrow = replace(of_features, rows=span.coordinates(sub.rows))
-                found = self._inside(narrow, tol=tol, start=inside, rho=rho, budget=budget)
-                w, state = span.back(found.w), found.state._replace(w=span.back(found.state.w))
-                # The primal value is that of the weights of all features.
-                loss, excess = sub.values(sub.scores(w, found.b))
-                measured = CertifiedRecorder(rho, budget, tol)
-                measured.add_dual(found.dual, found.multipliers)
-                measured.add_point(w, found.b, loss + 0.5 * sub.lam * sub.rows.square(w), excess)
-                return replace(found, w=w, primal=measured.primal, gap=measured.gap, violation=excess, state=state)
+        if self.name == "auto" and (span := self._span_of(sub.rows)) is not None:
+            return self._solve_in_span(span, sub, tol, start, rho, budget)
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
         # A larger penalty makes a problem harder, never easier.
         if rho >= self._handed_over.get(n, np.inf):
@@ -221,6 +203,31 @@ class ConvexStep:
                 break
         assert best is not None
         return best
+
+    def _span_of(self, rows: RowBlocks | GramRows | BlockedRows) -> RowSpan | None:
+        """The span of the rows, where they have many more features than there are rows."""
+        if not isinstance(rows, RowBlocks):
+            return None
+        if self._span is None or not self._span.knows(rows):
+            self._span = RowSpan.of(rows)
+            d = 0 if self._span is None else self._span.n_features
+            self._inside = ConvexStep("auto", d, self.options, self.used)
+        return self._span
+
+    def _solve_in_span(
+        self, span: RowSpan, sub: Any, tol: float, start: ConvexState | None, rho: float, budget: Budget
+    ) -> ConvexResult:
+        """Solve in the span of the rows; the primal value is that of the weights of all features."""
+        assert self._inside is not None
+        inside = None if start is None else start._replace(w=span.into(start.w))
+        narrow = replace(sub, rows=span.coordinates(sub.rows))
+        found = self._inside(narrow, tol=tol, start=inside, rho=rho, budget=budget)
+        w, state = span.back(found.w), found.state._replace(w=span.back(found.state.w))
+        loss, excess = sub.values(sub.scores(w, found.b))
+        measured = CertifiedRecorder(rho, budget, tol)
+        measured.add_dual(found.dual, found.multipliers)
+        measured.add_point(w, found.b, loss + 0.5 * sub.lam * sub.rows.square(w), excess)
+        return replace(found, w=w, primal=measured.primal, gap=measured.gap, violation=excess, state=state)
 
 
 class KernelStep(ConvexStep):

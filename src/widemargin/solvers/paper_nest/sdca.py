@@ -153,23 +153,7 @@ class Ascent:
         self.point = PrimalPoint(np.zeros(rows.n_features), np.zeros(n), 0.0)
         self.n_epochs, self.max_epochs = 0, max_epochs
         self._rng = np.random.default_rng(seed)
-        # Strength of each column's proximal term beside an ordinary one's, and the columns where it is not 1, with
-        # their entries. Coefficients of kernel rows are not columns: one strength for all, 1.
-        self._ratio, self._heavy = np.ones(1), list[tuple[int, Floats]]()
-        if not isinstance(rows, GramRows):
-            # From the heaviest column down, as long as each outweighs all lighter ones together.
-            squares, _ = rows.diagonal(np.ones(n))
-            order = np.argsort(squares)
-            lighter = np.concatenate([[0.0], np.cumsum(squares[order])])
-            first, heavy = order.shape[0], self.options.heavy
-            while first > 0 and squares[order[first - 1]] > heavy * lighter[first - 1] > 0.0:
-                first -= 1
-            self._ratio = np.ones(rows.n_features)
-            for k in order[first:].tolist():
-                self._ratio[k] = squares[k] / lighter[first]
-                one = np.zeros(rows.n_features)
-                one[k] = 1.0
-                self._heavy.append((k, rows.dot(one)))
+        self._ratio, self._heavy = _heavy_columns(rows, self.options.heavy)
         # Heavy columns have a metric of their own, so the norms of the rest do not change with it.
         light = (self._ratio == 1.0).astype(np.float64)
         self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()
@@ -321,6 +305,29 @@ class Ascent:
             self.point = point
             return value
         return primal
+
+
+def _heavy_columns(rows: RowBlocks | GramRows, times: float) -> tuple[Floats, list[tuple[int, Floats]]]:
+    """Strength of each column's proximal term beside an ordinary one's, shape (d,), and the columns where it is not 1.
+
+    Those come with their entries, shape (n,). Coefficients of kernel rows are not columns: one strength for all, 1.
+    """
+    if isinstance(rows, GramRows):
+        return np.ones(1), []
+    # From the heaviest column down, as long as each outweighs all lighter ones together.
+    squares, _ = rows.diagonal(np.ones(rows.n_rows))
+    order = np.argsort(squares)
+    lighter = np.concatenate([[0.0], np.cumsum(squares[order])])
+    first = order.shape[0]
+    while first > 0 and squares[order[first - 1]] > times * lighter[first - 1] > 0.0:
+        first -= 1
+    ratio, heavy = np.ones(rows.n_features), []
+    for k in order[first:].tolist():
+        ratio[k] = squares[k] / lighter[first]
+        one = np.zeros(rows.n_features)
+        one[k] = 1.0
+        heavy.append((k, rows.dot(one)))
+    return ratio, heavy
 
 
 class DualRows(NamedTuple):

@@ -230,31 +230,40 @@ def diagnose(
         # What is missed is suspect, and so is what pulls hard at the solution.
         solution = found.solution
         suspects = np.flatnonzero((found.excess > ROUNDING) | (solution.multipliers > OPTIONS.pulling * solution.rho))
-        conflict, irreducible, needed = tuple(int(j) for j in suspects), True, set[int]()
-        # The deletion filter for irreducible subsets, with a search in place of each exact test. What is left is a
-        # conflict of which every member is needed, if the searches get so far.
-        while irreducible and set(conflict) - needed:
-            if search.over:
-                irreducible = False
-                break
-            j = min(set(conflict) - needed)
-            others = _without(conflict, j)
-            model = search.least(j, others)
-            if model.misses(others) > 0.0:  # no model found meets even the others, so j may be spared
-                conflict = others
-                continue
-            needed.add(j)  # the others can be met together, so the conflict is not there without j
-            if model.excess[j] <= ROUNDING:
-                # This model meets all suspects, so the conflict lies with what it misses instead.
-                missed = {int(i) for i in np.flatnonzero(model.excess > ROUNDING)}
-                conflict, irreducible = tuple(sorted({*conflict, *missed})) if missed else (), bool(missed)
-                needed = set()
+        conflict, irreducible = _reduce(search, tuple(int(j) for j in suspects))
     # All models that meet the rest of the conflict: which of them comes nearest to a bound is for its own units to say.
     nearest = {}
     for j in conflict:
         rest = _without(conflict, j)
         nearest[j] = tuple((model.w, model.b) for model in pool.members if model.misses(rest) <= 0.0)
     return Diagnosis(conflict, irreducible, bool(impossible), nearest, pool.best, search.searches)
+
+
+def _reduce(search: _Search, suspects: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """A conflict of which every member is needed, and whether the searches got so far.
+
+    The deletion filter for irreducible subsets, with a search in place of each exact test. Where a model meets all the
+    suspects, what it misses instead joins them.
+    """
+    needed: set[int] = set()
+    while set(suspects) - needed:
+        if search.over:
+            return suspects, False
+        j = min(set(suspects) - needed)
+        others = _without(suspects, j)
+        model = search.least(j, others)
+        if model.misses(others) > 0.0:  # no model found meets even the others, so j may be spared
+            suspects = others
+            continue
+        needed.add(j)  # the others can be met together, so the conflict is not there without j
+        if model.excess[j] > ROUNDING:
+            continue
+        # this model meets all suspects, so the conflict lies with what it misses instead
+        missed = {int(i) for i in np.flatnonzero(model.excess > ROUNDING)}
+        if not missed:
+            return (), False
+        suspects, needed = tuple(sorted({*suspects, *missed})), set()
+    return suspects, True
 
 
 def _without(constraints: tuple[int, ...], j: int) -> tuple[int, ...]:

@@ -168,18 +168,7 @@ def improve(problem: RampProblem, columns: "Columns", w: Floats, b: float, *, wa
             # Nothing along a line is better than a local best, so the walk goes on from a random model near the best
             # one, which is kept beside it.
             far = OPTIONS.kicks[int(rng.integers(len(OPTIONS.kicks)))]
-            # In units of the spread of each feature, so that a kick moves the scores as much along every one of them.
-            direction = rng.standard_normal(d) / columns.spread[:-1]
-            kicked, norm = at.best_w.copy(), float(np.linalg.norm(at.best_w[:-1]))
-            kicked[:-1] += far * norm / np.linalg.norm(direction) * direction
-            # Back to the norm of the best: 0/1 rates do not feel it, and the price of a larger one is not what is
-            # explored here.
-            kicked *= norm / max(float(np.linalg.norm(kicked[:-1])), TINY)
-            if columns.bias != 0.0:
-                z = problem.scores(kicked[:-1], float(kicked[-1]))
-                kicked[-1] += best_threshold(
-                    z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight
-                ).threshold
+            kicked = _kicked(problem, columns, at.best_w, far, rng)
             at = _state(problem, kicked)._replace(best_w=at.best_w, best=at.best)
         size = min(max(min(OPTIONS.chunk, OPTIONS.numbers // n), 1), lines - done)
         features = order[np.arange(done, done + size) % (d + 1)]
@@ -199,6 +188,22 @@ def _state(problem: RampProblem, w: Floats) -> State:
     best = np.array([excess[excess > FEASIBLE].sum(), objective])
     work = np.empty(z.shape[0]), np.empty(z.shape[0], np.int64), np.empty_like(excess)
     return State(w.copy(), z, excess, np.array([objective]), w.copy(), best, np.zeros(2, np.int64), *work)
+
+
+def _kicked(problem: RampProblem, columns: "Columns", w: Floats, far: float, rng: np.random.Generator) -> Floats:
+    """A random classifier, so many norms of w from it, of its size and with its best bias."""
+    # In units of the spread of each feature, so that a kick moves the scores by as much along every one of them.
+    direction = rng.standard_normal(w.shape[0] - 1) / columns.spread[:-1]
+    kicked, size = w.copy(), float(np.linalg.norm(w[:-1]))
+    kicked[:-1] += far * size / np.linalg.norm(direction) * direction
+    # Back to the norm of w: 0/1 rates do not feel it, and the price of a larger one is not what is explored here.
+    kicked *= size / max(float(np.linalg.norm(kicked[:-1])), TINY)
+    if columns.bias != 0.0:
+        z = problem.scores(kicked[:-1], float(kicked[-1]))
+        kicked[-1] += best_threshold(
+            z, problem.weight, problem.cell, problem.coef, problem.gamma, problem.cell_weight
+        ).threshold
+    return kicked
 
 
 def _counted(problem: RampProblem) -> Counted:
@@ -262,23 +267,9 @@ class Columns:
             turned = np.flatnonzero((rng.random(size) < 0.5) & (features < d) & (self.bias != 0.0))
             direction[turned, d] = self._entries(rng.choice(pivots, turned.shape[0]), features[turned])
             if self.any_direction:
-                assert self._dense is not None
-                some = np.flatnonzero(rng.random(size) < 0.5)
-                # Half of the directions are random ones in which some rows keep their scores. Holding many rows turns
-                # the model about them and moves the sides of few others; holding none moves them all a little. Neither
-                # is better everywhere, so the number is drawn.
-                n_fixed = rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), some.shape[0])
-                v = rng.standard_normal((some.shape[0], d + 1)) / self.spread
-                v[:, d] *= self.bias != 0.0
-                # What is drawn is made orthogonal to the rows that are held, extended by the bias.
-                shape, last = (some.shape[0], 1 + int(n_fixed.max(initial=0))), (np.arange(some.shape[0]), n_fixed)
-                fixed = np.empty((*shape, d + 1))
-                fixed[:, :-1] = self._dense.T[rng.choice(pivots, (shape[0], shape[1] - 1))]
-                fixed[last] = v
-                hold(fixed, n_fixed)
-                direction[some] = fixed[last]
-        n = z.shape[0]
+                self._turn_anywhere(direction, pivots, rng)
         if self._sparse is None:
+            n = z.shape[0]
             if self.any_direction and self._dense is not None:
                 x = direction @ self._dense
             else:
@@ -286,7 +277,38 @@ class Columns:
                 # A feature and as much of the bias as the line has of it; the bias itself is a column already.
                 x += (self.bias * direction[:, d] * (features < d))[:, None]
             return Lines(direction, np.arange(size + 1) * n, np.zeros(size, np.int64), np.arange(n), x.ravel())
-        rows, entries = list[Ints](), list[Floats]()
+        return self._sparse_lines(features, direction, z.shape[0])
+
+    def _turn_anywhere(self, direction: Floats, pivots: Ints, rng: np.random.Generator) -> None:
+        """Replace half of the directions by random ones in which some rows keep their scores."""
+        assert self._dense is not None
+        some = np.flatnonzero(rng.random(direction.shape[0]) < 0.5)
+        d, size = direction.shape[1] - 1, some.shape[0]
+        # Holding many rows turns the model about them and moves the sides of few others; holding none moves them all a
+        # little. Neither is better everywhere, so the number is drawn.
+        n_fixed = rng.integers(0, max(min(d, OPTIONS.most_fixed + 1), 1), size)
+        v = rng.standard_normal((size, d + 1)) / self.spread
+        v[:, d] *= self.bias != 0.0
+        # What is drawn is made orthogonal to the rows that are held, extended by the bias.
+        rows, last = np.empty((size, 1 + int(n_fixed.max(initial=0)), d + 1)), (np.arange(size), n_fixed)
+        rows[:, :-1] = self._dense.T[rng.choice(pivots, (size, rows.shape[1] - 1))]
+        rows[last] = v
+        hold(rows, n_fixed)
+        direction[some] = rows[last]
+
+    def _columns(self, features: Ints) -> Floats:
+        """Entries of all rows of features or the bias, where rows are dense, shape (k, n)."""
+        if self._dense is not None:
+            return self._dense[features]
+        entries = np.full((features.shape[0], self._rows.n_rows), self.bias)
+        for row, feature in zip(entries, features.tolist(), strict=True):
+            for block in self._rows.blocks if feature < self.n_features else ():
+                row[block.place] = block.X[:, feature] if block.whole else block.X[block.row_of, feature]
+        return entries
+
+    def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:
+        assert self._sparse is not None
+        rows, entries, d = list[Ints](), list[Floats](), direction.shape[1] - 1
         for j, turn in zip(features.tolist(), direction[:, d].tolist(), strict=True):
             place = slice(*self._sparse.indptr[j : j + 2]) if j < d else slice(0)
             row, entry = self._sparse.indices[place], self._sparse.data[place]
@@ -299,16 +321,6 @@ class Columns:
             entries.append(entry)
         indptr = np.cumsum([0, *(row.shape[0] for row in rows)])
         return Lines(direction, indptr, indptr[:-1], np.concatenate(rows).astype(np.int64), np.concatenate(entries))
-
-    def _columns(self, features: Ints) -> Floats:
-        """Entries of all rows of features or the bias, where rows are dense, shape (k, n)."""
-        if self._dense is not None:
-            return self._dense[features]
-        entries = np.full((features.shape[0], self._rows.n_rows), self.bias)
-        for row, feature in zip(entries, features.tolist(), strict=True):
-            for block in self._rows.blocks if feature < self.n_features else ():
-                row[block.place] = block.X[:, feature] if block.whole else block.X[block.row_of, feature]
-        return entries
 
     def _entries(self, row: Ints, feature: Ints) -> Floats:
         """Feature `feature[k]` of row `row[k]`, shape (k,)."""

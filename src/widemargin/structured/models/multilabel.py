@@ -99,18 +99,7 @@ class MultiLabelModel(LabelSetModel):
         if self.oracle_kind not in ORACLES:
             raise CapabilityError(f"oracle={self.oracle_kind!r} is not one of {', '.join(map(repr, ORACLES))}.")
         k = weight.shape[1]
-        parent = edge = None
-        # Without a cycle every edge joins two parts that were apart.
-        graph = sparse.csr_array((np.ones(pairs.shape[0]), (pairs[:, 0], pairs[:, 1])), shape=(k + 1, k + 1))
-        n_parts, part = connected_components(graph, directed=False)
-        if pairs.shape[0] <= k + 1 - n_parts:
-            # A virtual node k above the first label of every part: from there all parents are found in one walk.
-            roots = np.unique(part[:k], return_index=True)[1]
-            above = sparse.csr_array((np.ones(roots.shape[0]), (np.full(roots.shape[0], k), roots)), shape=graph.shape)
-            parent = breadth_first_order(graph + above, k, directed=False)[1][:k].astype(np.int64)
-            edge = np.full(k, -1, dtype=np.int64)
-            for number, (p, q) in enumerate(pairs.tolist()):
-                edge[q if parent[q] == p else p] = number
+        parent, edge = _as_forest(pairs, k)
         cost, unit = integer_costs(weight)
         if self.loss_over not in LOSSES:
             raise DataError(f"loss={self.loss_over!r} is not one of {', '.join(map(repr, LOSSES))}.")
@@ -253,3 +242,20 @@ def spanning_tree(Y: Ints) -> Ints:
     tree = minimum_spanning_tree(np.triu(distance, 1)).tocoo()
     pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))].astype(np.int64)
+
+
+def _as_forest(pairs: Ints, k: int) -> tuple[Ints | None, Ints | None]:
+    """Parent and edge of every label, if the edges have no cycle; else None."""
+    # Without a cycle every edge joins two parts that were apart.
+    graph = sparse.csr_array((np.ones(pairs.shape[0]), (pairs[:, 0], pairs[:, 1])), shape=(k + 1, k + 1))
+    n_parts, part = connected_components(graph, directed=False)
+    if pairs.shape[0] > k + 1 - n_parts:
+        return None, None
+    # A virtual node k above the first label of every part: from there all parents are found in one walk.
+    roots = np.unique(part[:k], return_index=True)[1]
+    above = sparse.csr_array((np.ones(roots.shape[0]), (np.full(roots.shape[0], k), roots)), shape=graph.shape)
+    parent = breadth_first_order(graph + above, k, directed=False)[1][:k].astype(np.int64)
+    edge = np.full(k, -1, dtype=np.int64)
+    for number, (p, q) in enumerate(pairs.tolist()):
+        edge[q if parent[q] == p else p] = number
+    return parent, edge
