@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +15,6 @@ import yaml
 from sklearn.tree import DecisionTreeClassifier
 
 from any_models import GOALS, frame, linear_pipeline
-from command_server import served
 from widemargin.cli.main import main
 
 ROOT = Path(__file__).parents[1]
@@ -97,20 +97,13 @@ def gitlab_steps(inputs):
     yield "\n".join(JOB["script"]), {name: filled(text) for name, text in JOB["variables"].items()}, False
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """What stands for `widemargin` in the steps: tests/cli/test_main.py has processes of its own."""
-    with served(tmp_path_factory.mktemp("server")) as command:
-        yield command
-
-
-def run(steps, folder, command):
+def run(steps, folder):
     """Run steps until one fails, then those that always run; the exit code and what was printed."""
     tools = folder / "tools"
     tools.mkdir(exist_ok=True)
     # pip is not to reach an index here: what it would install is noted
     (tools / "python").write_text('#!/bin/sh\necho "$@" >> pip.txt\n')
-    (tools / "widemargin").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    (tools / "widemargin").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m widemargin "$@"\n')
     for tool in tools.iterdir():
         tool.chmod(0o755)
     code, printed = 0, ""
@@ -130,8 +123,8 @@ EXAMPLE = yaml.safe_load(YAML[0])["jobs"]["audit"]["steps"][2]["with"], yaml.saf
 
 
 @pytest.mark.parametrize(("steps", "inputs"), [(github_steps, EXAMPLE[0]), (gitlab_steps, EXAMPLE[1])])
-def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inputs, server):
-    code, printed = run(steps(inputs), project, server)
+def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inputs):
+    code, printed = run(steps(inputs), project)
     assert code == 0 and "no problems" in printed and "PASSED" in printed, printed
     results = project / "widemargin-audit"
     assert {"audit.json", "audit.xml", "model-card.md", "in-toto.json"} <= {path.name for path in results.iterdir()}
@@ -139,7 +132,7 @@ def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inpu
     assert (project / "pip.txt").read_text().split()[-1] == ("SOURCES" if steps is github_steps else "./widemargin")
     if steps is github_steps:
         break_goal(project)
-        code, printed = run(steps({**inputs, "package": "none"}), project, server)
+        code, printed = run(steps({**inputs, "package": "none"}), project)
         assert code == 1 and "NOT PASSED" in printed, printed
         assert len((project / "pip.txt").read_text().splitlines()) == 1
         page = (project / "page.md").read_text()
@@ -147,13 +140,13 @@ def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inpu
 
 
 @pytest.mark.parametrize("steps", [github_steps, gitlab_steps])
-def test_a_warning_stops_the_steps_if_strict(project, steps, server):
+def test_a_warning_stops_the_steps_if_strict(project, steps):
     text = (project / "goals.toml").read_text()
     (project / "goals.toml").write_text(
         text.replace('ignore = ["id"]', "ignore = []").replace('features = ["age"', 'features = ["id", "age"')
     )
     inputs = {"model": "model.skops", "arguments": "--workers 1", "package": "none"}
-    code, printed = run(steps(inputs), project, server)
+    code, printed = run(steps(inputs), project)
     assert code == 2 and "--strict" in printed and "audit.xml" not in printed
     assert not (project / "widemargin-audit").exists()
 

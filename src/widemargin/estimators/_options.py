@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Generic, Self, TypeVar
@@ -101,24 +102,28 @@ class Checked(Generic[Options]):
     """`_options` of an estimator: the record of its kind that `solver_options` stands for."""
 
     def __init__(self, record: type[Options]) -> None:
-        self.record, self.defaults = record, record()
+        self.record = record
+
+    @cached_property
+    def _defaults(self) -> Options:
+        return self.record()
 
     def __get__(self, estimator: Any, owner: type) -> Options:
         # The defaults are checked once: that takes as long as a fit of some ten rows.
         given = estimator.solver_options
-        return self.defaults if given is None else self.record.of(given)
+        return self._defaults if given is None else self.record.of(given)
 
 
 def budget_of(time_budget: float | None, callbacks: kinds.Callbacks, verbose: int = 0, *others: Callback) -> Budget:
     """The time and the callbacks of a run; with `verbose` one that logs every step under "widemargin"."""
+    return Budget(time_budget, (*(callbacks or ()), *((_log_progress,) if verbose else ()), *others))
 
-    def log(progress: Progress) -> None:
-        logging.getLogger("widemargin").info(
-            "%s %d: objective %.6g, gap %.1e, violation %.1e, %.2f s",
-            progress.stage, progress.iteration, progress.objective, progress.gap, progress.violation, progress.seconds,
-        )  # fmt: skip
 
-    return Budget(time_budget, (*(callbacks or ()), *((log,) if verbose else ()), *others))
+def _log_progress(progress: Progress) -> None:
+    logging.getLogger("widemargin").info(
+        "%s %d: objective %.6g, gap %.1e, violation %.1e, %.2f s",
+        progress.stage, progress.iteration, progress.objective, progress.gap, progress.violation, progress.seconds,
+    )  # fmt: skip
 
 
 def cause_of(budget: Budget) -> str:

@@ -276,18 +276,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             space = space or self._space(rows.X, rows.weight, n_sources=len(tied.matrices))
             plan = self._plan(rows.whole_weight)
             if proving is None:
-                # Models of earlier fits that are candidates now, as rows of weights and bias.
-                earlier = np.empty((0, self.n_features_in_ + 1))
-                if not self.warm_start:
-                    self.__dict__.pop("visited_", None)
-                elif type(space) is not ColumnSpace:
-                    raise CapabilityError(
-                        "warm_start=True keeps models that are linear in the columns of X; leave out kernel and "
-                        "feature_map, or use tradeoff_path for models along a bound."
-                    )
-                else:
-                    kept = np.asarray(getattr(self, "visited_", earlier))
-                    earlier = kept if kept.shape[1] == earlier.shape[1] else earlier
+                earlier = self._visited_before(space)
                 others = ((model[:-1], float(model[-1])) for model in earlier)
                 trained = steps.train(tied, space, plan, budget, start=start, others=others)
                 if self.warm_start:
@@ -310,6 +299,20 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
             scores, second = self._scores(held.X), held.labels == self.classes_[1]
             self.calibrator_ = fit_calibrator(str(self.calibration), scores, second, held.weight)
         return self
+
+    def _visited_before(self, space: ColumnSpace) -> Floats:
+        """Models of earlier fits that are candidates now, as rows of weights and bias."""
+        none = np.empty((0, self.n_features_in_ + 1))
+        if not self.warm_start:
+            self.__dict__.pop("visited_", None)
+            return none
+        if type(space) is not ColumnSpace:
+            raise CapabilityError(
+                "warm_start=True keeps models that are linear in the columns of X; leave out kernel and feature_map, "
+                "or use tradeoff_path for models along a bound."
+            )
+        kept = np.asarray(getattr(self, "visited_", none))
+        return kept if kept.shape[1] == none.shape[1] else none
 
     def fit_blocks(
         self,

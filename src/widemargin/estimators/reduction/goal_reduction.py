@@ -254,11 +254,7 @@ class GoalReduction(ThresholdedModel):
         if self.one_run is True or (
             self.one_run == "auto" and not self._several() and gains_by_one_run(self.estimator)
         ):
-            if self._several():
-                raise CapabilityError(
-                    f"one_run=True is for two classes, and there are {len(self.classes_)}; use one_run=False."
-                )
-            rounds = number_of_rounds(self.estimator)
+            rounds = self._rounds()
             most = min(self._options.stages, rounds)
             learner = BoostingLearner(*about, rounds=-(-rounds // most))
             fitter = continued_fitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
@@ -275,13 +271,7 @@ class GoalReduction(ThresholdedModel):
         elif self.randomize:
             self._adopt_lottery(visits)
         else:
-            # The best model, or average of two, with its threshold.
-            met = best.rule.met
-            self._set_average(visits, best, met=met)
-            self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
-            decisions = [best.rule.shares(z, g) for z, g in zip(best.average.scores, visits.group, strict=True)]
-            positive = decisions if self._several() else [share > 0.5 for share in decisions]
-            self._conclude(visits, positive, decisions, met=met)
+            self._adopt_average(visits, best)
         if budget.interrupted:
             self.status_ = "interrupted"
         elif budget.exhausted:
@@ -289,12 +279,35 @@ class GoalReduction(ThresholdedModel):
         interrupted(self._options, budget)
         return self
 
+    def _rounds(self) -> int:
+        """Rounds of boosting in all.
+
+        Raises
+        ------
+        CapabilityError
+            If the estimator cannot go on from a model, or there are more than two classes.
+        """
+        if self._several():
+            raise CapabilityError(
+                f"one_run=True is for two classes, and there are {len(self.classes_)}; use one_run=False."
+            )
+        return number_of_rounds(self.estimator)
+
     def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
         """The part of each row of each source that holds it out."""
         rng = check_random_state(self.random_state)
         splits = make_splits(self.cv, y, rng, partial(label_and_cell, y, tied.sources[0].cell))
         beside = [rng.permutation(len(part.cell)) % len(splits) for part in tied.given[1:]]
         return [fold_of_rows(splits, len(y)), *beside], len(splits)
+
+    def _adopt_average(self, visits: Visits, best: Placed) -> None:
+        """The best model, or average of two, with its threshold."""
+        met = best.rule.met
+        self._set_average(visits, best, met=met)
+        self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
+        decisions = [best.rule.shares(z, g) for z, g in zip(best.average.scores, visits.group, strict=True)]
+        positive = decisions if self._several() else [share > 0.5 for share in decisions]
+        self._conclude(visits, positive, decisions, met=met)
 
     def _set_average(self, visits: Visits, chosen: Placed, *, met: bool) -> None:
         """The attributes of one model, or average of two, with its threshold."""

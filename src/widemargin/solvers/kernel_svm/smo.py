@@ -224,16 +224,7 @@ class _Run:
             left = self._part.violation()
             if not self._part.whole and (left <= tol or (left <= self.options.near * tol and not restored)):
                 self.restore()
-                # All rows take part for the moment, to see who violates.
-                before, self._part = self._part, _Part(self, np.arange(self.problem.n_rows))
-                if self._part.violation() > tol:
-                    alive = self._part.alive()
-                    if np.array_equal(self._part.index[alive], before.index):
-                        # The same rows as before would take part, so their part stays with its cached rows.
-                        self._part = before
-                        self._stale = [(np.flatnonzero(~alive), self.coef.copy())]
-                    else:
-                        self._leave_out(alive)
+                self._restart(tol)
                 restored, last = True, self.steps
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
@@ -272,6 +263,22 @@ class _Run:
         part = self._part
         self.coef[part.index] = part.coef
         self.scores[part.index] = self.problem.y[part.index] - part.gradient
+
+    def _restart(self, tol: float) -> None:
+        """All rows again, if they are not optimal without those held at a bound.
+
+        Where these are the same as before, the part and its cached rows stay.
+        """
+        # All rows take part for the moment, to see who violates.
+        before, self._part = self._part, _Part(self, np.arange(self.problem.n_rows))
+        if self._part.violation() <= tol:
+            return
+        alive = self._part.alive()
+        if np.array_equal(self._part.index[alive], before.index):
+            self._part = before
+            self._stale = [(np.flatnonzero(~alive), self.coef.copy())]
+        else:
+            self._leave_out(alive)
 
     def _leave_out(self, alive: Bools) -> None:
         """Go on with the part's rows that are alive, where that saves enough."""
