@@ -192,8 +192,8 @@ def _as_if_writable(argument: Any) -> Any:
 
 
 def _has_arrays(answer: Any) -> bool:
-    parts = answer if isinstance(answer, types.BaseTuple) else [answer]
-    return any(isinstance(part, types.Array) or (part is not answer and _has_arrays(part)) for part in parts)
+    in_tuple = isinstance(answer, types.BaseTuple) and any(map(_has_arrays, answer))
+    return in_tuple or isinstance(answer, types.Array)
 
 
 class _Flags(compiler.Flags):  # type: ignore[misc]
