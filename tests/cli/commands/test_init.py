@@ -163,6 +163,7 @@ def test_days_that_only_one_class_has_are_known_after_the_fact():
     assert ignore["hired"].startswith("holds days or times")
 
 
+@pytest.mark.usefixtures("one_setting")
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_a_column_that_splits_the_rows_is_used(tmp_path, capsys, name):
     if name.endswith("csv"):
@@ -490,6 +491,7 @@ def test_a_rule_is_trained_to_the_least_margin_that_every_fold_keeps():
     assert kept is None and why.startswith("it costs some error, and learning gains none over the best constant")
 
 
+@pytest.mark.usefixtures("one_setting")
 def test_only_rules_with_a_name_are_asked_and_they_are_kept_on_unseen_rows(tmp_path, capsys):
     asked = []
     for gap in (0.0, 2.0):
