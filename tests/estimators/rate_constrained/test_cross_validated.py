@@ -31,7 +31,7 @@ GOAL = Goal(error_rate(), [(positive_rate(WOMEN) >= 0.8 * positive_rate(MEN)).na
 CS, STEPS = (0.002, 0.05, 1.0), (2, 5)
 
 
-@parametrize_with_checks([RateConstrainedClassifierCV(Cs=[0.05], max_steps=[3], cv=2)])
+@parametrize_with_checks([RateConstrainedClassifierCV(Cs=[0.05], max_steps=[1], cv=2)])
 def test_sklearn_contract(estimator, check):
     check(estimator)
 
