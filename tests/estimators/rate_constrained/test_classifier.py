@@ -64,12 +64,6 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def few():
-    """For what takes many fits."""
-    return make_data(480)
-
-
-@pytest.fixture(scope="module")
 def fair(data):
     """A model of all rows; for tests that only look at it."""
     X, y, columns = data
@@ -78,8 +72,8 @@ def fair(data):
 
 @pytest.mark.parametrize("solver", choice.SOLVERS)
 @pytest.mark.parametrize("enforce", ["deterministic", "randomized"])
-def test_goal_is_met_on_training_rows(few, enforce, solver):
-    X, y, columns = few
+def test_goal_is_met_on_training_rows(data, enforce, solver):
+    X, y, columns = data
     clf = RateConstrainedClassifier(PARITY, enforce=enforce, solver_options={"solver": solver, "tol": 0.001})
     clf.fit(X, y, populations=pd.DataFrame(columns))
     women = columns["sex"] == "F"
@@ -483,8 +477,8 @@ def test_predict_proba_exists_only_with_calibration(data):
 
 @routes_to_scores
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
-def test_grid_search_slices_populations(few, kind):
-    X, y, columns = few
+def test_grid_search_slices_populations(data, kind):
+    X, y, columns = data
     table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
     with sklearn.config_context(enable_metadata_routing=True):
         clf = RateConstrainedClassifier(PARITY).set_fit_request(populations=True, sample_weight=True)
@@ -497,7 +491,7 @@ def test_grid_search_slices_populations(few, kind):
         )
     assert search.best_estimator_.predict(X).shape == y.shape
     for fitted in result["estimator"]:
-        assert fitted[-1].goal_report_.n_rows == 320
+        assert fitted[-1].goal_report_.n_rows == 800
         assert fitted[-1].goal_report_.all_met()
 
 
