@@ -176,7 +176,7 @@ class _Part:
     def sides(self) -> tuple[float, float]:
         """The largest gradient of a variable that can go up, and the smallest of one that can go down."""
         if self._pairs:
-            return self._tops[0], -self._tops[1]
+            return float(self._tops[0]), -float(self._tops[1])
         # Without a bias a gradient has to be compared with 0 alone.
         worst = self.violation()
         return worst, -worst

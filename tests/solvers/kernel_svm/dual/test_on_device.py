@@ -1,6 +1,5 @@
 """The dual on a device: the optimum, whatever library holds its arrays, and the certificate of the estimator."""
 
-import importlib.util
 from functools import partial
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, make_moons
 from sklearn.svm import SVC
-from testing.kernel_svms import RBF, data, exact, problem
+from testing.kernel_svms import DEVICES, RBF, data, exact, problem
 
 from widemargin import KernelSVC
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning
@@ -21,11 +20,7 @@ from widemargin.solvers.kernel_svm.dual import on_device, working_set
 from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-NAMES = [
-    "array-api",
-    pytest.param("torch", marks=pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")),
-]
-devices = pytest.mark.parametrize("backend", NAMES)
+devices = pytest.mark.parametrize("backend", DEVICES)
 
 
 def placed(X, y, C=1.0, kernel=RBF, fit_intercept=True, backend="array-api", **options):

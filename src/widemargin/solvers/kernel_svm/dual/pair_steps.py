@@ -4,6 +4,8 @@ The variables are `b_i = y_i a_i` in [lower_i, upper_i], and `g = y - K b` is th
 step moves one of them up and another one down by the same amount, without a bias it moves two as far as each wants.
 """
 
+from typing import Any
+
 import numpy as np
 
 from widemargin._numba import array_kernel, kernel, larger
@@ -50,7 +52,7 @@ def gather_rows(
 
 
 @kernel
-def largest(value: Reals) -> float:
+def largest(value: Reals) -> np.floating[Any]:
     """The largest number, -inf of none."""
     top = value.dtype.type(-np.inf)
     for k in range(value.shape[0]):
@@ -59,7 +61,7 @@ def largest(value: Reals) -> float:
 
 
 @kernel
-def place(value: Reals, number: float, last: bool) -> int:
+def place(value: Reals, number: float | np.floating[Any], last: bool) -> int:
     """The first place of a number, or the last one, as LIBSVM breaks ties; -1 where there is none."""
     n = value.shape[0]
     # The compiler makes no vectors of a search that ends where it has found something. So the places of a whole stretch
@@ -79,7 +81,7 @@ def place(value: Reals, number: float, last: bool) -> int:
 
 
 @kernel
-def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> tuple[float, float]:
+def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> tuple[np.floating[Any], np.floating[Any]]:
     """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
 
     Returns the largest of both. Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at
@@ -115,7 +117,7 @@ def partner(row: Reals, diagonal: Reals, i: int, room: Reals, last: bool) -> int
 def move_pair(
     i: int, j: int, row: Reals, other: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats,
     room: Reals,
-) -> tuple[float, float, float, float]:  # fmt: skip
+) -> tuple[float, float, np.floating[Any], np.floating[Any]]:  # fmt: skip
     """Move i up and j down by the best step that their bounds allow; `row` and `other` are their rows of K.
 
     Returns the gain of the dual, the curvature, and the largest gains on the way up and down after the step.
@@ -160,7 +162,7 @@ def solve_pairs(
     steps = 0
     while True:
         # The pair of the two largest gains tells the violation; the steps take a better second variable than that one.
-        left = highest + lowest
+        left = float(highest) + float(lowest)
         if target < 0.0:  # the first violation says how exactly this block is worth solving
             target = max(share * left, floor)
         if not left > target or steps >= most:
