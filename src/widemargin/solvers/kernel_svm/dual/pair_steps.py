@@ -13,8 +13,8 @@ from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.powers import fill_row
 
-STRETCH = 64
-"""Numbers that are compared side by side: a few vector registers."""
+STRETCH = 32
+"""Numbers that are compared one by one."""
 
 _TAU = 1e-12
 """The smallest curvature that is divided by, as in LIBSVM: equal rows have none."""
@@ -62,22 +62,23 @@ def largest(value: Reals) -> np.floating[Any]:
 
 @kernel
 def place(value: Reals, number: float | np.floating[Any], last: bool) -> int:
-    """The first place of a number, or the last one, as LIBSVM breaks ties; -1 where there is none."""
-    n = value.shape[0]
-    # The compiler makes no vectors of a search that ends where it has found something. So the places of a whole stretch
-    # are counted, which it does turn into vectors, and only a stretch that has one is looked through.
-    for part in range((n + STRETCH - 1) // STRETCH):
-        low = (n - 1 - part * STRETCH) // STRETCH * STRETCH if last else part * STRETCH
-        high = min(low + STRETCH, n)
-        hits = np.int32(0)
-        for k in range(low, high):
-            hits += np.int32(value[k] == number)
-        if hits > 0:
-            k = high - 1 if last else low
-            while value[k] != number:
-                k += -1 if last else 1
-            return k
-    return -1
+    """The first place of the largest number, or the last one, as LIBSVM breaks ties; -1 where it does not occur."""
+    low, high = 0, value.shape[0]
+    # The compiler makes no vectors of a search that ends where it has found something, but it does of `largest`: which
+    # half has the number, and which half of that, is found so, in no more time than one pass takes.
+    while high - low > STRETCH:
+        middle = (low + high) // 2
+        if last:
+            here = largest(value[middle:high]) == number
+            low, high = (middle, high) if here else (low, middle)
+        else:
+            here = largest(value[low:middle]) == number
+            low, high = (low, middle) if here else (middle, high)
+    found = -1
+    for k in range(low, high):
+        if value[k] == number and (last or found < 0):
+            found = k
+    return found
 
 
 @kernel
