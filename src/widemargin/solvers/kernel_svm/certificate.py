@@ -256,8 +256,9 @@ def certified(
 
 def exact_scores(exact: Callable[[Ints], KernelMatrix], coef: Floats, rows: Ints) -> Floats:
     """`K[rows] coef` in double precision, shape (len(rows),)."""
-    support = np.flatnonzero(coef)
-    both, scores = np.union1d(rows, support), np.zeros(rows.shape[0])
+    support, wanted = np.flatnonzero(coef), coef != 0.0
+    wanted[rows] = True
+    both, scores = np.flatnonzero(wanted), np.zeros(rows.shape[0])
     exact(both).add(np.searchsorted(both, support), coef[support], scores, np.searchsorted(both, rows))
     return scores
 
