@@ -88,8 +88,8 @@ def solve(
     """
     if not isinstance(problem.rows, DeviceMatrix):
         raise CapabilityError("the dual on a device needs rows there; use the working-set dual.")
-    # Fewer rows than on the host: rounds are short there, and the steps along pairs, on the host, take most of the time.
-    # Their block of 2.3 MB stays in the second cache of large processors. Seconds of a9a: 0.51 in place of 0.68.
+    # Fewer rows than elsewhere: rounds are short, and the steps along pairs, on the host, take most of the time. Their
+    # block of 2.3 MB stays in the second cache of large processors. Seconds of a9a: 0.51 in place of 0.68.
     budget, options = budget or Budget(), options or WorkingSetOptions(size=768)
     problem.refuse_small_cache()
     lower, upper = problem.bounds()
