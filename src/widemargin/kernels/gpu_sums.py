@@ -12,8 +12,8 @@ WIDTH, HEIGHT = 128, 16
 """Columns of a program, and rows whose values it waits for at once."""
 
 
-# Triton reads annotations as its own, so there are none of ours.
-@triton.jit  # type: ignore[untyped-decorator]
+# Triton reads annotations as its own, so there are none of ours; and it would compile anew for kinds of `n_rows`.
+@triton.jit(do_not_specialize=["n_rows"])  # type: ignore[untyped-decorator]
 def _add_rows(kept, places, factors, total, n, n_rows, w: tl.constexpr, h: tl.constexpr):  # type: ignore[no-untyped-def]
     columns = tl.program_id(0) * w + tl.arange(0, w)
     sums = tl.zeros((w,), dtype=tl.float64)
