@@ -15,13 +15,16 @@ from clusters import small_cluster
 
 # No deadline: the first example of a test may compile. Derandomised: a change is judged by the change, not by luck;
 # `HYPOTHESIS_PROFILE=search` looks for new examples, many of them.
-settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile(
     "search", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(  # `make mutation` only asks whether something fails
     "mutation",
     settings.get_profile("suite"),
+    max_examples=100,
     phases=[Phase.explicit, Phase.generate],
     report_multiple_bugs=False,
 )

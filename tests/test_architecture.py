@@ -79,11 +79,19 @@ def part_of(path):
     return first.removesuffix(".py")
 
 
+def statements(node):
+    """A statement and all within it; expressions, most of a file, neither import nor define anything."""
+    yield node
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, block, ()):
+            yield from statements(inner)
+
+
 @cache
 def nodes_of(path):
-    """All nodes of a file that import or define something, or hold what does."""
+    """All statements of a file that import or define something, or hold what does."""
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.If)
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
+    return [node for node in statements(ast.parse(path.read_text())) if isinstance(node, kinds)]
 
 
 def runs_later(node):
@@ -95,7 +103,7 @@ def runs_later(node):
 def imported(path, *, module_level_only=False):
     """Full names of what a file imports, types only included."""
     nodes = nodes_of(path)
-    inside = {id(node) for outer in nodes if module_level_only and runs_later(outer) for node in ast.walk(outer)}
+    inside = {id(node) for outer in nodes if module_level_only and runs_later(outer) for node in statements(outer)}
     for node in nodes:
         if module_level_only and id(node) in inside:
             continue

@@ -88,15 +88,15 @@ def spoil_goals(number, seed):
 
 
 def test_spoilt_goals_files_end_in_a_message(folder, capsys):
-    spoil_toml(folder, capsys, 150, seed=0)
+    spoil_toml(folder, capsys, 100, seed=0)
 
 
 def test_spoilt_tables_end_in_a_message(folder, capsys):
-    spoil_csv(folder, capsys, 60, seed=0)
+    spoil_csv(folder, capsys, 40, seed=0)
 
 
 def test_random_goals_end_in_a_message():
-    spoil_goals(1500, seed=0)
+    spoil_goals(1000, seed=0)
 
 
 @pytest.mark.slow

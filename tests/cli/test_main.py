@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from sklearn.svm import LinearSVC
 
-from command_line import people, widemargin, widemargin_here, write_csv, write_project
+from command_line import people, widemargin, widemargin_here, write_csv
 from widemargin import __version__
 from widemargin.cli.main import main
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
@@ -182,21 +181,6 @@ def test_without_a_file_name_the_model_is_not_saved(project, capsys):
     assert "The model was not saved. Name a file by [output] model or --model." in capsys.readouterr().out
     assert main(["train", str(project / "goals.toml"), "--model", str(project / "m.skops")]) == 0
     assert (project / "m.skops").exists()
-
-
-@pytest.fixture(scope="module")
-def model_file(tmp_path_factory):
-    """What `train` saves for the project, which is the same for every test."""
-    folder = write_project(tmp_path_factory.mktemp("trained"))
-    assert main(["train", str(folder / "goals.toml")]) == 0
-    return folder / "out" / "people.skops"
-
-
-@pytest.fixture
-def trained(project, model_file):
-    (project / "out").mkdir()
-    shutil.copy(model_file, project / "out")
-    return project
 
 
 def audit(folder, *more, data="people.csv"):

@@ -171,14 +171,14 @@ def test_weights_count_as_effective_rows(data):
 
 def test_the_test_of_weighted_rows_keeps_its_level():
     rng = np.random.default_rng(0)
-    found = 0
-    for _ in range(200):
+    found, draws = 0, 100
+    for _ in range(draws):
         weight = rng.choice([1.0, 2.0, 5.0], 300)
         y, a = rng.integers(0, 2, (2, 300))
         b = np.where(rng.random(300) < 0.3, rng.integers(0, 2, 300), a)
         report = compare_models(a, b, "subject to recall() >= 0.5", y=y, pos_label=1, sample_weight=weight)
         found += report.overall.p_value <= 0.05
-    assert found <= 0.05 * 200 + 2 * np.sqrt(200 * 0.05 * 0.95)
+    assert found <= 0.05 * draws + 2 * np.sqrt(draws * 0.05 * 0.95)
 
 
 def test_equal_classifiers(data):

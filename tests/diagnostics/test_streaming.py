@@ -113,7 +113,7 @@ def in_memory(goal, main, traffic, **more):
     )  # fmt: skip
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     st.integers(0, 10**6), st.sampled_from(["none", "few", "many"]), st.lists(st.integers(0, 300), max_size=6),
     st.randoms(use_true_random=False), st.sampled_from([TEXT, TEXT + ALL_RATES]),

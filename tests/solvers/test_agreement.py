@@ -76,7 +76,7 @@ def agree(sub, *, feasible):
     assert max(objectives) - highest <= TOL * max(objectives)
 
 
-@pytest.mark.parametrize("m", [1, 2, 4])
+@pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("step", [1, 3])
 def test_all_solvers_find_the_same_optimum(adult, m, fit_intercept, step):

@@ -1,6 +1,7 @@
 """`widemargin report`: the page of a trained model, from stored paths and from short ones."""
 
 import json
+import shutil
 
 import joblib
 import pandas as pd
@@ -9,7 +10,7 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 from testing.report_pages import PageReader
 
-from command_line import people, write_csv
+from command_line import people, write_csv, write_project
 from widemargin.cli.commands import tradeoff as paths
 from widemargin.cli.main import main
 from widemargin.cli.training import sha256_of
@@ -18,12 +19,13 @@ from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.persistence import load_model
 
 
-@pytest.fixture
-def trained(project, capsys):
-    """The project with its model."""
-    assert main(["train", str(project / "goals.toml")]) == 0
-    capsys.readouterr()
-    return project
+@pytest.fixture(scope="module")
+def path_file(tmp_path_factory):
+    """A stored path of the project and its model."""
+    folder = write_project(tmp_path_factory.mktemp("path"))
+    asked = ["--constraint", "recall", "--from", "0.5", "--to", "0.7", "--points", "2", "--out"]
+    assert main(["tradeoff", str(folder / "goals.toml"), *asked, str(folder / "recall.json")]) == 0
+    return folder / "recall.json"
 
 
 def report(project, *more):
@@ -127,10 +129,9 @@ def test_stored_paths_are_shown_as_they_are(trained, capsys):
         (lambda plain: None, "holds no trade-off"),
     ],
 )
-def test_paths_of_something_else_are_refused(trained, capsys, change, message):
+def test_paths_of_something_else_are_refused(trained, path_file, capsys, change, message):
     out = trained / "recall.json"
-    asked = ["--constraint", "recall", "--from", "0.5", "--to", "0.7", "--points", "2", "--out", str(out)]
-    assert main(["tradeoff", str(trained / "goals.toml"), *asked]) == 0
+    shutil.copy(path_file, out)
     out.write_text(json.dumps(change(json.loads(out.read_text()))))
     assert report(trained, "--tradeoff", out) == 2
     said = capsys.readouterr().err

@@ -53,7 +53,7 @@ def merit(model: RateConstrainedClassifier, n: int) -> float:
     [("dense", "deterministic"), ("dense", "randomized"), ("sparse", "randomized"), ("float32", "deterministic")],
 )
 def test_points_are_as_good_as_fits_from_nothing(data, enforce, kind):
-    X, y, table = data
+    X, y, table = data if kind == "dense" else make_data(600)
     X = {"dense": X, "sparse": sp.csr_matrix(X), "float32": X.astype(np.float32)}[kind]
     clf = RateConstrainedClassifier(GOAL, enforce=enforce, max_steps=12)
     path = tradeoff_path(clf, X, y, values=LEVELS, constraint="parity", populations=table, validation_fraction=None)

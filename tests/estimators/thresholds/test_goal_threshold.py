@@ -86,7 +86,7 @@ def all_choices(z):
     return [z > t for t in [-np.inf, *np.unique(z)]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 30), ties=st.booleans(), weighted=st.booleans(), flip=st.booleans())
 def test_no_threshold_is_better(seed, n, ties, weighted, flip):
     rng = np.random.default_rng(seed)

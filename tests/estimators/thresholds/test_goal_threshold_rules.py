@@ -353,9 +353,9 @@ def simulate(options, confidence, draws, seed=0):
     "options", [{"per_population": "sex"}, {"randomize": True}, {"per_population": "sex", "randomize": True}]
 )
 def test_false_guarantees_are_rare(options):
-    given, wrong = simulate(options, 1 - DELTA, 30)
+    given, wrong = simulate(options, 1 - DELTA, 18)
     assert given >= (0.3 if "per_population" in options else 0.1)
-    assert wrong <= binom.ppf(0.999, 30, DELTA) / 30
+    assert wrong <= binom.ppf(0.999, 18, DELTA) / 18
     assert simulate(options, None, 15)[1] > 0.2  # by estimate the simulation fails often
 
 

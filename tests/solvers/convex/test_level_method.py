@@ -53,7 +53,7 @@ def test_the_optimum_in_memory(m: int, fit_intercept: bool) -> None:
 
 
 @given(seed=st.integers(0, 10_000), m=st.integers(0, 3), fit_intercept=st.booleans(), looks=st.integers(1, 60))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_every_bound_is_below_the_exact_optimum(seed: int, m: int, fit_intercept: bool, looks: int) -> None:
     problem, w, b = random_ramp_problem(seed, 40, 3, m, fit_intercept=fit_intercept)
     sub, there = both(problem, w, b, 15)

@@ -35,7 +35,7 @@ def assert_consistent(problem: Any, result: RampResult) -> None:
 # with the real convex solver
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
     m=st.integers(0, 3),

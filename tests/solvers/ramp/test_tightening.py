@@ -69,7 +69,7 @@ def zero_one(problem: RateConstrainedProblem, w: np.ndarray, b: float) -> tuple[
     return float(objective), values - problem.gamma
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 10_000),
     m=st.integers(1, 4),
@@ -98,21 +98,21 @@ def test_what_is_called_met_is_met_and_nothing_beats_it(
 def test_tightening_reaches_the_bounds_where_the_ramp_solution_misses_them() -> None:
     """Without an intercept nothing but the rounds can repair a missed bound."""
     missed = repaired = 0
-    for seed in range(40):
+    for seed in range(20):
         problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02, fit_intercept=False)
         seen: list[Candidate] = []
         found = enforce(problem, newton.solve, pool_of(deterministic(problem, seen)), OPTIONS)
         if seen[0].violation > 0.0:
             missed += 1
             repaired += found.best.violation == 0.0
-    assert missed >= 8
+    assert missed >= 4
     assert repaired >= 0.55 * missed  # two thirds of 100 such problems
 
 
 def test_giving_back_pays() -> None:
     """Somewhere slack is turned into a better objective, and nowhere does it cost anything."""
     gains = []
-    for seed in range(20):
+    for seed in range(12):
         problem, _, _ = random_ramp_problem(seed, 300, 5, 2, lam=2e-3, slack=0.02)
         without, with_it = (
             enforce(problem, newton.solve, pool_of(deterministic(problem, [])), OPTIONS, give_back=give_back).best

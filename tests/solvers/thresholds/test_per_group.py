@@ -48,7 +48,7 @@ def everything(problem):
         yield objective, values - gamma, said
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), groups=st.integers(1, 3), m=st.integers(0, 3), ties=st.booleans())
 def test_no_combination_is_better(seed, groups, m, ties):
     problem = make(seed, groups=groups, m=m, ties=ties)
@@ -69,7 +69,7 @@ def test_no_combination_is_better(seed, groups, m, ties):
         assert found.lower == np.inf
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), groups=st.integers(1, 3), m=st.integers(0, 3), ties=st.booleans())
 def test_mixture_is_the_optimum_of_the_linear_programme(seed, groups, m, ties):
     problem = make(seed, groups=groups, m=m, ties=ties)
@@ -213,7 +213,7 @@ def comparing(seed, groups, rules, *, n=14, ties=False, overall=False, floor=Fal
 BOTH, POSITIVE, NEGATIVE = (0, 1), (1,), (0,)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     groups=st.integers(2, 4),

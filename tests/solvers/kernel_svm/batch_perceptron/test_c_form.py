@@ -26,8 +26,7 @@ def primal(p, result):
 
 
 @BOTH
-@pytest.mark.parametrize("C", [0.05, 2.0, 100.0])
-@pytest.mark.parametrize("fresh", [0, 64])
+@pytest.mark.parametrize(("C", "fresh"), [(0.05, 0), (2.0, 64), (100.0, 0), (100.0, 64)])
 def test_it_approaches_the_optimum_with_a_valid_bound(fit_intercept, C, fresh):
     X, y = noisy_products(0)
     p = kernel_problem(X, y, C, fit_intercept=fit_intercept)

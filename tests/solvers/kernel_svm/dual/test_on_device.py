@@ -113,7 +113,7 @@ def test_many_classes_weights_and_csr_rows(backend, multi_class, monkeypatch):
 
 @devices
 def test_steps_in_single_precision_are_certified_in_double(backend):
-    X, y = make_moons(1500, noise=0.3, random_state=0)
+    X, y = make_moons(600, noise=0.3, random_state=0)
     for C in (1.0, 1e4):  # at the large one single precision cannot reach tol, and the steps go on in double
         options = {"backend": backend, "precision": "single"}
         model = KernelSVC(C=C, gamma=1.0, solver_options=options).fit(X, y)
