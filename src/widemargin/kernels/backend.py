@@ -5,11 +5,10 @@ works with each of them. What stays on a device from the rows to the scores asks
 (`kernels.device`).
 """
 
-import contextlib
 import importlib
 import logging
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -202,10 +201,7 @@ class DeviceBackend:
     def __init__(self, xp: Any, device: str = "cpu") -> None:
         self.xp, self.name = xp, device
         self.at_once = 1 << 20 if device == "cpu" else 1 << 26
-        self.weighted_rows: Callable[[Any, Any, Any, Any], None] | None = None
-        if device.startswith("cuda"):
-            with contextlib.suppress(ImportError):
-                self.weighted_rows = importlib.import_module("widemargin.kernels.gpu_sums").weighted_rows
+        self.weighted_rows = _sums_of_gpu(xp, device) if device.startswith("cuda") else None
         try:
             self.put(np.zeros(1))
         # PyTorch says in three ways that it does not know a device.
@@ -303,6 +299,21 @@ class DeviceBackend:
     def block(self, kernel: Kernel, left: Placed, right: Placed, out: Reals | None = None) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right)), on the host."""
         return self.pull(self.values(kernel, left, right))
+
+
+@cache
+def _sums_of_gpu(xp: Any, device: str) -> Callable[[Any, Any, Any, Any], None] | None:
+    """`gpu_sums.weighted_rows`; None where Triton, or the C compiler that it needs, is not there."""
+    try:
+        weighted_rows: Callable[[Any, Any, Any, Any], None] = importlib.import_module(
+            "widemargin.kernels.gpu_sums"
+        ).weighted_rows
+        row, sums = (xp.zeros((17,), dtype=kind, device=device) for kind in (xp.float32, xp.float64))
+        weighted_rows(row[None], xp.zeros(1, dtype=xp.int64, device=device), sums[:1], sums)
+    except Exception as error:  # of the device, Triton, or the compiler
+        logger.info("%s Kernel rows are summed by PyTorch alone.", error)
+        return None
+    return weighted_rows
 
 
 def backend_named(name: str) -> Backend:

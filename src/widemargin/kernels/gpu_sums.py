@@ -5,6 +5,7 @@ PyTorch alone would copy the rows, write them in double precision and read them 
 
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
@@ -37,4 +38,5 @@ def weighted_rows(kept: Any, places: Any, factors: Any, total: Any) -> None:
     total : tensor of float64, shape (n,)
     """
     n = kept.shape[1]
-    _add_rows[(triton.cdiv(n, WIDTH),)](kept, places, factors, total, n, places.shape[0], WIDTH, HEIGHT)
+    with torch.cuda.device_of(kept):  # Triton works on the present device, which may be another one
+        _add_rows[(triton.cdiv(n, WIDTH),)](kept, places, factors, total, n, places.shape[0], WIDTH, HEIGHT)
