@@ -81,11 +81,18 @@ def dask_client():
         yield client
 
 
+# Files of few tests begin last. One of these, alone at the end, would let the other processes wait: together they are
+# many tests, and begin earlier.
+LONG = {"test_docs.py", "test_gallery.py", "test_goal_suite.py", "test_notebooks.py", "test_plain_oracle.py"}
+
+
 class OneCluster(LoadFileScheduling):
     """A file stays in one process, and the files that ask for the cluster in the same: it takes seconds to start."""
 
     def _split_scope(self, nodeid):
         file = super()._split_scope(nodeid)
+        if os.path.basename(file) in LONG:
+            return "few tests that take long"
         return "the cluster" if "dask_client" in text_of(self.config.rootpath / file) else file
 
 

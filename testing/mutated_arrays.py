@@ -99,6 +99,7 @@ def _place_of(node, file, place="model"):
 def fates(model, X, folder, *, n=50, seed=0):
     """What comes of `n` changes of the arrays of a saved model: of the reading, and of the answers to rows X."""
     path = folder / "model.skops"
+    _shorten_history(model)
     if isinstance(model, DecisionTreeClassifier):  # of the estimators that only files of plain skops may hold
         skops.io.dump(model, path)
         parts = unpack_plain(path.read_bytes(), "model")
@@ -113,6 +114,13 @@ def fates(model, X, folder, *, n=50, seed=0):
     while len(found) < n:  # one child asks as many as it survives
         found += _survived(changes[len(found) :], X, expected, path)
     return found
+
+
+def _shorten_history(model):
+    """The course of training holds no arrays, and is most of what a reader builds."""
+    for part in (model, getattr(model, "best_estimator_", None), *(step for _, step in getattr(model, "steps", ()))):
+        if "history_" in getattr(part, "__dict__", {}):
+            part.history_ = part.history_[:1]
 
 
 def _plain_archive(parts):

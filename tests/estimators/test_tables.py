@@ -53,23 +53,18 @@ def data():
     return X, y, table
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_the_same_model_from_every_kind_of_table(data, name, kind):
+def test_the_same_model_from_every_kind_of_table(data, name):
     X, y, table = data
-    rows, labels = (
-        as_kind(kind, X),
-        {"pandas": pd.Series(y), "polars": pl.Series(y), "pyarrow": pa.chunked_array([y])}[kind],
-    )
-    more = {"populations": table} if "goal" in ESTIMATORS[name]().get_params() else {}
-    plain = ESTIMATORS[name]().fit(X.to_numpy(), y, **more)
-    if more:
-        more = {"populations": as_kind(kind, table)}
-    model = ESTIMATORS[name]().fit(rows, labels, **more)
-    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(model.predict(rows), plain.predict(X.to_numpy()))
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(as_kind(kind, X[["c", "b", "a"]]))
+    asks = "goal" in ESTIMATORS[name]().get_params()
+    plain = ESTIMATORS[name]().fit(X.to_numpy(), y, **({"populations": table} if asks else {}))
+    for kind, labels in zip(KINDS, (pd.Series(y), pl.Series(y), pa.chunked_array([y])), strict=True):
+        rows, more = as_kind(kind, X), {"populations": as_kind(kind, table)} if asks else {}
+        model = ESTIMATORS[name]().fit(rows, labels, **more)
+        assert model.feature_names_in_.tolist() == ["a", "b", "c"], kind
+        np.testing.assert_array_equal(model.predict(rows), plain.predict(X.to_numpy()), kind)
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(as_kind(kind, X[["c", "b", "a"]]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.contract import parametrize_with_fitting_checks
 
 from widemargin import External
 from widemargin.exceptions import InfeasibleGoalError
@@ -88,6 +88,6 @@ def test_an_interrupt_leaves_a_model_that_was_shifted(monkeypatch):
     assert clf.goal_report_.all_met()
 
 
-@parametrize_with_checks([ShiftedSVC(), ShiftedSVC("subject to recall() >= 0.3")])
+@parametrize_with_fitting_checks([ShiftedSVC()], [ShiftedSVC("subject to recall() >= 0.3")])
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.contract import parametrize_with_fitting_checks
 
 from widemargin import RateConstrainedClassifier
 from widemargin.exceptions import DataError
@@ -154,12 +154,9 @@ def test_an_interrupt_leaves_a_model_and_is_raised(monkeypatch):
     assert clf.predict(X).shape == y.shape
 
 
-@parametrize_with_checks(
-    [
-        ZafarClassifier(),
-        ZafarClassifier(EVERYONE, EVERYONE, c=0.1),
-        ZafarClassifier(EVERYONE, EVERYONE, c=0.1, form="ramp"),
-    ]
+@parametrize_with_fitting_checks(
+    [ZafarClassifier()],
+    [ZafarClassifier(EVERYONE, EVERYONE, c=0.1), ZafarClassifier(EVERYONE, EVERYONE, c=0.1, form="ramp")],
 )
 def test_scikit_learn_conformance(estimator, check):
     check(estimator)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from testing.hidden_papers import hide_papers
 
-from command_line import widemargin, widemargin_here
+from command_line import widemargin_here
 from widemargin.cli.main import main
 from widemargin.exceptions import DataError
 from widemargin_papers.reproductions import FIGURES, dataset_constraints_fig3, runner
@@ -21,8 +21,7 @@ FIGURE, QUICKEST = "dataset-constraints-fig3", "margin-pursuit-fig2"
 def test_a_quick_run_saves_numbers_tables_and_the_figure(name, tmp_path, capsys, monkeypatch):
     if name != QUICKEST:  # most of the time of a large figure: looking for room for its labels
         monkeypatch.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None)
-    asked = ("reproduce", name, "--quick", "--out", tmp_path / "new")
-    done = widemargin(*asked) if name == QUICKEST else widemargin_here(capsys, *asked)
+    done = widemargin_here(capsys, "reproduce", name, "--quick", "--out", tmp_path / "new")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no terminal: no progress; nothing to warn of
     assert FIGURES[name].title in done.stdout

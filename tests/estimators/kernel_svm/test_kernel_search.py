@@ -124,7 +124,7 @@ def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("data", "gammas"),
-    [(moons(1200), (1e-3, 1.0, 1e4)), (load_digits(n_class=4, return_X_y=True), (1e-3, 1.0))],
+    [(moons(600), (1e-3, 1.0, 1e4)), (load_digits(n_class=4, return_X_y=True), (1e-3, 1.0))],
     ids=["two", "four"],
 )
 def test_a_race_leaves_only_worse_cells_behind(data, gammas):

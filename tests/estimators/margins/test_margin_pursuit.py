@@ -11,7 +11,7 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from testing.contract import parametrize_with_fitting_checks
 from testing.hidden_papers import hide_papers
 from testing.margin_problems import exact, problem, task
 
@@ -33,9 +33,9 @@ EXPECTED = {
 }
 
 
-@parametrize_with_checks(
+@parametrize_with_fitting_checks(
+    [wm.MarginPursuitClassifier()],
     [
-        wm.MarginPursuitClassifier(),
         wm.MarginPursuitClassifier(scale="catoni", kernel="rbf"),
         wm.MarginPursuitClassifier(scale="rescale-once", solver="sgd", C=0.01, max_iter=60, random_state=0),
     ],

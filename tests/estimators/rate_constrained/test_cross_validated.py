@@ -31,7 +31,7 @@ GOAL = Goal(error_rate(), [(positive_rate(WOMEN) >= 0.8 * positive_rate(MEN)).na
 CS, STEPS = (0.002, 0.05, 1.0), (2, 5)
 
 
-@parametrize_with_checks([RateConstrainedClassifierCV(Cs=[0.05], max_steps=[3], cv=2)])
+@parametrize_with_checks([RateConstrainedClassifierCV(Cs=[0.05], max_steps=[1], cv=2)])
 def test_sklearn_contract(estimator, check):
     check(estimator)
 
@@ -56,11 +56,12 @@ def test_the_choice_is_that_of_fits_from_nothing(data, enforce):
     X, y, table = data
     cv = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y))
     shared = {"enforce": enforce, "tol": 1e-6, "step_tol": 1e-6}
-    clf = RateConstrainedClassifierCV(GOAL, Cs=CS, max_steps=STEPS, cv=cv, **gathered(shared)).fit(
+    Cs = CS[::2]
+    clf = RateConstrainedClassifierCV(GOAL, Cs=Cs, max_steps=STEPS, cv=cv, **gathered(shared)).fit(
         X, y, populations=table
     )
     found = clf.cv_results_
-    settings = [(C, steps) for C in CS for steps in STEPS]
+    settings = [(C, steps) for C in Cs for steps in STEPS]
     objective, slack = np.zeros((len(settings), 3)), np.zeros((len(settings), 3, 2))
     woman = table["sex"].to_numpy() == "F"
     for k, (C, steps) in enumerate(settings):

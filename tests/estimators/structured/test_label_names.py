@@ -107,10 +107,14 @@ def test_sets_that_were_seen_have_to_be_known():
         MultiLabelSVC(solver_options={"decode": "seen"}, **FIXED).fit(X, np.where(np.arange(3) == 1, -1, Y))
 
 
-@pytest.mark.parametrize("edges", [None, "full", [(0, 1)]])
-@pytest.mark.parametrize("rescaling", ["slack", "margin"])
-@pytest.mark.parametrize("solver", ["bcfw", "sgd", "cutting-plane"])
-def test_labels_that_nobody_looked_at_are_left_out(edges, rescaling, solver):
+@pytest.mark.parametrize(
+    ("solver", "rescaling", "edges"),
+    [
+        *itertools.product(["bcfw"], ["slack", "margin"], [None, "full", [(0, 1)]]),
+        *itertools.product(["sgd", "cutting-plane"], ["slack", "margin"], ["full"]),
+    ],
+)
+def test_labels_that_nobody_looked_at_are_left_out(solver, rescaling, edges):
     """The objective is that of the sets that agree with the row where nobody has looked, by brute force."""
     X, Y, missing, known = partly()
     options = FIXED | {"rescaling": rescaling, "solver": solver, "tol": 0.05 if solver == "sgd" else 1e-3}

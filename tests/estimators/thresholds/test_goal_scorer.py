@@ -124,7 +124,7 @@ def test_bounds_and_C_are_searched_with_the_columns_of_a_data_frame(data):
     promised = Goal.parse("subject to floor: recall(population(woman == 1)) >= 0.6")
     levels = [promised.with_level(level, "floor") for level in (0.6, 0.65, 0.7)]
     grid = {"goal": levels, "C": [0.02, 0.2]}
-    search = GridSearchCV(RateConstrainedClassifier(), grid, scoring=goal_scorer(promised), cv=3, error_score="raise")
+    search = GridSearchCV(RateConstrainedClassifier(), grid, scoring=goal_scorer(promised), cv=2, error_score="raise")
     search.fit(frame, y)
     scores = search.cv_results_["mean_test_score"]
     assert search.best_index_ == scores.argmax() and len(scores) == 6
@@ -139,11 +139,11 @@ def test_populations_come_by_metadata_routing(data, routing, kind):
     model = RateConstrainedClassifier(GOAL, on_infeasible="warn").set_fit_request(populations=True)
     scorer = goal_scorer(GOAL).set_score_request(populations=True)
     grid = {"goal": [GOAL, GOAL.with_level(0.7, "floor")], "C": [0.2]}
-    search = GridSearchCV(model, grid, scoring=scorer, cv=3, error_score="raise").fit(X, y, populations=populations)
-    folds = [search.cv_results_[f"split{k}_test_score"] for k in range(3)]
+    search = GridSearchCV(model, grid, scoring=scorer, cv=2, error_score="raise").fit(X, y, populations=populations)
+    folds = [search.cv_results_[f"split{k}_test_score"] for k in range(2)]
     assert np.isfinite(folds).all()
     scores = cross_val_score(
-        model, X, y, scoring=scorer, cv=3, params={"populations": populations}, error_score="raise"
+        model, X, y, scoring=scorer, cv=2, params={"populations": populations}, error_score="raise"
     )
     np.testing.assert_allclose(scores, [fold[0] for fold in folds])
     assert clone(scorer).get_metadata_routing().score.requests == {"populations": True, "sample_weight": None}

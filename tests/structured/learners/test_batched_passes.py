@@ -21,7 +21,7 @@ def solve(problem, max_iter=60, **options):
 
 
 def test_a_batch_of_one_makes_the_usual_steps():
-    usual, mapped = (solve(task(), max_iter=12, **options) for options in ({}, {"batch": 1}))
+    usual, mapped = (solve(task(), max_iter=4, **options) for options in ({}, {"batch": 1}))
     np.testing.assert_allclose(mapped.weights.W, usual.weights.W, rtol=1e-12, atol=1e-14)
     assert mapped.n_queries == usual.n_queries
     assert mapped.gap == pytest.approx(usual.gap, rel=1e-9)

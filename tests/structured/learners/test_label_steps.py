@@ -26,7 +26,7 @@ def block_of(sets, shares, truth, mass, C):
     return a[None, :], b, C * mass * float(shares @ (np.abs(sets - truth) @ weight))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 2.0]))
 def test_the_goal_is_a_distribution_and_no_worse_than_the_label_set(seed, pull):
     rng = np.random.default_rng(seed)
