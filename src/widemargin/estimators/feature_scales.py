@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.exceptions import DataError, DoubtfulModelWarning, KernelWarning, warn
 from widemargin.kernels.functions import Kernel
@@ -159,7 +160,13 @@ def refuse_overflow(X: Matrix) -> None:
         If a feature is that large.
     """
     values = X if isinstance(X, np.ndarray) else X.data
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+    def part(first: int, last: int) -> float:
+        some = values[first:last]
+        return float(max(some.max(initial=0.0), -some.min(initial=0.0)))
+
+    least = (1 << 20) // max(1, values.size // max(1, values.shape[0]))
+    largest = max(in_threads(values.shape[0], least, part))
     if largest > math.sqrt(float(np.finfo(X.dtype).max) / (4.0 * X.shape[1])):
         raise DataError(f"features as large as {largest:.3g} overflow inner products in {X.dtype}: scale them.")
 
