@@ -175,8 +175,12 @@ def _some_rows(X: Matrix, most: int = 5000) -> tuple[Matrix, Floats]:
     """At most so many rows, by which scales are judged, and the variance of every column, shape (d,)."""
     X = X[:: -(-X.shape[0] // most)]
     if isinstance(X, np.ndarray):
-        with np.errstate(over="ignore"):  # squares beyond double precision: an infinite variance is not tiny
-            return X, np.asarray(X.var(axis=0, dtype=np.float64))
+
+        def part(first: int, last: int) -> Floats:
+            with np.errstate(over="ignore"):  # squares beyond double precision: an infinite variance is not tiny
+                return np.asarray(X[:, first:last].var(axis=0, dtype=np.float64))
+
+        return X, np.concatenate(in_threads(X.shape[1], (1 << 18) // max(1, X.shape[0]), part))
     return X, np.asarray(mean_variance_axis(X.tocsr(), axis=0)[1], dtype=np.float64)
 
 
