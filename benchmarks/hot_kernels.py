@@ -58,11 +58,11 @@ def smo_pairs() -> Action:
     lower, upper = np.minimum(10 * y, 0), np.maximum(10 * y, 0)
 
     def run() -> None:
-        room, lanes = np.empty((5, 512), np.float32), np.empty(pair_steps.LANES, np.float32)
+        room = np.empty((5, 512), np.float32)
         g, b = y.astype(float), np.zeros(512)
         pair_steps.solve_pairs(
-            np.empty((0, 0)), 0.0, K, np.arange(512), 512, K.diagonal().copy(), g, b, lower, upper, room, lanes,
-            1e-3, 1e-4, 2000,
+            np.empty((0, 0)), 0.0, K, np.arange(512), 512, K.diagonal().copy(), g, b, lower, upper, room, 1e-3, 1e-4,
+            2000,
         )  # fmt: skip
 
     return run

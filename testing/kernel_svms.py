@@ -1,18 +1,32 @@
 """Small kernel SVMs, and their optimum by a generic interior-point solver."""
 
+import importlib.util
 from typing import Any
 
 import clarabel
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["RBF", "Counting", "data", "exact", "problem"]
+__all__ = ["DEVICES", "RBF", "Counting", "data", "exact", "problem"]
 
 RBF = Kernel("rbf", 0.3)
+
+
+def _has_gpu() -> bool:
+    return importlib.util.find_spec("torch") is not None and importlib.import_module("torch").cuda.is_available()
+
+
+DEVICES = [
+    "array-api",
+    pytest.param("torch", marks=pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")),
+    pytest.param("torch:cuda", marks=pytest.mark.skipif(not _has_gpu(), reason="needs PyTorch and a GPU")),
+]
+"""Backends of the code for devices."""
 
 
 class Counting:

@@ -177,10 +177,9 @@ def on_device(ctx: Context) -> list[Row]:
     solver, options = f"KernelSVC, {device}", {"backend": device}
     digits = ctx.load("mnist")
     images = [digits.X.astype(np.float32), digits.digit, digits.X_test.astype(np.float32), digits.digit_test]
-    tasks = {name: (task(ctx, name), 1) for name in ("a9a", "mnist", "covtype")}
-    # The steps of ten digits' pairs run side by side on the host.
-    tasks[TEN] = (KernelTask(*(part[:1000] if ctx.quick else part for part in images), 0.02, 10.0), cpu_count())
-    for name, (of, threads) in tasks.items():
+    tasks, threads = {name: task(ctx, name) for name in ("a9a", "mnist", "covtype")}, cpu_count()
+    tasks[TEN] = KernelTask(*(part[:1000] if ctx.quick else part for part in images), 0.02, 10.0)
+    for name, of in tasks.items():
         make = partial(KernelSVC, C=of.C, gamma=of.gamma, tol=of.tol, random_state=0, solver_options=options)
         try:
             _run(some(of, min(3000, of.y.shape[0])), 100, threads, make)
@@ -188,13 +187,13 @@ def on_device(ctx: Context) -> list[Row]:
             print(f"no fits on a GPU: {error}")
             return []
         rows.append({"case": name, "solver": solver} | _run(of, 10_000, threads, make))
-    adult = some(tasks["a9a"][0], ctx.pick(16_100, 300))
+    adult = some(tasks["a9a"], ctx.pick(16_100, 300))
     timing = Timing.of(lambda: kernel_search(
         KernelSVC(solver_options=options), adult.X, adult.y, Cs=np.logspace(-2, 3, 50), gammas=[adult.gamma],
         n_rows=None, n_folds=10, refit=False, random_state=0,
     ))  # fmt: skip
     return [*rows, {
-        "case": GRID, "solver": solver, "threads": cpu_count(), "wall_s": round(timing.median, 3),
+        "case": GRID, "solver": solver, "threads": threads, "wall_s": round(timing.median, 3),
         "processor_s": round(timing.processor_median, 3), "predict_s": None, "one_row_ms": None, "test_error": None,
         "support": None,
     }]  # fmt: skip

@@ -149,6 +149,13 @@ def test_tables_that_do_not_fit_are_refused(change, message):
         schema.read(pa.table(changed))
 
 
+def test_up_to_three_rows_may_be_the_first_of_their_kind():
+    schema = TableSchema.of(pa.table({"age": [1, 2], "work": ["own", "state"]}))
+    for rows in (1, 3):
+        contents = schema.read(pa.table({"age": [1] * rows, "work": ["pilot"] * rows}))
+        assert [(d.column, d.n_rows, d.what) for d in contents.deviations] == [("work", rows, "unknown")]
+
+
 def test_many_absent_columns_are_summed_up():
     schema = TableSchema.of(pa.table({f"c{i}": [1] for i in range(8)}))
     with pytest.raises(DataError, match=r"lacks 8 column\(s\): .* and 3 more"):
@@ -178,9 +185,9 @@ def test_a_column_of_nulls_is_missing_everywhere():
 
 
 def test_values_in_messages_cannot_write_control_characters():
-    schema = TableSchema.of(pa.table({"work": ["own"]}))
+    schema = TableSchema.of(pa.table({"work": ["own"] * 4}))
     with pytest.raises(DataError) as caught:
-        schema.read(pa.table({"work": ["\x1b[31mred" + "x" * 100]}))
+        schema.read(pa.table({"work": ["\x1b[31mred" + "x" * 100] * 4}))
     assert "\x1b" not in str(caught.value)
     assert "x" * 50 not in str(caught.value)
 

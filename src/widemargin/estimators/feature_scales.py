@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Matrix
 from widemargin.exceptions import DataError, DoubtfulModelWarning, KernelWarning, warn
 from widemargin.kernels.functions import Kernel
@@ -159,7 +160,13 @@ def refuse_overflow(X: Matrix) -> None:
         If a feature is that large.
     """
     values = X if isinstance(X, np.ndarray) else X.data
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+    def part(first: int, last: int) -> float:
+        some = values[first:last]
+        return float(max(some.max(initial=0.0), -some.min(initial=0.0)))
+
+    least = (1 << 20) // max(1, values.size // max(1, values.shape[0]))
+    largest = max(in_threads(values.shape[0], least, part))
     if largest > math.sqrt(float(np.finfo(X.dtype).max) / (4.0 * X.shape[1])):
         raise DataError(f"features as large as {largest:.3g} overflow inner products in {X.dtype}: scale them.")
 
@@ -168,8 +175,12 @@ def _some_rows(X: Matrix, most: int = 5000) -> tuple[Matrix, Floats]:
     """At most so many rows, by which scales are judged, and the variance of every column, shape (d,)."""
     X = X[:: -(-X.shape[0] // most)]
     if isinstance(X, np.ndarray):
-        with np.errstate(over="ignore"):  # squares beyond double precision: an infinite variance is not tiny
-            return X, np.asarray(X.var(axis=0, dtype=np.float64))
+
+        def part(first: int, last: int) -> Floats:
+            with np.errstate(over="ignore"):  # squares beyond double precision: an infinite variance is not tiny
+                return np.asarray(X[:, first:last].var(axis=0, dtype=np.float64))
+
+        return X, np.concatenate(in_threads(X.shape[1], (1 << 18) // max(1, X.shape[0]), part))
     return X, np.asarray(mean_variance_axis(X.tocsr(), axis=0)[1], dtype=np.float64)
 
 

@@ -7,7 +7,8 @@ works with each of them. What stays on a device from the rows to the scores asks
 
 import importlib
 import logging
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel, gaussian
@@ -187,6 +189,8 @@ class DeviceBackend:
     ----------
     at_once : int
         Kernel values of a block: a device works best on some hundred megabytes, a processor within its caches.
+    weighted_rows : callable or None
+        `kernels.gpu_sums`, where it can be had.
 
     Raises
     ------
@@ -197,6 +201,7 @@ class DeviceBackend:
     def __init__(self, xp: Any, device: str = "cpu") -> None:
         self.xp, self.name = xp, device
         self.at_once = 1 << 20 if device == "cpu" else 1 << 26
+        self.weighted_rows = _sums_of_gpu(xp, device) if device.startswith("cuda") else None
         try:
             self.put(np.zeros(1))
         # PyTorch says in three ways that it does not know a device.
@@ -232,7 +237,7 @@ class DeviceBackend:
         return self.xp is np or self.xp.get_float32_matmul_precision() == "highest"
 
     def place(self, X: Matrix, kernel: Kernel, dtype: npt.DTypeLike, *, left: bool = False) -> Placed:
-        """Rows on the device. CSR rows that would fill it stay where they are, and come in blocks of dense rows.
+        """Rows on the device, where they may be already. CSR rows that would fill it come in blocks of dense rows.
 
         Raises
         ------
@@ -241,20 +246,32 @@ class DeviceBackend:
         """
         if kernel.name in ("callable", "laplacian", "precomputed"):
             raise CapabilityError(f"backend 'torch' cannot do kernel {kernel.name!r}; use the default backend 'numpy'.")
-        X = X.astype(dtype, copy=False)
-        square = squared_norms(X) if kernel.name == "rbf" else None  # in double precision, as NumPy's
         size = X.shape[0] * X.shape[1] * np.dtype(dtype).itemsize
         # Kernel rows need the memory more: dense copies of CSR rows may take a quarter of it, and 256 MB of the host's.
         room = 256 << 20 if (free := self.free()) is None else free // 4
         try:
-            placed = X if not isinstance(X, np.ndarray) and size > room else self._dense(X)
-            # Norms are rounded once, from double precision, whatever the device computes in.
-            return Placed(placed, None if square is None else self.put(square))
+            if sp.issparse(X):
+                X = X.astype(dtype, copy=False)
+                square = self.put(squared_norms(X)) if kernel.name == "rbf" else None
+                return Placed(X if size > room else self._dense(X), square)
+            if isinstance(X, np.ndarray):
+                X = self._dense(X.astype(dtype, copy=False))
+            placed = self.xp.asarray(X, dtype=getattr(self.xp, np.dtype(dtype).name))
+            return Placed(placed, self._squared_norms(placed) if kernel.name == "rbf" else None)
         except RuntimeError as error:
             raise CapabilityError(
                 f"backend 'torch:{self.name}' cannot hold the rows of {size >> 20} MB ({error}); use CSR or float32 "
                 "rows, fewer rows, or the default 'numpy'."
             ) from error
+
+    def _squared_norms(self, X: Any) -> Any:
+        """Squared norms of rows on the device, rounded once, from double precision, to the precision of X."""
+        xp, square = self.xp, self.xp.empty(X.shape[0], dtype=X.dtype, device=self.name)
+        step = max(1, self.at_once // max(1, X.shape[1]))
+        for first in range(0, X.shape[0], step):
+            part = xp.asarray(X[first : first + step], dtype=xp.float64)
+            square[first : first + step] = xp.asarray((part * part).sum(axis=1), dtype=X.dtype)
+        return square
 
     def values(self, kernel: Kernel, left: Placed, right: Placed, out: Any = None) -> Any:
         """Kernel values of all pairs, shape (len(left), len(right)), on the device; in `out`, if it is given."""
@@ -282,6 +299,21 @@ class DeviceBackend:
     def block(self, kernel: Kernel, left: Placed, right: Placed, out: Reals | None = None) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right)), on the host."""
         return self.pull(self.values(kernel, left, right))
+
+
+@cache
+def _sums_of_gpu(xp: Any, device: str) -> Callable[[Any, Any, Any, Any], None] | None:
+    """`gpu_sums.weighted_rows`; None where Triton, or the C compiler that it needs, is not there."""
+    try:
+        weighted_rows: Callable[[Any, Any, Any, Any], None] = importlib.import_module(
+            "widemargin.kernels.gpu_sums"
+        ).weighted_rows
+        row, sums = (xp.zeros((17,), dtype=kind, device=device) for kind in (xp.float32, xp.float64))
+        weighted_rows(row[None], xp.zeros(1, dtype=xp.int64, device=device), sums[:1], sums)
+    except Exception as error:  # of the device, Triton, or the compiler
+        logger.info("%s Kernel rows are summed by PyTorch alone.", error)
+        return None
+    return weighted_rows
 
 
 def backend_named(name: str) -> Backend:
@@ -328,7 +360,12 @@ def squared_norms(X: Matrix) -> Reals:
         # Double precision: the distance of near rows is a small difference of large norms.
         squares = X.multiply(X).sum(axis=1, dtype=np.float64)
         return np.asarray(np.asarray(squares).ravel().astype(X.dtype))
-    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64).astype(X.dtype))
+
+    def part(first: int, last: int) -> Floats:
+        norms: Floats = np.einsum("ij,ij->i", X[first:last], X[first:last], dtype=np.float64)
+        return norms
+
+    return np.concatenate(in_threads(X.shape[0], (1 << 20) // max(1, X.shape[1]), part)).astype(X.dtype)
 
 
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:

@@ -90,8 +90,14 @@ class DeviceRows(KernelRows):
     def in_double(self, rows: Ints, cache_size: float) -> "DeviceRows":
         """See `KernelRows`; on the same device, with the memory that this one has used."""
         self.kept = None
+        X: Any = self._X
+        # Numbers that came in single precision are on the device as they were given, and need not travel again.
+        if X.dtype == self.dtype and not sp.issparse(self._rows.X):
+            X = self._rows.X
+        if rows.shape[0] < self.n_rows:
+            X = X[rows] if X is self._X else X[self.put(rows)]
         exact = DeviceRows(
-            self.kernel, self._X[rows], cache_size=max(cache_size, 3 * rows.shape[0] * 8 / MEGABYTE), dtype=np.float64,
+            self.kernel, X, cache_size=max(cache_size, 3 * rows.shape[0] * 8 / MEGABYTE), dtype=np.float64,
             backend=self._name,
         )  # fmt: skip
         exact._count = self._count
@@ -155,6 +161,9 @@ class DeviceRows(KernelRows):
         """`sum_k change[k] kept[places[k]]` on the device, in double precision, shape (n,)."""
         where, factors = self.put(places), self.put(change)
         total = self._zeros(self.n_rows)
+        if self._device.weighted_rows is not None:
+            self._device.weighted_rows(self.kept, where, factors, total)
+            return total
         # In single precision the sum of a thousand rows would be off by more than a small tol.
         width = self._tile(places.shape[0])
         for low in range(0, self.n_rows, width):

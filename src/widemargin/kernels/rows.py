@@ -240,7 +240,7 @@ class KernelRows:
         X, packed = self._X, self._rows.packed
         if packed is not None:
             return packed.rounded
-        return int(X.shape[1] if isinstance(X, np.ndarray) else np.diff(X.indptr).max(initial=0))
+        return int(np.diff(X.indptr).max(initial=0) if hasattr(X, "indptr") else X.shape[1])
 
     def narrow(self) -> NarrowRows | None:
         """What compiled loops need to compute rows by themselves; None where that would take them longer than BLAS."""

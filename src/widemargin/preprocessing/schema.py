@@ -3,8 +3,8 @@
 A column is read as one of four kinds: `number` (missing: null or NaN), `date` (days or times, as numbers of days since
 1970; missing: null), `word` (text or category codes; missing: null) and `flag` (true or false; missing: null). A later
 table that deviates is either refused by a `DataError` that names the column (absent, wrong type, infinite, not one
-known word), or its deviations are handled in a documented way and counted (some unknown words, missing values where
-training had none).
+known word in four rows or more), or its deviations are handled in a documented way and counted (some unknown words,
+missing values where training had none).
 """
 
 import difflib
@@ -317,7 +317,8 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
     unknown = [word for word in words if word is not None and word not in known]
     if unknown:
         examples = tuple(_shown(word) for word in sorted(set(unknown))[:3])
-        if len(unknown) == sum(word is not None for word in words):
+        # Many rows without one known word are spelled in another way; one or two may be the first ones of their kind.
+        if len(unknown) == sum(word is not None for word in words) > 3:
             raise DataError(
                 f"not one value of column {schema.name!r} was known in training ({', '.join(examples)}; known: "
                 f"{', '.join(_shown(word) for word in schema.values[:3])}, ...). Correct the column or its values"

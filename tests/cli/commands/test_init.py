@@ -138,6 +138,16 @@ def test_columns_that_number_the_rows_are_ignored(tmp_path, capsys):
     assert content["ignore"]["place"] == "numbers the rows"
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "splits"),
+    [("voice.part", ["Bass 1", "Bass 2"], False), ("Fold", ["L on R", "R on L"], False),
+     ("part", ["training", "rest"], True), ("my_fold", ["fold 1", "fold 2"], True), ("fold", [1, 2], True)],
+)  # fmt: skip
+def test_columns_that_split_the_rows_are_known_by_their_values(name, values, splits):
+    guesses = roles(**{name: values * 20, "n": [1, 2, 3, 1] * 10, "y": [0, 1, 1, 0, 1] * 8})
+    assert (name in guesses.ignore) == splits
+
+
 def test_identifiers_without_a_telling_name_are_ignored():
     rng, y = np.random.default_rng(0), [0, 1] * 50
     columns = {
@@ -532,7 +542,8 @@ def test_ages_are_cut_where_law_and_practice_cut(tmp_path, capsys):
 NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "date_naissance", "Ausländer", "GENDER",
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
          "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
-         "date_of_birth", "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
+         "date_of_birth", "birthyr", "age76", "sex1", "nonwhite", "blhisp", "ethn", "marr", "evermarried", "widowed",
+         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -540,12 +551,17 @@ def test_protected_columns_are_known_by_their_names(name):
     assert [*roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected] == [name]
 
 
-def test_a_country_of_birth_tells_no_age():
-    guesses = roles(country_of_birth=[*"aabb"], n=[1, 2, 3, 4], y=[0, 1, 1, 0])
-    assert guesses.protected == {"country_of_birth": "nationality"}
+@pytest.mark.parametrize("name", ["country_of_birth", "birthplace"])
+def test_a_country_of_birth_tells_no_age(name):
+    guesses = roles(**{name: [*"aabb"], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]})
+    assert guesses.protected == {name: "nationality"}
 
 
-@pytest.mark.parametrize("name", ["Seniority", "manage", "percentage", "agency", "sextant", "traced", "sedan"])
+NO_NAMES = ["Seniority", "manage", "percentage", "agency", "sextant", "traced", "sedan", "SkinThickness", "birthweight",
+            "birth_order", "birthcontrol", "marrow", "carriage", "stage2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
 def test_words_within_words_protect_nothing(name):
     assert not roles(**{name: [1, 2, 3, 1], "n": [1, 2, 3, 4], "y": [0, 1, 1, 0]}).protected
 
@@ -706,13 +722,13 @@ def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):
     case = [f"case {row}" if row % 3 == 0 else None for row in range(1000)]
     columns = {
         "score": rng.normal(size=1000).round(3).tolist(),
-        "after": known.tolist(),
+        '"after\nwards"': known.tolist(),  # whatever the name, the caution is one line of the file
         "case": case,
         "paid": y.tolist(),
     }
     write_csv(tmp_path / "t.csv", columns)
     content = init(tmp_path, "t.csv", capsys)
-    assert "alone after tells 97%" in content["cautions"][-1]
+    assert "alone after\nwards tells 97%" in content["cautions"][-1]
     assert content["ignore"]["case"].startswith("names the rows")
 
 

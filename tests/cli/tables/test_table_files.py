@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widemargin.cli.tables.table_files import read_table
+from widemargin.cli.tables.csv_reading import likely_numbers
+from widemargin.cli.tables.table_files import TableBlocks, read_table
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.exceptions import DataError
 
@@ -118,6 +119,36 @@ def test_another_separator_is_named_and_can_be_said(tmp_path, name, separator):
         read_table(tmp_path / name)
     table = read_table(tmp_path / name, separator=separator)
     assert table.to_pydict() == {"a": ["1,5"], "b,c": ["x"]}
+
+
+QUOTED = b'"n","when","word"\n' + b"".join(
+    f'"{number}","2024-01-{number:02}","{"NA" if number == 3 else "x"}"\n'.encode() for number in range(1, 30)
+)
+
+
+@pytest.mark.parametrize("gap", ["", "NA", "?"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.parametrize("block", [None, 200])
+def test_gaps_in_quotes_leave_columns_of_numbers_and_days_and_words_keep_theirs(
+    tmp_path, monkeypatch, gap, name, block
+):
+    content = QUOTED.replace(b'"2"', f'"{gap}"'.encode()).replace(b'"2024-01-04"', f'"{gap}"'.encode())
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    monkeypatch.setattr("widemargin.cli.tables.csv_reading.CSV_BLOCK", block or len(content))
+    blocks = [block.table for block in TableBlocks(tmp_path / name, missing=["?"]).read(["n", "when", "word"])]
+    assert (len(blocks) > 1) == (block is not None)
+    table = pa.concat_tables(blocks)
+    assert table.schema.types == [pa.int64(), pa.date32(), pa.string()]
+    assert table["n"].to_pylist() == [1, None, *range(3, 30)]
+    assert table["when"].null_count == 1 and table["word"].to_pylist()[2] == "NA"
+    as_words = read_table(tmp_path / name, words=["n"])
+    assert as_words["n"].to_pylist()[:3] == ["1", gap, "3"]
+
+
+@pytest.mark.parametrize(("share", "sign", "is_gap"), [(3, "?", True), (3, "no", False), (12, "no", True)])
+def test_signs_are_gaps_among_numbers_however_often_and_words_where_they_are_few(share, sign, is_gap):
+    column = pa.array([sign if row % share == 0 else str(row) for row in range(120)])
+    assert likely_numbers(pa.table({"n": column}))["missing"] == ((sign,) if is_gap else ())
 
 
 def test_a_table_of_one_column_is_one(tmp_path):

@@ -608,7 +608,7 @@ def test_a_model_of_torch_predicts_csr_rows_and_without_torch(dtype, monkeypatch
     new = X[200:300].astype(dtype)
     with_torch, calls = model.decision_function(new), []
     place = NumpyBackend.place
-    monkeypatch.setattr(NumpyBackend, "place", lambda *a: calls.append(1) or place(*a))
+    monkeypatch.setattr(NumpyBackend, "place", lambda *a, **k: calls.append(1) or place(*a, **k))
     model.decision_function(new)
     assert not calls  # torch was used, so the comparison says something
     np.testing.assert_allclose(model.decision_function(sp.csr_matrix(new)), with_torch, atol=1e-4)

@@ -58,6 +58,42 @@ TREE = DecisionTreeClassifier(max_depth=6, min_samples_leaf=10, random_state=0)
 FAST = RandomForestClassifier(n_estimators=8, max_depth=6, min_samples_leaf=5, random_state=0)
 
 
+def test_thresholds_of_small_trees_are_placed_anew_where_the_tree_of_all_rows_has_other_scores():
+    """Carried over, they would miss a floor that cross-fitted rows meet, on own rows and on new ones."""
+    goal, anew = "minimize error_rate()\nsubject to recall() >= 0.8", 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, noise = rng.normal(size=(400, 4)), rng.normal(size=400)
+        X, noise = np.vstack([X, rng.normal(size=(4000, 4))]), np.append(noise, rng.normal(size=4000))
+        y = (X[:, 0] + X[:, 1] * X[:, 2] + 1.5 * noise > 0.5).astype(int)
+        tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+        recall = {}
+        for by_heart in (0.2, -np.inf):  # by minus infinity every model knows its rows by heart
+            clf = GoalReduction(tree, goal, random_state=0, solver_options={"by_heart": by_heart})
+            clf.fit(X[:400], y[:400])
+            said = clf.predict(X)
+            recall[by_heart] = [said[part][y[part] == 1].mean() for part in (slice(0, 400), slice(400, None))]
+            if clf.goal_report_.data_name == "training rows":
+                assert clf.goal_report_.constraints[0].rate == pytest.approx(recall[by_heart][0])
+                assert recall[by_heart][0] >= 0.8 and np.isnan(clf.lagrangian_gap_)
+                anew += 1
+            else:
+                assert clf.lagrangian_gap_ >= 0.0
+        if recall[0.2] != recall[-np.inf]:
+            assert max(recall[-np.inf]) < 0.7 and min(recall[0.2]) >= 0.75
+    assert anew
+
+
+def test_models_that_know_their_rows_by_heart_keep_the_thresholds_of_cross_fitted_rows():
+    """A forest of full trees repeats the labels, so that its rates on its own rows say nothing."""
+    X, y, _ = make_rows(600)
+    goal = f"minimize error_rate()\nsubject to positive_rate() <= {y.mean() - 0.02:.4f}"
+    forest = RandomForestClassifier(n_estimators=8, random_state=0)
+    clf = GoalReduction(forest, goal, max_models=1, random_state=0).fit(X, y)
+    assert clf.goal_report_.data_name == "training rows (cross-validated)" and clf.goal_report_.all_met()
+    assert clf.predict(X).any() and not audit(clf, goal, X, y).all_met()
+
+
 @parametrize_with_checks([GoalReduction(LogisticRegression(), max_models=1, cv=2, random_state=0)])
 def test_sklearn_contract(estimator, check):
     check(estimator)

@@ -249,14 +249,15 @@ def test_compiled_steps_are_their_python(kind):
             return (function.py_func if python else function)(*arguments)
 
         g, b, lower, upper = y.copy(), np.zeros(40), np.minimum(y, 0), np.maximum(y, 0)
-        sides, lanes = np.empty((5, 40), kind), np.empty(pair_steps.LANES, kind)
-        call("sides", g, b, lower, upper, sides)
-        met = []
+        sides = np.empty((5, 40), kind)
+        met, (top, _) = [], call("sides", g, b, lower, upper, sides)
         for _ in range(30):
-            i = call("last_peak", sides[0], lanes)
-            j = call("partner", K[i], diagonal, i, sides, lanes, True)
-            met += [i, j, sides[0, i] + sides[1].max()]
-            met += call("move_pair", i, j, K[i], K[j], diagonal, g, b, lower, upper, sides)
+            i = call("place", sides[0], top, True)
+            j = call("partner", K[i], diagonal, i, sides, True)
+            moved = call("move_pair", i, j, K[i], K[j], diagonal, g, b, lower, upper, sides)
+            top = moved[2]
+            assert moved[2:] == (sides[0].max(), sides[1].max())
+            met += [i, j, *moved]
         room = np.empty(40)
         for _ in range(5):
             i, worst = call("most_gaining", diagonal, g, b, lower, upper, room)
@@ -298,12 +299,3 @@ def test_without_a_bias_two_variables_a_step_take_far_fewer_steps_than_one():
     thrifty = problem(X, y, 1.0, fit_intercept=False, cache_size=cache_of(1, 250))
     same = smo.solve(thrifty, tol=1e-4)  # one row fits
     assert same.dual == pytest.approx(smo.solve(problem(X, y, 1.0, fit_intercept=False), tol=1e-4).dual, rel=1e-5)
-
-
-@given(st.integers(1, 400), st.integers(0, 10_000))
-def test_of_equals_the_last_is_taken(q, seed):
-    rng = np.random.default_rng(seed)
-    value = np.where(rng.random(q) < 0.1, -np.inf, rng.integers(0, 3, q))
-    found = pair_steps.last_peak(value, np.empty(pair_steps.LANES))
-    assert found == np.flatnonzero(value == value.max())[-1]
-    assert value[pair_steps.peak(value, np.empty(pair_steps.LANES))] == value.max()

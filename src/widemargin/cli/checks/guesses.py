@@ -44,6 +44,8 @@ _COMPACT_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _MONEY = "[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|BRL|SEK|NOK|DKK|PLN|kr|zł"
 _NUMBER = re.compile(rf"[-+]?({_MONEY})?\s?[-+]?\d+([.,'’\s]\d{{3}})*([.,]\d+)?\s?({_MONEY}|%)?")
 """A number as people write it: thousands apart, with a currency or a percent sign."""
+_PARTS = {"train", "training", "test", "testing", "valid", "validation", "holdout", "dev", "fold", "cv", "learn"}
+"""Words in columns that split the rows: voices have parts, and arms fold, too."""
 
 
 @dataclass(frozen=True)
@@ -345,7 +347,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         "numbers the rows": numbers_rows(column),
         f"has {distinct} different words": is_text and distinct > 1000,
         "seems to say how the rows are to be split": distinct <= 20
-        and words & {"split", "part", "fold", "set", "partition", "subset"},
+        and words & {"split", "part", "fold", "set", "partition", "subset"}
+        and (is_number or any(words_of(text) & _PARTS for text in first)),
         "seems to be a sampling weight, no property of the row": is_number
         and matching_kind({"weight": sampling}, name) is not None,
     }

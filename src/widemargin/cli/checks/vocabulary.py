@@ -40,21 +40,25 @@ TARGETS = {
     "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
     "event": f"response hired admitted callback* released diagnosis converted clicked good result {HARMS}",
 }
-BIRTH = "birth* born dob yob geburt* geboren naissance nacimiento nascimento nascita geboorte*"
+BIRTH = (
+    "birth births birthd* birthy* birthm* ybirth born yearborn dob yob geburt* geboren naissance nacimiento "
+    "nascimento nascita geboorte*"
+)
 """Words of a day or a year that tells an age."""
 PROTECTED = {
     "sex": "sex sexe sexo sesso gender* *gender geschlecht genero genre geslacht kon male female* woman women "
     "geschl weiblich mannlich femme homme mujer hombre płec kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
-    "race": "race* racial* ethni* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* latino* latina* "
-    "raza raca razza rasse aborig* indigen* skin caste",
+    "race": "race* racial* ethn* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* *hisp *hispanic* "
+    "latino* latina* nonwhite* nwhite raza raca razza rasse aborig* indigen* skin* caste",
     "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
     f"senior seniors wiek ålder vek yas возраст 年齢 年龄 나이 {BIRTH}",
-    "religion": "relig* faith konfession geloof",
+    "religion": "relig* faith konfession geloof catholic* protestant* muslim* islam islamic jewish hindu*",
     "disability": "disab* handicap* *behinder* invalid* discapac* deficiencia",
-    "nationality": "national* nacional* nazional* citizen* foreign* immigra* migra* native* birthplace "
+    "nationality": "national* nacional* nazional* citizen* foreign* immigr* migra* native* birthplace "
     "staatsang* *auslander* auslaender* etrang* extranj* estrang* stranier* "
     "cittadinanza medborg* obywatel* narodowosc гражданство национальность uyruk 国籍 국적",
-    "family": "marit* marri* pregnan* familienstand schwanger* enceinte embaraz* gestante gravid* zwanger*",
+    "family": "marit* *marr *marri* marry widow* divorc* pregnan* familienstand schwanger* enceinte "
+    "embaraz* gestante gravid* zwanger*",
     "orientation": "orientation lgbt*",
     "service": "veteran*",
 }
@@ -63,8 +67,8 @@ ALIKE = {
     "sex": "men man gendr gndr",
     "race": "white* asian* eth herkunft minority cor ras afkomst",
     "age": "alter eta alder older elderly younger",
-    "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke divorced single spouse",
-    "nationality": "country* language*",
+    "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke single spouse",
+    "nationality": "country* nation nations language*",
 }
 """Words that may speak of it and often do not."""
 VALUES = {
@@ -99,6 +103,10 @@ EARLIER = {
     "deployed", "old", "earlier", "current", "previous", "baseline", "prediction", "predicted", "decision",
 }  # fmt: skip
 """Words of columns that hold decisions of an earlier model."""
+_OF_BIRTH = {"country", "place", "weight", "wt", "wgt", "order", "control", "rate", "length", "type", "defect"}
+"""Words beside which that of a birth tells no age."""
+_OF_SKIN = {"color", "colour", "tone", "type", "complexion", "skincolor", "skincolour", "skintone"}
+"""Words without which that of a skin is about its folds or its diseases."""
 AGED = {"old", "young"}
 """Names of columns that say whether somebody is, where no other word says what is."""
 
@@ -118,8 +126,11 @@ def plain_letters(text: str) -> str:
 def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
     """The first kind of which a column's name speaks; None where it speaks of none."""
     words = words_of(name)
-    if {"country", "place"} & words:  # that of somebody's birth tells no age
+    words |= {word.rstrip("0123456789") for word in words if len(word) > 3}  # `age76`: that of a year, or a group
+    if _OF_BIRTH & words:
         words -= {"birth", "born"}
+    if not _OF_SKIN & words:
+        words -= {"skin", "skinthickness"}
     return next((kind for kind, of_kind in patterns.items() if any(is_one_of(of_kind, word) for word in words)), None)
 
 

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         say("Goal:", *(f"  {line}" for line in goal.split("\n")))
         say(*(f"Asked: {column_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
         say(*(f"Not asked: {printable(text)}" for text in left_out))
-        say(*(f"Caution: {text}." for text in cautions))
+        say(*(f"Caution: {printable(text)}." for text in cautions))
         say(f"Saved as {out}. Read it, then: widemargin train {out}")
     return 0, {
         "goals_file": str(out),
@@ -268,7 +268,7 @@ def _model_lines(plain: PlainModel | None, cautions: list[str], stem: str) -> li
     numbers = "scale" if plain is None else plain.numbers
     return [
         "[model]",
-        *(f"# {text}." for text in cautions),
+        *(f"# {printable(text)}." for text in cautions),
         '# learner = "trees"  # boosted trees in place of an SVM; then without C',
         *chosen,
         f'numbers = "{numbers}"{bins if numbers == "bins" else scale}',

@@ -57,10 +57,13 @@ _HEAD = 1 << 20
 """Bytes at the beginning that are looked at; no line of names is longer."""
 
 
-def reading_options(path: Path, columns: Collection[str] | None = None, **how: Unpack[CsvFormat]) -> dict[str, Any]:
+def reading_options(
+    path: Path, columns: Collection[str] | None = None, *, quoted: bool, **how: Unpack[CsvFormat]
+) -> dict[str, Any]:
     """How pyarrow is to read a CSV file: the same types and missing values, whether whole or in blocks.
 
-    Texts that stand for no value do so only where they are not in quotes.
+    `quoted` says whether texts that stand for no value do so in quotes, too. Many programs put every field in quotes,
+    the empty ones of a column of numbers, too; among words, quotes say that a word is meant.
 
     Raises
     ------
@@ -89,7 +92,7 @@ def reading_options(path: Path, columns: Collection[str] | None = None, **how: U
         "read_options": pyarrow.csv.ReadOptions(block_size=CSV_BLOCK),
         "parse_options": pyarrow.csv.ParseOptions(delimiter=usual, newlines_in_values=True),
         "convert_options": pyarrow.csv.ConvertOptions(
-            strings_can_be_null=True, quoted_strings_can_be_null=False, include_columns=columns,
+            strings_can_be_null=True, quoted_strings_can_be_null=quoted, include_columns=columns,
             column_types=dict.fromkeys(how.get("words", ()), pa.string()), decimal_point=how.get("decimal", "."),
             null_values=[*pyarrow.csv.ConvertOptions().null_values, *how.get("missing", ())],
         ),
@@ -115,6 +118,7 @@ def likely_numbers(table: pa.Table) -> CsvFormat:
     """What stands before decimals, and which texts stand for no value, as its columns of nearly only numbers show.
 
     A column of texts is one where nine rows of ten hold numbers, of ten values at least, beside three texts at most.
+    Texts without a letter or a digit, such as a question mark, may stand in more rows.
     """
     decimal, missing = ".", dict[str, None]()
     for column in table.columns:
@@ -125,7 +129,7 @@ def likely_numbers(table: pa.Table) -> CsvFormat:
         for point in DECIMALS:
             number = re.compile(rf"[+-]?\d+({re.escape(point)}\d+)?")
             others = [text for text in counts if number.fullmatch(text.strip()) is None]
-            rows = sum(counts[text] for text in others)
+            rows = sum(counts[text] for text in others if any(map(str.isalnum, text)))
             if len(others) <= 3 and len(counts) >= len(others) + 10 and rows <= 0.1 * sum(counts.values()):
                 missing |= dict.fromkeys(others)
                 decimal = point if any(point in text for text in {*counts} - {*others}) else decimal

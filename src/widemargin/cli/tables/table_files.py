@@ -131,7 +131,7 @@ def _read_file(path: Path, how: CsvFormat) -> pa.Table:
         raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
     try:
         if name.endswith(CSV_ENDINGS):
-            table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, **how))
+            table = _read_csv(path, how)
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -145,6 +145,27 @@ def _read_file(path: Path, how: CsvFormat) -> pa.Table:
     except _FAULTS as error:
         raise _unreadable(path, error, how.get("separator")) from error
     _refuse_twice(path, table.column_names)
+    return table
+
+
+def _read_csv(path: Path, how: CsvFormat) -> pa.Table:
+    table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, quoted=True, **how))
+    _refuse_twice(path, table.column_names)
+    words = [name for name in _texts(table) if table[name].null_count]
+    if not words:
+        return table
+    options = csv_reading.reading_options(path, words, quoted=False, **how)
+    return _with_columns(table, pyarrow.csv.read_csv(path, **options))
+
+
+def _texts(table: pa.Table) -> list[str]:
+    return [field.name for field in table.schema if pa.types.is_string(field.type)]
+
+
+def _with_columns(table: pa.Table, others: pa.Table) -> pa.Table:
+    """The table with other columns in the place of those of their names."""
+    for name in others.column_names:
+        table = table.set_column(table.column_names.index(name), name, others[name])
     return table
 
 
@@ -242,7 +263,7 @@ class TableBlocks:
             self._large = path if path.stat().st_size * packed > csv_reading.CSV_BLOCK else None
         self.names: list[str]
         if self._large is not None:
-            self.names = list(self._csv_reader(None).schema.names)
+            self.names = list(self._csv_reader(None, quoted=True).schema.names)
             self.n_rows = sum(table.num_rows for table in self._tables(self.names[:1]))
         elif not self._files:
             self._table = read_table(path, **how)
@@ -317,10 +338,13 @@ class TableBlocks:
             size = BLOCK_ROWS if self._pieces else self._table.num_rows
             yield from (self._table.slice(start, size) for start in range(0, self._table.num_rows, size))
         elif self._large is not None:
-            reader = self._csv_reader(columns)
+            words: Iterator[pa.RecordBatch] | None = None
             try:
-                for batch in reader:
-                    yield pa.Table.from_batches([batch])
+                for number, batch in enumerate(self._csv_reader(columns, quoted=True)):
+                    table = pa.Table.from_batches([batch])
+                    if not number and (names := _texts(table)):
+                        words = self._csv_reader(names, quoted=False)
+                    yield table if words is None else _with_columns(table, pa.Table.from_batches([next(words)]))
             except _FAULTS as error:
                 raise _unreadable(self._large, error, self._how.get("separator")) from error
         for file in self._files:
@@ -331,11 +355,11 @@ class TableBlocks:
             except _FAULTS as error:
                 raise _unreadable(file, error) from error
 
-    def _csv_reader(self, columns: Collection[str] | None) -> pyarrow.csv.CSVStreamingReader:
+    def _csv_reader(self, columns: Collection[str] | None, *, quoted: bool) -> pyarrow.csv.CSVStreamingReader:
         """A large CSV file a block at a time: the first block decides the types of the columns."""
         assert self._large is not None
         try:
-            options = csv_reading.reading_options(self._large, columns, **self._how)
+            options = csv_reading.reading_options(self._large, columns, quoted=quoted, **self._how)
             return pyarrow.csv.open_csv(self._large, **options)
         except _FAULTS as error:
             raise _unreadable(self._large, error, self._how.get("separator")) from error

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from widemargin._threads import in_threads, limit_threads, threads_in_force
 from widemargin._typing import Floats, Ints, Matrix, Reals
-from widemargin.kernels.backend import squared_norms
 from widemargin.kernels.device import DeviceRows
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import MEGABYTE, KernelRows
@@ -128,19 +127,18 @@ def kernel_rows(
     walk does, could be as large as `tol`, precision is double, too; the certificate is of values in double precision in
     any case (`kernel_svm.certificate`).
     """
+    make = partial(KernelRows if backend == "numpy" else DeviceRows, kernel, X, cache_size=cache_size, backend=backend)
     if precision != "auto":
-        dtype: type[np.floating] = np.float32 if precision == "single" else np.float64
-    else:
-        dtype = np.float32 if X.dtype == np.float32 else np.float64
-        if kernel.name == "rbf" and X.shape[0]:
-            enough = dtype == np.float32 or (n_rows >= 2000 and (tol is None or tol >= 1e-3))
-            near = enough and kernel.gamma * float(squared_norms(X).max()) <= 100.0
-            dtype = np.float32 if near else np.float64
-        # Half a unit in the last place of a kernel value of size 1.
-        if tol is not None and largest * 2.0**-25 > tol:
-            dtype = np.float64
-    made = KernelRows if backend == "numpy" else DeviceRows
-    return made(kernel, X, cache_size=cache_size, dtype=dtype, backend=backend)
+        return make(dtype=np.float32 if precision == "single" else np.float64)
+    gaussian = kernel.name == "rbf" and X.shape[0] > 0
+    single = X.dtype == np.float32 or (gaussian and n_rows >= 2000 and (tol is None or tol >= 1e-3))
+    # Half a unit in the last place of a kernel value of size 1.
+    if not single or (tol is not None and largest * 2.0**-25 > tol):
+        return make(dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows far out, which are not used
+        rows = make(dtype=np.float32)
+    near = not gaussian or kernel.gamma * float(rows.norms().max()) <= 100.0
+    return rows if near else make(dtype=np.float64)
 
 
 def largest_problem(counts: Ints, pairs: bool) -> int:

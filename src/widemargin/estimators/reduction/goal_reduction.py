@@ -130,14 +130,16 @@ class GoalReduction(ThresholdedModel):
         The thresholds of each pair.
     lagrangian_gap_ : float
         At most so far is the objective on the cross-fitted rows from that of the best mixture of all models visited
-        and all their thresholds. It is no certificate: about models that were not trained it implies nothing.
+        and all their thresholds; NaN where no model met the goal, or its thresholds were placed anew. It is no
+        certificate: about models that were not trained it implies nothing.
     n_models_ : int
         Prices tried.
     classes_ : ndarray of shape (K,)
     positive_class_ : label or None
     goal_ : Goal
     goal_report_ : GoalReport
-        The goal on the cross-fitted rows; with a confidence, on the held-out rows.
+        The goal on the cross-fitted rows; with a confidence, on the held-out rows. Where the thresholds were placed
+        anew (see the notes), on the training rows.
     guarantee_ : str or None
         What is proved about new rows, and under which assumptions; None without a confidence.
     status_ : str
@@ -155,7 +157,9 @@ class GoalReduction(ThresholdedModel):
     -----
     The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by
     the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
-    threshold is carried over, so rates of the final model differ a little from the report's.
+    threshold is carried over, so rates of the final model differ a little from the report's. Small trees and other
+    models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to, and
+    they do not know these by heart (`ReductionOptions.by_heart`), the threshold is placed by these rows.
 
     "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
     the noise of the rates.
@@ -305,9 +309,32 @@ class GoalReduction(ThresholdedModel):
         met = best.rule.met
         self._set_average(visits, best, met=met)
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
-        decisions = [best.rule.shares(z, g) for z, g in zip(best.average.scores, visits.group, strict=True)]
+        placed = (self._placed_anew(visits, best) if met else None) or best
+        if placed is not best:
+            self._adopt_rule(placed.rule, met=True)
+            self.lagrangian_gap_ = np.nan
+        decisions = _decisions(visits, placed)
         positive = decisions if self._several() else [share > 0.5 for share in decisions]
-        self._conclude(visits, positive, decisions, met=met)
+        self._conclude(visits, positive, decisions, met=met, cross_fitted=placed is best)
+
+    def _placed_anew(self, visits: Visits, best: Placed) -> Placed | None:
+        """The thresholds by the scores of the models of all rows, where those that are carried over miss the goal.
+
+        A model of few scores, such as a small tree, may have others after a fit to all rows, so that the threshold
+        lies elsewhere among them. On its own rows a model looks better than on new ones, so a bound missed there will
+        be missed. None where none is, where the models know these rows by heart, and of several classes.
+        """
+        if self._several():
+            return None
+        scores = [self._direction() * self.estimator_.decision_function(X) for X in visits.fitter.X]
+        own = replace(best, average=replace(best.average, scores=scores))
+        if visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
+            return None
+        now, before = visits.least_cost(own.average), visits.least_cost(best.average)
+        if now < (1.0 - visits.options.by_heart) * before:
+            return None
+        anew = visits.placed(own.average)
+        return anew if anew.rule.met else None
 
     def _set_average(self, visits: Visits, chosen: Placed, *, met: bool) -> None:
         """The attributes of one model, or average of two, with its threshold."""
@@ -346,8 +373,8 @@ class GoalReduction(ThresholdedModel):
             best = min((visits.placed(average, margins) for average in visits.averages), key=lambda one: one.rank)
             scores = best.average.scores
             rule = best.rule.with_constants(np.concatenate(scores), np.concatenate(list(visits.group)))
-            shares = [rule.shares(z, g) for z, g in zip(scores, visits.group, strict=True)]
-            return Found(replace(best, rule=rule), rule.met, tied.positive_mass(shares))
+            found = replace(best, rule=rule)
+            return Found(found, rule.met, tied.positive_mass(_decisions(visits, found)))
 
         def said(placed: Placed) -> Predictions:
             scorer, _ = self._chosen(visits, placed.average.shares[None])
@@ -411,11 +438,13 @@ class GoalReduction(ThresholdedModel):
         self.n_models_ = len(visits.cost)
         return used
 
-    def _conclude(self, visits: Visits, positive: Predictions, shares: Predictions, *, met: bool) -> None:
+    def _conclude(
+        self, visits: Visits, positive: Predictions, shares: Predictions, *, met: bool, cross_fitted: bool = True
+    ) -> None:
         """Report; refuse where the goal is not met."""
         tied, name = visits.tied, type(self.estimator).__name__
         certificate = f"heuristic inner solver ({name}), so nothing is proved of other models"
-        if met:
+        if met and cross_fitted:
             certificate += (
                 f"; at most {self.lagrangian_gap_:.2g} above the best lottery over the {self.n_models_} models visited"
             )
@@ -423,7 +452,7 @@ class GoalReduction(ThresholdedModel):
             tied,
             positive,
             shares,
-            data_name="training rows (cross-validated)",
+            data_name="training rows (cross-validated)" if cross_fitted else "training rows",
             certificate=certificate,
             foretell=not self.randomize,
         )
@@ -465,6 +494,11 @@ class GoalReduction(ThresholdedModel):
         group = group_numbers(self.groups_, X, populations, length_of(X))
         scores = np.asarray(self.mixture_models_) @ self.estimator_.of_each(X)
         return self._class_columns(self._share_drawn(scores, group))
+
+
+def _decisions(visits: Visits, placed: Placed) -> list[Floats | Ints]:
+    """For each source the share of the positive class in each row; of several classes the number of its class."""
+    return [placed.rule.shares(z, g) for z, g in zip(placed.average.scores, visits.group, strict=True)]
 
 
 def _matrices(rows: Rows, tied: TiedGoal) -> list[Features]:

@@ -71,6 +71,8 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
     tol : float or None
         None: the rule of rows held out ends the run.
     schedule : Schedule, optional
+    copy : callable, optional
+        Of the present point, for `point`; by default of the two arrays that are handed over.
 
     Attributes
     ----------
@@ -87,9 +89,11 @@ class KernelRecorder(Recorder[tuple[Floats, Floats]]):
     """
 
     def __init__(
-        self, problem: KernelProblem, stage: str, budget: Budget, tol: float | None, schedule: Schedule = Schedule()
-    ) -> None:
-        super().__init__(stage, budget, 0.0 if tol is None else tol, lambda point: (point[0].copy(), point[1].copy()))
+        self, problem: KernelProblem, stage: str, budget: Budget, tol: float | None, schedule: Schedule = Schedule(),
+        copy: Callable[[tuple[Floats, Floats]], tuple[Floats, Floats]] | None = None,
+    ) -> None:  # fmt: skip
+        copy = copy or (lambda point: (point[0].copy(), point[1].copy()))
+        super().__init__(stage, budget, 0.0 if tol is None else tol, copy)
         held_out = HoldOut(problem) if tol is None or (problem.upper == 0.0).any() else None
         self.rule, self._errors = held_out if tol is None else None, held_out
         self._problem, self._stage, self._schedule = problem, stage, schedule
@@ -252,8 +256,9 @@ def certified(
 
 def exact_scores(exact: Callable[[Ints], KernelMatrix], coef: Floats, rows: Ints) -> Floats:
     """`K[rows] coef` in double precision, shape (len(rows),)."""
-    support = np.flatnonzero(coef)
-    both, scores = np.union1d(rows, support), np.zeros(rows.shape[0])
+    support, wanted = np.flatnonzero(coef), coef != 0.0
+    wanted[rows] = True
+    both, scores = np.flatnonzero(wanted), np.zeros(rows.shape[0])
     exact(both).add(np.searchsorted(both, support), coef[support], scores, np.searchsorted(both, rows))
     return scores
 

@@ -126,9 +126,8 @@ class _Part:
         self.diagonal = run.diagonal[index].astype(self.rows.dtype)
         # Room for the compiled steps is made once a part, not once a step.
         self._room = np.empty((5, m), self.rows.dtype)
-        self._lanes = np.empty(pair_steps.LANES, self.rows.dtype)
         self._gain = np.empty(0 if problem.fit_intercept else m)
-        pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
+        self._tops = pair_steps.sides(self.gradient, self.coef, self.lower, self.upper, self._room)
         self._pairs, self._single = problem.fit_intercept, run.options.single or self.rows.capacity < 2
         self._best: tuple[int, float] | None = None  # what gains most, until the next step
 
@@ -157,16 +156,18 @@ class _Part:
             buffer, slot = self.rows.cached(np.array([i, j]))
             return pair_steps.move_both(i, j, buffer[slot[0]], buffer[slot[1]], *state), curvature
         # The last of equals, as LIBSVM: on a kernel that is not positive semi-definite the order decides where it ends.
-        i = pair_steps.last_peak(self._room[0], self._lanes)
+        i = pair_steps.place(self._room[0], self._tops[0], True)
         buffer, slot = self.rows.cached(np.array([i]))
-        j = pair_steps.partner(buffer[slot[0]], self.diagonal, i, self._room, self._lanes, True)
+        j = pair_steps.partner(buffer[slot[0]], self.diagonal, i, self._room, True)
         if j < 0:
             return 0.0, np.inf
         buffer, slot = self.rows.cached(np.array([i, j]))
-        return pair_steps.move_pair(
+        gain, curvature, *tops = pair_steps.move_pair(
             i, j, buffer[slot[0]], buffer[slot[1]], self.diagonal, self.gradient, self.coef, self.lower, self.upper,
             self._room,
         )  # fmt: skip
+        self._tops = (tops[0], tops[1])
+        return gain, curvature
 
     @property
     def _state(self) -> tuple[Reals, Floats, Floats, Floats, Floats]:
@@ -175,8 +176,7 @@ class _Part:
     def sides(self) -> tuple[float, float]:
         """The largest gradient of a variable that can go up, and the smallest of one that can go down."""
         if self._pairs:
-            up, down = self._room[0], self._room[1]
-            return float(up[pair_steps.peak(up, self._lanes)]), -float(down[pair_steps.peak(down, self._lanes)])
+            return float(self._tops[0]), -float(self._tops[1])
         # Without a bias a gradient has to be compared with 0 alone.
         worst = self.violation()
         return worst, -worst

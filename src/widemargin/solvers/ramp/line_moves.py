@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
@@ -301,9 +302,13 @@ class Columns:
         if self._dense is not None:
             return self._dense[features]
         entries = np.full((features.shape[0], self._rows.n_rows), self.bias)
-        for row, feature in zip(entries, features.tolist(), strict=True):
-            for block in self._rows.blocks if feature < self.n_features else ():
-                row[block.place] = block.X[:, feature] if block.whole else block.X[block.row_of, feature]
+
+        def gather(first: int, last: int) -> None:
+            for row, feature in zip(entries[first:last], features[first:last].tolist(), strict=True):
+                for block in self._rows.blocks if feature < self.n_features else ():
+                    row[block.place] = block.X[:, feature] if block.whole else block.X[block.row_of, feature]
+
+        in_threads(features.shape[0], (1 << 18) // self._rows.n_rows, gather)
         return entries
 
     def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:

@@ -212,7 +212,7 @@ def test_compiled_loops_are_their_python(kind):
         for run in (getattr(pair_steps, name), getattr(pair_steps, name).py_func):
             g, b = y.copy(), np.zeros(40)
             pairs = name == "solve_pairs"
-            work = [np.empty((5, 40), kind), np.empty(pair_steps.LANES, kind)] if pairs else [np.empty(40)]
+            work = [np.empty((5, 40), kind)] if pairs else [np.empty(40)]
             rows = [np.empty((0, 0)), 0.0, K, np.arange(40), 40] if pairs else [K]
             steps = run(*rows, K.diagonal().copy(), g, b, np.minimum(y, 0), np.maximum(y, 0), *work, 0.1, 1e-3, 500)
             ends.append((steps[0], steps[1], g, b))
@@ -236,14 +236,16 @@ def test_compiled_loops_are_their_python(kind):
     np.testing.assert_array_equal(same_block, block)
 
 
-@given(seed=st.integers(0, 1000), q=st.integers(1, 300))
-def test_the_peak_is_a_largest_value(seed, q):
-    value = np.random.default_rng(seed).integers(0, 40, q).astype(float)
+@given(seed=st.integers(0, 1000), q=st.integers(0, 300), last=st.booleans(), kind=st.sampled_from(("f", "d")))
+def test_the_largest_number_and_its_places(seed, q, last, kind):
+    value = np.random.default_rng(seed).integers(0, 40, q).astype(kind)
     value[value < 5] = -np.inf
-    lanes = np.empty(pair_steps.LANES)
-    found = pair_steps.peak(value, lanes)
-    assert value[found] == value.max()
-    assert pair_steps.peak.py_func(value, lanes) == found
+    top = pair_steps.largest(value)
+    assert top == pair_steps.largest.py_func(value) == value.max(initial=-np.inf)
+    places = np.flatnonzero(value == top)
+    for find in (pair_steps.place, pair_steps.place.py_func):
+        assert find(value, top, last) == (places[-1 if last else 0] if q else -1)
+        assert find(value, 41.0, last) == -1
 
 
 def test_rows_held_out_stay_out_and_end_the_run():

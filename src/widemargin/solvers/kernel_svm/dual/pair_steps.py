@@ -4,15 +4,17 @@ The variables are `b_i = y_i a_i` in [lower_i, upper_i], and `g = y - K b` is th
 step moves one of them up and another one down by the same amount, without a bias it moves two as far as each wants.
 """
 
+from typing import Any
+
 import numpy as np
 
-from widemargin._numba import array_kernel, kernel
+from widemargin._numba import array_kernel, kernel, larger
 from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.linalg.powers import fill_row
 
-LANES = 64
-"""Numbers that are compared side by side: a few vector registers."""
+STRETCH = 32
+"""Numbers that are compared one by one."""
 
 _TAU = 1e-12
 """The smallest curvature that is divided by, as in LIBSVM: equal rows have none."""
@@ -50,70 +52,52 @@ def gather_rows(
 
 
 @kernel
-def peak(value: Reals, lanes: Reals) -> int:
-    """A place of the largest value. `lanes` is room for `LANES` numbers, which become vector instructions."""
-    q, width = value.shape[0], lanes.shape[0]
-    full = q - q % width
-    best = 0
-    if full > 0:
-        # The compiler makes no vectors of a search for a place. So each lane first finds the largest of every
-        # `width`-th number, which it does turn into vectors; then the place is looked for in the winning lane alone.
-        for k in range(width):
-            lanes[k] = value[k]
-        for start in range(width, full, width):
-            part = value[start : start + width]
-            for k in range(width):
-                lanes[k] = max(lanes[k], part[k])
-        for k in range(1, width):
-            if lanes[k] > lanes[best]:
-                best = k
-        top = lanes[best]
-        # `best` is the winning lane: its places lie `width` apart, and one of them holds the largest value.
-        while value[best] != top:
-            best += width
-    # The numbers that do not fill all lanes are few: they are compared one by one.
-    for k in range(full, q):
-        if value[k] > value[best]:
-            best = k
-    return best
+def largest(value: Reals) -> np.floating[Any]:
+    """The largest number, -inf of none."""
+    top = value.dtype.type(-np.inf)
+    for k in range(value.shape[0]):
+        top = larger(value[k], top)
+    return top
 
 
 @kernel
-def last_peak(value: Reals, lanes: Reals) -> int:
-    """The last place of the largest value, as LIBSVM breaks ties."""
-    best = peak(value, lanes)  # leaves the largest value of every lane
-    top, q, width = value[best], value.shape[0], lanes.shape[0]
-    full = q - q % width
-    if full > 0:
-        # Equal values may be in several lanes; each is searched from its end.
-        for k in range(width):
-            if lanes[k] == top:
-                place = full - width + k
-                while place > best and value[place] != top:
-                    place -= width
-                best = max(best, place)
-    for k in range(max(full, best + 1), q):
-        if value[k] == top:
-            best = k
-    return best
+def place(value: Reals, number: float | np.floating[Any], last: bool) -> int:
+    """The first place of the largest number, or the last one, as LIBSVM breaks ties; -1 where it does not occur."""
+    low, high = 0, value.shape[0]
+    # The compiler makes no vectors of a search that ends where it has found something, but it does of `largest`: which
+    # half has the number, and which half of that, is found so, in no more time than one pass takes.
+    while high - low > STRETCH:
+        middle = (low + high) // 2
+        if last:
+            here = largest(value[middle:high]) == number
+            low, high = (middle, high) if here else (low, middle)
+        else:
+            here = largest(value[low:middle]) == number
+            low, high = (low, middle) if here else (middle, high)
+    found = -1
+    for k in range(low, high):
+        if value[k] == number and (last or found < 0):
+            found = k
+    return found
 
 
 @kernel
-def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> None:
+def sides(g: Floats, b: Floats, lower: Floats, upper: Floats, room: Reals) -> tuple[np.floating[Any], np.floating[Any]]:
     """Fill `room`, of shape (5, q), in the precision of K: what each variable gains on its way up, and down.
 
-    Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at the lower one. Rows 2 and 3
-    are inf at these bounds, else 0. Row 4 is room for `partner`.
+    Returns the largest of both. Row 0 is g, or -inf where the variable is at its upper bound; row 1 is -g, or -inf at
+    the lower one. Rows 2 and 3 are inf at these bounds, else 0. Row 4 is room for `partner`.
     """
     # The infinities take the place of a test in every later loop: what is at its bound can never be the largest.
     for k in range(g.shape[0]):
         room[2, k] = 0.0 if b[k] < upper[k] else np.inf
         room[3, k] = 0.0 if b[k] > lower[k] else np.inf
         room[0, k], room[1, k] = g[k] - room[2, k], -g[k] - room[3, k]
+    return largest(room[0]), largest(room[1])
 
 
 @kernel
-def partner(row: Reals, diagonal: Reals, i: int, room: Reals, lanes: Reals, last: bool) -> int:
+def partner(row: Reals, diagonal: Reals, i: int, room: Reals, last: bool) -> int:
     """The variable to go down while i goes up: the pair's gain to second order is largest (-1: no pair gains).
 
     `row` is row i of K; `last` says that the last of equals is taken. The loops are plain so that they become vector
@@ -121,25 +105,26 @@ def partner(row: Reals, diagonal: Reals, i: int, room: Reals, lanes: Reals, last
     """
     down, gain = room[1], room[4]
     zero, two, tau = row.dtype.type(0.0), row.dtype.type(2.0), row.dtype.type(_TAU)
-    top, corner = room[0, i], diagonal[i]
+    top, corner, most = room[0, i], diagonal[i], zero
     # A variable at its lower bound has -inf in `down`: its drop, and with it its gain, come out as 0 without a jump.
     for k in range(gain.shape[0]):
         drop = max(zero, top + down[k])
         gain[k] = drop * drop / max(tau, corner + diagonal[k] - two * row[k])
-    j = last_peak(gain, lanes) if last else peak(gain, lanes)
-    return j if gain[j] > zero else -1
+        most = larger(gain[k], most)
+    return place(gain, most, last) if most > zero else -1
 
 
 @kernel
 def move_pair(
     i: int, j: int, row: Reals, other: Reals, diagonal: Reals, g: Floats, b: Floats, lower: Floats, upper: Floats,
     room: Reals,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float, np.floating[Any], np.floating[Any]]:  # fmt: skip
     """Move i up and j down by the best step that their bounds allow; `row` and `other` are their rows of K.
 
-    Returns the gain of the dual and the curvature.
+    Returns the gain of the dual, the curvature, and the largest gains on the way up and down after the step.
     """
     up, down, full, empty, kind = room[0], room[1], room[2], room[3], room.dtype.type
+    highest = lowest = kind(-np.inf)
     curvature = float(diagonal[i]) + float(diagonal[j]) - 2.0 * float(row[j])
     slope = g[i] - g[j]
     above, below = upper[i] - b[i], b[j] - lower[j]
@@ -155,13 +140,14 @@ def move_pair(
     for k in range(g.shape[0]):
         g[k] -= step * (row[k] - other[k])
         up[k], down[k] = kind(g[k]) - full[k], -kind(g[k]) - empty[k]
-    return step * (slope - 0.5 * step * curvature), curvature
+        highest, lowest = larger(up[k], highest), larger(down[k], lowest)
+    return step * (slope - 0.5 * step * curvature), curvature, highest, lowest
 
 
 @array_kernel
 def solve_pairs(
     columns: Reals, gamma: float, buffer: Reals, slot: Ints, filled: int, diagonal: Reals, g: Floats, b: Floats,
-    lower: Floats, upper: Floats, room: Reals, lanes: Reals, share: float, floor: float, most: int,
+    lower: Floats, upper: Floats, room: Reals, share: float, floor: float, most: int,
 ) -> tuple[int, float, float, int]:  # fmt: skip
     """SMO with second-order selection of pairs (Fan, Chen and Lin 2005); changes `b` and `g`.
 
@@ -170,20 +156,19 @@ def solve_pairs(
     `max(share * the initial one, floor)`, after `most` steps, or where the buffer is full and a row is missing. Returns
     the number of steps, the smallest curvature met, this bound of the violation, and the places that are taken.
     """
-    sides(g, b, lower, upper, room)
-    up, down = room[0], room[1]
+    highest, lowest = sides(g, b, lower, upper, room)
     sums = np.empty(min(512, slot.shape[0]), columns.dtype)
     flattest = np.inf
     target = -1.0
     steps = 0
     while True:
         # The pair of the two largest gains tells the violation; the steps take a better second variable than that one.
-        i = peak(up, lanes)
-        left = up[i] + down[peak(down, lanes)]
+        left = float(highest) + float(lowest)
         if target < 0.0:  # the first violation says how exactly this block is worth solving
             target = max(share * left, floor)
         if not left > target or steps >= most:
             break
+        i = place(room[0], highest, False)
         if slot[i] < 0:
             if filled == buffer.shape[0]:
                 break
@@ -191,7 +176,7 @@ def solve_pairs(
             slot[i] = filled
             filled += 1
         row = buffer[slot[i]]
-        j = partner(row, diagonal, i, room, lanes, False)
+        j = partner(row, diagonal, i, room, False)
         if j < 0:
             break
         if slot[j] < 0:
@@ -200,7 +185,7 @@ def solve_pairs(
             fill_row(columns, gamma, j, buffer[filled], sums)
             slot[j] = filled
             filled += 1
-        _, curvature = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
+        _, curvature, highest, lowest = move_pair(i, j, row, buffer[slot[j]], diagonal, g, b, lower, upper, room)
         flattest = min(flattest, curvature)
         steps += 1
     return steps, flattest, target, filled

@@ -243,7 +243,7 @@ class Block:
         self._size, self._dtype = size, problem.rows.dtype
         self._blocks: Reals | None = None  # the present and the last one
         self._last: Ints = np.empty(0, dtype=np.int64)
-        self._lanes, self._every = np.empty(pair_steps.LANES, dtype=self._dtype), np.arange(problem.n_rows)
+        self._every = np.arange(problem.n_rows)
         self._budget, self._options = budget, options
         self._by_need: Reals = np.empty(0, dtype=self._dtype)
         self.steps, self.filled, self.tired, self.indefinite = 0, 0, False, False
@@ -311,7 +311,7 @@ class Block:
             most = min(a_slice, options.steps * q - steps)
             if self._pairs:
                 taken, curvature, floor, filled = pair_steps.solve_pairs(
-                    columns, gamma, K, slot, filled, *state[1:], room, self._lanes, share, floor, most
+                    columns, gamma, K, slot, filled, *state[1:], room, share, floor, most
                 )
             else:
                 taken, curvature, floor = pair_steps.solve_free(*state, np.empty(q), share, floor, most)
@@ -340,7 +340,7 @@ class Block:
         else:
             return False
         gradient, steps, flattest, more = self._y - scores, 0, np.inf, True
-        state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind), self._lanes)
+        state = (diagonal, gradient, coef, lower, upper, np.empty((5, n), kind))
         try:
             while more:
                 most = min(max(1, options.slice // n), limit - steps)
