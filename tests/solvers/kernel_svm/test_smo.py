@@ -290,12 +290,12 @@ def test_the_joint_step_stays_in_its_bounds_and_beats_every_step_of_one(slopes, 
 
 
 def test_without_a_bias_two_variables_a_step_take_far_fewer_steps_than_one():
-    X, y = data(13, 250, 2)
+    X, y = data(13, 150, 2)
     p, q = (problem(X, y, 100.0, fit_intercept=False) for _ in range(2))
     two, one = smo.solve(p, tol=1e-4), smo.solve(q, tol=1e-4, options=SMOOptions(single=True))
     assert two.status is one.status is Status.CONVERGED
     assert two.dual == pytest.approx(one.dual, rel=1e-5)
     assert 10 * two.n_iter < one.n_iter
-    thrifty = problem(X, y, 1.0, fit_intercept=False, cache_size=cache_of(1, 250))
+    thrifty = problem(X, y, 1.0, fit_intercept=False, cache_size=cache_of(1, 150))
     same = smo.solve(thrifty, tol=1e-4)  # one row fits
     assert same.dual == pytest.approx(smo.solve(problem(X, y, 1.0, fit_intercept=False), tol=1e-4).dual, rel=1e-5)
