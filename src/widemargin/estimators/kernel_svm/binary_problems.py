@@ -135,9 +135,7 @@ def kernel_rows(
     # Half a unit in the last place of a kernel value of size 1.
     if not single or (tol is not None and largest * 2.0**-25 > tol):
         return make(dtype=np.float64)
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # of rows far out, which are not used
+    with np.errstate(over="ignore", invalid="ignore"):  # of rows far out, which are not used
         rows = make(dtype=np.float32)
     near = not gaussian or kernel.gamma * float(rows.norms().max()) <= 100.0
     return rows if near else make(dtype=np.float64)
