@@ -137,3 +137,18 @@ def test_an_undefined_ratio_is_reported_as_such():
         clf = RateConstrainedClassifier(goal, on_infeasible="warn").fit(X, y)
     assert clf.infeasibility_.violations == {"precision": None}
     assert clf.goal_report_["precision"].verdict == "undefined"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_randomised_classifier_meets_what_a_deterministic_one_meets(seed):
+    """A strong regulariser keeps scores small, and ramp rates near a half; with larger scores they are 0/1 rates."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(80, 2))
+    y = (X[:, 0] + rng.normal(size=80) > 0.8).astype(int)
+    floor = "subject to recall() >= 0.6"
+    sharp = RateConstrainedClassifier(f"minimize false_positive_rate()\n{floor}", C=0.002).fit(X, y)
+    least = sharp.predict(X)[y == 0].mean()
+    goal = f"minimize error_rate()\n{floor}\nsubject to false_positive_rate() <= {least + 1e-6}"
+    clf = RateConstrainedClassifier(goal, C=0.002, enforce="randomized").fit(X, y)
+    share = clf.randomized_proba(X)[:, 1]
+    assert share[y == 1].mean() >= 0.6 - 1e-9 and share[y == 0].mean() <= least + 2e-6

@@ -197,6 +197,8 @@ def train_problem(
     diagnosis = None
     try:
         pool.restart(budget)
+        if not give_back and pool.best.violation > 0.0 and not budget.exhausted:
+            pool.take_in(_steps(problem, convex, hard, plan, budget), "the model is one by 0/1 rates with large scores")
         if explain and pool.best.violation > 0.0 and not budget.exhausted:
             diagnosis = diagnose(problem, convex, type(measures), pool, budget=budget)
             if pool.best.violation <= 0.0:  # one of its searches met everything: start from there
@@ -205,6 +207,18 @@ def train_problem(
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return Trained(pool.best, pool, problem, result_status(pool.best, budget), tuple(used), diagnosis)
+
+
+def _steps(
+    problem: RateConstrainedProblem, convex: ConvexSolver, hard: Measures, plan: Plan, budget: Budget
+) -> list[Solution]:
+    """The best model by 0/1 rates, with larger and larger scores: randomised classifiers that hardly draw.
+
+    A strong regulariser keeps scores small and ramp rates near a half; with large scores they are 0/1 rates.
+    """
+    pool = search(problem, convex, hard, plan.steps, hard=hard, budget=budget)
+    pool.restart(budget)
+    return [(factor * pool.best.w, factor * pool.best.b) for factor in 4.0 ** np.arange(1, 13)]
 
 
 @contextmanager

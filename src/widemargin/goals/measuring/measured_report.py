@@ -200,7 +200,7 @@ def _of_constants(
         # A constant is as good where its objective is no higher and it misses no bound that the model meets.
         if other.objective <= measured.objective + TOLERANCE and (other.met | ~measured.met).all():
             missed = int(np.count_nonzero(~other.met))
-            bounds = f"misses only {missed} bounds that it misses too" if missed else "meets every bound"
+            bounds = f"misses only {missed} bound(s) that it misses too" if missed else "meets every bound"
             text = f"calling {called} has the objective {other.objective:.4f} (the model:"
             return [f"a constant is no worse: {text} {measured.objective:.4f}) and {bounds}. Add features or rows."], []
     called, best = min(others, key=lambda pair: pair[1].objective)
