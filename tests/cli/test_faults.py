@@ -125,7 +125,7 @@ def test_a_disk_that_fails(command):
     code, _, count = command(faulty_disk())
     assert code == 0 and count >= 4  # opened, written, forced to the disk and renamed
     codes, faults, older = [], itertools.cycle([*DISK_FAULTS, READ_ONLY]), itertools.cycle([b"older", b"", b"older"])
-    for place in range(0, count, 1 + count // 8):
+    for place in range(0, count, 1 + count // 16):
         fault = next(faults)
         code, said, _ = command(faulty_disk(place, fault), next(older))
         assert code == 0 or "memory" in said or fault.strerror in said, (place, said)
@@ -137,7 +137,7 @@ def test_a_memory_that_fails(command):
     memory = FaultyMemory()
     code, _, count = command(memory.failing())
     assert code == 0
-    for place in np.linspace(0, count - 1, 5).astype(int).tolist():
+    for place in np.linspace(0, count - 1, 12).astype(int).tolist():
         code, said, _ = command(memory.failing(place))
         assert code == 0 or "memory" in said.lower(), (place, said)
 
