@@ -31,8 +31,9 @@ settings.register_profile(  # `make mutation` only asks whether something fails
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 # Networks are written in PyTorch, which is an extra: without it their sources cannot be imported for their doctests.
+collect_ignore = ["src/widemargin/kernels/gpu_sums.py"] if find_spec("triton") is None else []
 if find_spec("torch") is None:
-    collect_ignore = ["src/widemargin/torch.py", "src/widemargin/estimators/networks"]
+    collect_ignore += ["src/widemargin/torch.py", "src/widemargin/estimators/networks"]
 
 SECONDS = float(os.environ.get("WIDEMARGIN_TEST_SECONDS", "0"))
 
