@@ -145,6 +145,16 @@ def test_gaps_in_quotes_leave_columns_of_numbers_and_days_and_words_keep_theirs(
     assert as_words["n"].to_pylist()[:3] == ["1", gap, "3"]
 
 
+def test_a_gap_among_words_of_a_later_block_is_found_there(tmp_path, monkeypatch):
+    rows = [f'"{number}","{"NA" if number in (30, 50) else "word"}"' for number in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(['"n","word"', *rows, ""]))
+    whole = read_table(tmp_path / "t.csv")
+    monkeypatch.setattr("widemargin.cli.tables.csv_reading.CSV_BLOCK", 100)
+    blocks = [block.table for block in TableBlocks(tmp_path / "t.csv").read()]
+    assert len(blocks) > 5 and pa.concat_tables(blocks).to_pydict() == whole.to_pydict()
+    assert whole["word"].to_pylist()[30] == whole["word"].to_pylist()[50] == "NA"
+
+
 @pytest.mark.parametrize(("share", "sign", "is_gap"), [(3, "?", True), (3, "no", False), (12, "no", True)])
 def test_signs_are_gaps_among_numbers_however_often_and_words_where_they_are_few(share, sign, is_gap):
     column = pa.array([sign if row % share == 0 else str(row) for row in range(120)])

@@ -338,13 +338,17 @@ class TableBlocks:
             size = BLOCK_ROWS if self._pieces else self._table.num_rows
             yield from (self._table.slice(start, size) for start in range(0, self._table.num_rows, size))
         elif self._large is not None:
-            words: Iterator[pa.RecordBatch] | None = None
+            words: Iterator[tuple[int, pa.RecordBatch]] | None = None
             try:
                 for number, batch in enumerate(self._csv_reader(columns, quoted=True)):
                     table = pa.Table.from_batches([batch])
-                    if not number and (names := _texts(table)):
-                        words = self._csv_reader(names, quoted=False)
-                    yield table if words is None else _with_columns(table, pa.Table.from_batches([next(words)]))
+                    names = _texts(table)
+                    # Only gaps can be words in quotes. Without one the file is not read a second time.
+                    if any(table[name].null_count for name in names):
+                        words = words or enumerate(self._csv_reader(names, quoted=False))
+                        others = next(some for place, some in words if place == number)
+                        table = _with_columns(table, pa.Table.from_batches([others]))
+                    yield table
             except _FAULTS as error:
                 raise _unreadable(self._large, error, self._how.get("separator")) from error
         for file in self._files:
