@@ -149,6 +149,8 @@ def test_folds_are_stratified_by_label_and_population():
     assert seen == [[0, 1]] * 6
 
 
+# Whether a bound is kept up to noise is decided at 1.96 standard errors, which another processor's rounding may cross.
+@pytest.mark.filterwarnings("ignore:none of 2 settings keeps")
 def test_same_seed_same_bits_and_input_is_left_alone(data):
     X, y, table = data
     clf = RateConstrainedClassifierCV(GOAL, Cs=2, max_steps=5, cv=3, random_state=3)
