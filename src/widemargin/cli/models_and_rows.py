@@ -49,34 +49,36 @@ def load_candidate(path: Path, *, features: Sequence[str] | None, trust_code: bo
     name = path.name.lower()
     if name.endswith(".onnx"):
         return OnnxModel(path, features)
-    model = _unpickled(path, trust_code) if name.endswith((".joblib", ".pkl", ".pickle")) else load_plain_model(path)
-    first = model[0] if hasattr(model, "steps") else model
-    if isinstance(getattr(first, "schema_", None), TableSchema):
-        return TableModel(model, str(path))
-    return FrameModel(model, str(path), features)
-
-
-def _unpickled(path: Path, trust_code: bool) -> Any:
-    if not trust_code:
+    if not name.endswith((".joblib", ".pkl", ".pickle")):
+        model: Any = load_plain_model(path)
+    elif not trust_code:
         raise ModelFileError(
             f"{path}: opening such a file runs the code in it, so it was not opened. Save the model as .skops "
             "or .onnx, audit a file of its predictions, or, if you trust its author, give --trust-code"
         )
-    import joblib
+    else:
+        import joblib
 
-    warnings.warn(f"{path}: opened with --trust-code; code in the file may have run", ModelFileWarning, stacklevel=2)
-    try:
-        model = joblib.load(path)
-    except OSError as error:
-        raise ModelFileError(f"{path}: the file cannot be read ({error.strerror or error}). Check the path") from error
-    except Exception as error:  # another's code may do anything
-        raise ModelFileError(
-            f"{path}: the model cannot be opened ({type(error).__name__}: {str(error)[:200]}). Save it again, with the "
-            "libraries that are installed here"
-        ) from error
-    if not hasattr(model, "predict"):
-        raise ModelFileError(f"{path}: the file holds a {type(model).__name__}, no classifier. Save one with predict")
-    return model
+        warnings.warn(
+            f"{path}: opened with --trust-code; code in the file may have run", ModelFileWarning, stacklevel=2
+        )
+        try:
+            model = joblib.load(path)
+        except OSError as error:
+            why = error.strerror or error
+            raise ModelFileError(f"{path}: the file cannot be read ({why}). Check the path") from error
+        except Exception as error:  # another's code may do anything
+            raise ModelFileError(
+                f"{path}: the model cannot be opened ({type(error).__name__}: {str(error)[:200]}). Save it again, with "
+                "the libraries that are installed here"
+            ) from error
+        if not hasattr(model, "predict"):
+            kind = type(model).__name__
+            raise ModelFileError(f"{path}: the file holds a {kind}, no classifier. Save one with predict")
+    first = model[0] if hasattr(model, "steps") else model
+    if isinstance(getattr(first, "schema_", None), TableSchema):
+        return TableModel(model, str(path))
+    return FrameModel(model, str(path), features)
 
 
 class Request(NamedTuple):

@@ -249,7 +249,23 @@ def _row_sets(
     facts = {name: list(filter(None, map(ScoreFact.named, asked))) for name, asked in used.items()}
     names = [None, *sorted(name for name in used if name is not None)]
     model = subject if is_asked(subject) else None
-    given = {} if is_asked(subject) else _predictions_by_source(subject, names)
+    given: dict[str | None, Column] = {}
+    if not is_asked(subject):
+        by_source = subject if isinstance(subject, Mapping) else {None: subject}
+        given = {None if name == "" else name: values for name, values in by_source.items()}
+        external_names = listing([name for name in names if name is not None])
+        strange = sorted(str(name) for name in given if name is not None and name not in names)
+        if strange:
+            raise DataError(
+                f"predictions for {listing(strange)}, and the goal uses the external data sets {external_names}."
+            )
+        for name in names:
+            if given.get(name) is None:
+                where = "" if name is None else f" for external {name!r}"
+                raise DataError(
+                    f"there are no predictions{where} among those given; give the model, or a dict with the keys None "
+                    f"(the main rows) and {external_names}."
+                )
     # Baselines that are models are asked about every set of rows; predictions of a baseline belong to the main rows.
     models = {name: value for name, value in baselines.items() if is_asked(value)}
     sets = []
@@ -332,32 +348,6 @@ def _label_vectors(sets: Sequence[_RowSet], abstain: Label) -> dict[str, Column]
         vectors |= {f"predictions{rows.where}": rows.parts["predictions"] for rows in sets}
     vectors |= {f"baseline {name.removeprefix(_BASELINE)!r}": main[name] for name in main if name.startswith(_BASELINE)}
     return vectors | {f"y{rows.where}": rows.parts["y"] for rows in sets[1:] if "y" in rows.parts}
-
-
-def _predictions_by_source(
-    predictions: Column | Mapping[str | None, Column], names: Sequence[str | None]
-) -> dict[str | None, Column]:
-    """Predictions for the main rows (None) and for each external data set that the goal uses.
-
-    Raises
-    ------
-    DataError
-        If some are missing, or belong to no data set of the goal.
-    """
-    by_source = predictions if isinstance(predictions, Mapping) else {None: predictions}
-    given = {None if name == "" else name: values for name, values in by_source.items()}
-    external = listing([name for name in names if name is not None])
-    strange = sorted(str(name) for name in given if name is not None and name not in names)
-    if strange:
-        raise DataError(f"predictions for {listing(strange)}, and the goal uses the external data sets {external}.")
-    for name in names:
-        if given.get(name) is None:
-            where = "" if name is None else f" for external {name!r}"
-            raise DataError(
-                f"there are no predictions{where} among those given; give the model, or a dict with the keys None (the "
-                f"main rows) and {external}."
-            )
-    return given
 
 
 def _own_classes(model: Classifier | None) -> list[Label] | None:

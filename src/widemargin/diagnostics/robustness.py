@@ -100,7 +100,17 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
     scores = np.asarray(clf.decision_function(X), dtype=np.float64)
     of_problems = _of_model(model, slope, norm)
     if scores.ndim == 1:
-        values = of_problems.radius(_gaps(clf, scores), np.ones(1))
+        # How far scores are from where the decision changes; of a model that abstains, from where there is none.
+        gaps, rule = np.abs(scores), innermost(clf)
+        if getattr(rule, "abstain", None) is not None:
+            if rule.groups_ is not None:
+                raise DataError(
+                    "a model with two thresholds for each population cannot be certified; certify its estimator_."
+                )
+            natural = 0.0 if hasattr(rule.estimator_, "decision_function") else 0.5
+            below, above = rule.threshold_ - natural
+            gaps = np.maximum(np.where(scores > 0.0, scores - above, below - scores), 0.0)
+        values = of_problems.radius(gaps, np.ones(1))
         return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
     if hasattr(model, "decision_function_shape"):
         raise DataError(
@@ -115,18 +125,6 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
                 gap = scores[rows, first] - scores[rows, other]
                 values[rows] = np.minimum(values[rows], of_problems.radius(gap, classes[first] - classes[other]))
     return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
-
-
-def _gaps(clf: Any, scores: Floats) -> Floats:
-    """How far scores are from where the decision changes; of a model that abstains, from where there is none."""
-    clf = innermost(clf)
-    if getattr(clf, "abstain", None) is None:
-        return np.abs(scores)
-    if clf.groups_ is not None:
-        raise DataError("a model with two thresholds for each population cannot be certified; certify its estimator_.")
-    natural = 0.0 if hasattr(clf.estimator_, "decision_function") else 0.5
-    below, above = clf.threshold_ - natural
-    return np.asarray(np.maximum(np.where(scores > 0.0, scores - above, below - scores), 0.0), dtype=np.float64)
 
 
 def _unwrapped(clf: Any) -> tuple[Any, Floats | float]:

@@ -97,7 +97,24 @@ class ConvergenceDisplay:
         DataError
             If a history is empty, lacks the keys, or is of several classes, or if histories have different scales.
         """
-        histories = _of_one_objective(histories)
+        # Of each history the entries at its last scale. All of them must have the same scale, and one class.
+        drawn: dict[str, Sequence[Mapping[str, float]]] = {}
+        scales = {}
+        for name, history in histories.items():
+            classes = {entry["class"] for entry in history if "class" in entry}
+            if len(classes) > 1:
+                raise DataError(
+                    f"the history {name!r} is of {len(classes)} classes, each with an objective of its own; give "
+                    "that of one: [entry for entry in clf.history_ if entry['class'] == 0]."
+                )
+            if len(history) and "scale" in history[-1]:
+                scales[name] = history[-1]["scale"]
+                history = [entry for entry in history if entry.get("scale") == scales[name]]
+            drawn[name] = history
+        histories = drawn
+        if scales and max(scales.values()) > (1.0 + 1e-9) * min(scales.values()):
+            shown = ", ".join(f"{name!r}: {scale:.6g}" for name, scale in scales.items())
+            raise DataError(f"objectives of different scales cannot be compared ({shown}); train with scale=a number.")
         labels = {"seconds": "time (s)", "gradients": "gradients of single rows", "evaluations": "kernel evaluations"}
         labels["iteration"] = "iterations"
         values = {name: _read(name, history, ("value", "primal", "objective")) for name, history in histories.items()}
@@ -147,29 +164,6 @@ class ConvergenceDisplay:
         tidy(axes, x=self.cost_name, y="objective above the best (relative)")
         legend(axes, outside=ax is None)
         return self
-
-
-def _of_one_objective(
-    histories: Mapping[str, Sequence[Mapping[str, float]]],
-) -> dict[str, Sequence[Mapping[str, float]]]:
-    """Of each history the entries at its last scale. All of them must have the same scale, and one class."""
-    last: dict[str, Sequence[Mapping[str, float]]] = {}
-    scales = {}
-    for name, history in histories.items():
-        classes = {entry["class"] for entry in history if "class" in entry}
-        if len(classes) > 1:
-            raise DataError(
-                f"the history {name!r} is of {len(classes)} classes, each with an objective of its own; give that of "
-                "one: [entry for entry in clf.history_ if entry['class'] == 0]."
-            )
-        if len(history) and "scale" in history[-1]:
-            scales[name] = history[-1]["scale"]
-            history = [entry for entry in history if entry.get("scale") == scales[name]]
-        last[name] = history
-    if scales and max(scales.values()) > (1.0 + 1e-9) * min(scales.values()):
-        shown = ", ".join(f"{name!r}: {scale:.6g}" for name, scale in scales.items())
-        raise DataError(f"objectives of different scales cannot be compared ({shown}); train with scale=a number.")
-    return last
 
 
 def _read(name: str, history: Sequence[Mapping[str, float]], keys: Sequence[str]) -> Floats:

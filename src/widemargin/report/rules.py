@@ -60,7 +60,10 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
         worst_item = min(items, key=lambda item: item.as_ratio().badness)
         entry, name = content.entry_of(worst_item), worst_item.bundle or worst_item.label
         unit = Unit.NUMBER if entry is None else unit_of(entry)
-        worst, sides = _with_sides(worst_item, entry, unit)
+        worst, sides = worst_item.as_ratio(), ""
+        if worst.numerator is not None and worst.denominator is not None:
+            of_sides = unit if worst_item.factor is not None else _unit_of_sides(entry)
+            sides = f"{shown(worst.numerator, of_sides)} / {shown(worst.denominator, of_sides)}"
         passes = all(item.passes(report.decide) for item in items)
         pairs = {(head, frozenset(groups)) for head, *groups in map(pair_of, items) if worst.bundle is not None}
         mirrored = [item.label for item in items if item is not worst_item and item.bundle is None]
@@ -70,15 +73,6 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
         pair = f"{rate}“{one}” beside “{other}”"
         rules.append(ShownRule(name, entry, worst, unit, sides, len(pairs), pair, mirrored, passes))
     return rules
-
-
-def _with_sides(item: ConstraintReport, entry: Constraint | Bundle | None, unit: Unit) -> tuple[ConstraintReport, str]:
-    """A constraint as a ratio where it limits one, and the two rates in words."""
-    ratio = item.as_ratio()
-    if ratio.numerator is None or ratio.denominator is None:
-        return ratio, ""
-    of_rates = unit if item.factor is not None else _unit_of_sides(entry)
-    return ratio, f"{shown(ratio.numerator, of_rates)} / {shown(ratio.denominator, of_rates)}"
 
 
 def _unit_of_sides(entry: Constraint | Bundle | None) -> Unit:

@@ -125,28 +125,24 @@ def _rows(findings: Findings, block: Block, part: str) -> TableRows:
         labels = labels_of(block, goals)
     except DataError as error:
         say_once("positive" if "data.positive" in str(error) else "target", str(error))
-        return _two_classes(table, goals)
+        # A cure that the messages name gives two classes: rows without a label are dropped, classes that are not
+        # positive joined. Where it does not, the rows are looked at without labels.
+        column, positive = table[goals.data.target], goals.data.positive
+        values = [] if pa.types.is_nested(column.type) else column.drop_null().to_pylist()
+        counts = Counter(values)
+        if len(counts) > 2 and positive in counts:
+            other = max((value for value in counts if value != positive), key=counts.__getitem__)
+            values = [value if value == positive else other for value in values]
+        labels = np.array(values, dtype=None)
+        if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(np.unique(labels)) != 2:
+            return TableRows(populations=table)
+        return TableRows(populations=table.filter(column.is_valid()), y=labels)
     only_one = one_class(labels)
     if only_one is not None and part == "train":
         text = f"the target {goals.data.target!r} is {only_one!r} in all {len(table)} rows; two classes are needed"
         findings.problem(("data", "target"), text)
         return TableRows(populations=table)
     return TableRows(populations=table, y=labels)
-
-
-def _two_classes(table: pa.Table, goals: GoalsFile) -> TableRows:
-    """Rows with labels where a cure that the messages name gives two classes: rows without are dropped, classes that
-    are not positive joined. Else without labels."""
-    column, positive = table[goals.data.target], goals.data.positive
-    values = [] if pa.types.is_nested(column.type) else column.drop_null().to_pylist()
-    counts = Counter(values)
-    if len(counts) > 2 and positive in counts:
-        other = max((value for value in counts if value != positive), key=counts.__getitem__)
-        values = [value if value == positive else other for value in values]
-    labels = np.array(values, dtype=None)
-    if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(np.unique(labels)) != 2:
-        return TableRows(populations=table)
-    return TableRows(populations=table.filter(column.is_valid()), y=labels)
 
 
 def _external(findings: Findings, positive: Label | None) -> dict[str, TableRows]:

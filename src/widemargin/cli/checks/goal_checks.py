@@ -53,9 +53,15 @@ def check_goals(
             continue
         path = ("goal", "audit", "text") if audited else ("goal", "text")
         here = part if part in rows else "train"
+        text = goals.lines.value_of(path)
+        main = make_source(Rows(populations=rows[here].populations), (), classes=(0, 1))
+        for group in goal.watched:
+            reason = why_unknown(group, main)
+            if reason is not None and not any(reason in other.text for other in findings.warnings):
+                told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
+                findings.warning(path, told, _place(text, reason, 0), text)
         # The objective alone, then each constraint beside an objective that needs nothing.
         objective = Expression(goal.objective)
-        _warn_of_unknown_groups(findings, goal, rows[here], path)
         for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
                 tied = _tie(findings, single, rows[here], external, path, number, here)
@@ -64,17 +70,6 @@ def check_goals(
     if goals.validation.confidence is not None and goals.goal is not None:
         _check_confidence(findings, rows["train"], external, goals.validation.confidence)
     return findings
-
-
-def _warn_of_unknown_groups(findings: Findings, goal: Goal, rows: TableRows, path: tuple[str, ...]) -> None:
-    """Watched groups that these rows lack: reports would show them without rows."""
-    text = findings.goals.lines.value_of(path)
-    main = make_source(Rows(populations=rows.populations), (), classes=(0, 1))
-    for group in goal.watched:
-        reason = why_unknown(group, main)
-        if reason is not None and not any(reason in other.text for other in findings.warnings):
-            told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
-            findings.warning(path, told, _place(text, reason, 0), text)
 
 
 def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple[str, ...], number: int) -> None:

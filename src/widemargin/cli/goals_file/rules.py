@@ -32,7 +32,21 @@ def contradictions(
     """
     if not {"data", "baselines"} & {*spoilt}:
         yield from _roles(goals)
-    yield from _names(goals, tables, spoilt)
+    # Baselines and external data sets that a goal names but the file does not.
+    for goal, path in ((goals.goal, ("goal", "text")), (goals.audit_goal, ("goal", "audit", "text"))):
+        if goal is None:
+            continue
+        text = tables["goal"]["text"] if len(path) == 2 else tables["goal"]["audit"]["text"]
+        for name in goal.baselines:
+            if name not in goals.baseline_names and "baselines" not in spoilt:
+                why = f"the baseline {name!r} is not in [baselines]. Add: {name} = {{ column = ... }}"
+                yield Problem(path, why, mention(text, name), text)
+        for name in goal.sources:
+            if name not in goals.external and "external" not in spoilt:
+                why = f"the external data set {name!r} is not in the file. Add: [external.{name}] with its table"
+                yield Problem(path, why, mention(text, name), text)
+    for name in {*goals.external} & {*goals.baseline_names}:
+        yield Problem(("external", name), f"a baseline is called {name!r} too. Rename one")
     asked = (goal for goal in (goals.goal, goals.audit_goal) if goal is not None)
     if "positive" not in tables.get("data", {}) and any(goal.needs_positive_class for goal in asked):
         why = 'is missing, and the goal does not say which class it speaks of. Add it, or name one: recall(of="cat")'
@@ -136,24 +150,6 @@ def _roles(goals: GoalsFile) -> Iterator[Problem]:
             yield Problem(("data", "features"), text + more)
     if data.features is not None and not (data.features or data.protected_as_features):
         yield Problem(("data", "features"), "names no column. Name at least one, or drop the key")
-
-
-def _names(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[str]) -> Iterator[Problem]:
-    """Baselines and external data sets that a goal names but the file does not."""
-    for goal, path in ((goals.goal, ("goal", "text")), (goals.audit_goal, ("goal", "audit", "text"))):
-        if goal is None:
-            continue
-        text = tables["goal"]["text"] if len(path) == 2 else tables["goal"]["audit"]["text"]
-        for name in goal.baselines:
-            if name not in goals.baseline_names and "baselines" not in spoilt:
-                why = f"the baseline {name!r} is not in [baselines]. Add: {name} = {{ column = ... }}"
-                yield Problem(path, why, mention(text, name), text)
-        for name in goal.sources:
-            if name not in goals.external and "external" not in spoilt:
-                why = f"the external data set {name!r} is not in the file. Add: [external.{name}] with its table"
-                yield Problem(path, why, mention(text, name), text)
-    for name in {*goals.external} & {*goals.baseline_names}:
-        yield Problem(("external", name), f"a baseline is called {name!r} too. Rename one")
 
 
 def is_within(path: Path, folders: Iterable[Path]) -> bool:

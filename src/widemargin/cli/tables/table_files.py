@@ -131,7 +131,12 @@ def _read_file(path: Path, how: CsvFormat) -> pa.Table:
         raise DataError(f"{path}: the table cannot be read (it is {what}). Name a file")
     try:
         if name.endswith(CSV_ENDINGS):
-            table = _read_csv(path, how)
+            table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, quoted=True, **how))
+            _refuse_twice(path, table.column_names)
+            words = [name for name in _texts(table) if table[name].null_count]
+            if words:
+                options = csv_reading.reading_options(path, words, quoted=False, **how)
+                table = _with_columns(table, pyarrow.csv.read_csv(path, **options))
         elif name.endswith(PARQUET_ENDINGS):
             table = pyarrow.parquet.ParquetFile(path).read()
         else:
@@ -146,16 +151,6 @@ def _read_file(path: Path, how: CsvFormat) -> pa.Table:
         raise _unreadable(path, error, how.get("separator")) from error
     _refuse_twice(path, table.column_names)
     return table
-
-
-def _read_csv(path: Path, how: CsvFormat) -> pa.Table:
-    table = pyarrow.csv.read_csv(path, **csv_reading.reading_options(path, quoted=True, **how))
-    _refuse_twice(path, table.column_names)
-    words = [name for name in _texts(table) if table[name].null_count]
-    if not words:
-        return table
-    options = csv_reading.reading_options(path, words, quoted=False, **how)
-    return _with_columns(table, pyarrow.csv.read_csv(path, **options))
 
 
 def _texts(table: pa.Table) -> list[str]:

@@ -164,7 +164,14 @@ class ProxyLagrangian:
             torch.autograd.backward(loss)
             self.optimizer.step()
             share = len(batch) / len(order)
-            self._average(share)
+            # The running mean moves towards the present weights by the share that the batch is of an epoch.
+            with torch.no_grad():
+                pairs = zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True)
+                for mean, now in pairs:
+                    if mean.is_floating_point():
+                        mean.lerp_(now, share)
+                    else:  # counters of batch normalisation
+                        mean.copy_(now)
             total += float(loss.detach()) * len(batch) / len(order)
             # The 0/1 rates are known cell by cell, so only the decisions that have turned need be added.
             positive = (score > 0.0).cpu().numpy()
@@ -200,16 +207,6 @@ class ProxyLagrangian:
         cost = np.stack([positive[cell] * weight, negative[cell] * weight])
         costs = torch.as_tensor(cost, dtype=score.dtype, device=score.device)
         return (costs[0] * self._rate(score) + costs[1] * self._rate(-score)).sum()
-
-    def _average(self, share: float) -> None:
-        """Move the running mean towards the present weights by a batch's share of an epoch."""
-        with torch.no_grad():
-            pairs = zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True)
-            for mean, now in pairs:
-                if mean.is_floating_point():
-                    mean.lerp_(now, share)
-                else:  # counters of batch normalisation
-                    mean.copy_(now)
 
 
 @contextmanager

@@ -258,7 +258,11 @@ class GoalReduction(ThresholdedModel):
         if self.one_run is True or (
             self.one_run == "auto" and not self._several() and gains_by_one_run(self.estimator)
         ):
-            rounds = self._rounds()
+            if self._several():
+                raise CapabilityError(
+                    f"one_run=True is for two classes, and there are {len(self.classes_)}; use one_run=False."
+                )
+            rounds = number_of_rounds(self.estimator)
             most = min(self._options.stages, rounds)
             learner = BoostingLearner(*about, rounds=-(-rounds // most))
             fitter = continued_fitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
@@ -282,20 +286,6 @@ class GoalReduction(ThresholdedModel):
             warn(f"{cause_of(budget)}; the best of {self.n_models_} models is kept.", MarginConvergenceWarning)
         interrupted(self._options, budget)
         return self
-
-    def _rounds(self) -> int:
-        """Rounds of boosting in all.
-
-        Raises
-        ------
-        CapabilityError
-            If the estimator cannot go on from a model, or there are more than two classes.
-        """
-        if self._several():
-            raise CapabilityError(
-                f"one_run=True is for two classes, and there are {len(self.classes_)}; use one_run=False."
-            )
-        return number_of_rounds(self.estimator)
 
     def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
         """The part of each row of each source that holds it out."""

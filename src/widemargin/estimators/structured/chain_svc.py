@@ -1,6 +1,6 @@
 """Labelling of sequences: `ChainSVC`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any, Self
 
@@ -150,12 +150,21 @@ class ChainSVC(ReadyMadeSVM):
                 raise DataError("the labels have other lengths than the sequences; give a state or NaN for every step.")
             if self._options.unknown == "completed":
                 options = replace(self._options, unknown="left out")
-                first = clone(self).set_params(solver_options=options).fit(X, y, sample_weight)
-                y = [first._completed(*example) for example in zip(sequences, y, known, strict=True)]
+                of_known = clone(self).set_params(solver_options=options).fit(X, y, sample_weight)
+                y = [of_known._completed(*example) for example in zip(sequences, y, known, strict=True)]
             else:
                 weights = example_weights(sample_weight, len(known))
-                sequences, y, whose = _known_parts(sequences, y, known)
-                sample_weight = weights[whose]
+                # Sequences and labels are cut where nobody has looked; every part has the weight of its sequence.
+                parts, labels, whose = list[Matrix](), list[npt.NDArray[Any]](), list[int]()
+                for i, there in enumerate(known):
+                    ends = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
+                    for first, last in ends.reshape(-1, 2).tolist():
+                        parts.append(sequences[i][first:last])
+                        labels.append(np.asarray(_entries(y[i])[first:last].tolist()))
+                        whose.append(i)
+                if not parts:
+                    raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
+                sequences, y, sample_weight = parts, labels, weights[whose]
         model = ChainModel(self.weights)
         chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
@@ -260,28 +269,6 @@ def _unknown(states: npt.ArrayLike) -> Bools:
     if entries.dtype != object:
         return np.isnan(entries) if entries.dtype.kind == "f" else np.zeros(entries.shape, dtype=bool)
     return np.array([nothing(entry) for entry in entries.flat], dtype=bool).reshape(entries.shape)
-
-
-def _known_parts(
-    sequences: Sequence[Matrix], y: Examples, known: Sequence[Bools]
-) -> tuple[list[Matrix], list[npt.NDArray[Any]], list[int]]:
-    """Sequences and labels cut where nobody has looked, and which sequence each part is of.
-
-    Raises
-    ------
-    DataError
-        If nobody has looked at any step.
-    """
-    parts, labels, whose = list[Matrix](), list[npt.NDArray[Any]](), list[int]()
-    for i, there in enumerate(known):
-        ends = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
-        for first, last in ends.reshape(-1, 2).tolist():
-            parts.append(sequences[i][first:last])
-            labels.append(np.asarray(_entries(y[i])[first:last].tolist()))
-            whose.append(i)
-    if not parts:
-        raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
-    return parts, labels, whose
 
 
 def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:

@@ -223,7 +223,22 @@ def make_source(
         if len(weight) == n_rows and bool((weight == 1.0).all()):
             weight = None
     if _is_pandas(rows.X):
-        _warn_of_indices(rows, title)
+        # Rows are matched by position, whatever the indices of pandas say.
+        X: Any = rows.X
+        parts: dict[str, Any] = {"y": rows.y, "sample_weight": rows.sample_weight, "populations": rows.populations}
+        strange = [
+            what
+            for what, part in parts.items()
+            if _is_pandas(part) and len(part) == len(X) and part.index is not X.index and not part.index.equals(X.index)
+        ]
+        if strange:
+            several = len(strange) > 1
+            warn(
+                f"{' and '.join(strange)}{title} {'have' if several else 'has'} another index than X, and rows are "
+                f"matched by position. If the order is the same, give {strange[0]}.reset_index(drop=True) and "
+                f"X.reset_index(drop=True); if not, {strange[0]}.reindex(X.index).",
+                GoalWarning,
+            )
     table = PopulationTable.build(rows.populations, rows.X, n_rows=n_rows)
     signs: dict[str, Signs] = {}
     for name in sorted(baseline_names):
@@ -253,25 +268,6 @@ def make_sources(
     main = make_source(rows, uses.get(None, ()), classes=classes)
     others = sorted(name for name in uses if name is not None)
     return main, *(make_source(rows_of_source(rows, name), uses[name], classes=classes) for name in others)
-
-
-def _warn_of_indices(rows: Rows, title: str) -> None:
-    """Warn where pandas objects have indices that differ from that of X: rows are matched by position."""
-    X: Any = rows.X
-    parts: dict[str, Any] = {"y": rows.y, "sample_weight": rows.sample_weight, "populations": rows.populations}
-    strange = [
-        what
-        for what, part in parts.items()
-        if _is_pandas(part) and len(part) == len(X) and part.index is not X.index and not part.index.equals(X.index)
-    ]
-    if strange:
-        several = len(strange) > 1
-        warn(
-            f"{' and '.join(strange)}{title} {'have' if several else 'has'} another index than X, and rows are matched "
-            f"by position. If the order is the same, give {strange[0]}.reset_index(drop=True) and "
-            f"X.reset_index(drop=True); if not, {strange[0]}.reindex(X.index).",
-            GoalWarning,
-        )
 
 
 def _is_pandas(data: object) -> bool:

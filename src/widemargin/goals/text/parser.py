@@ -288,7 +288,19 @@ class _Reader:
         tokens = statement.tokens
         word = tokens[0].text if tokens[0].kind == "name" else ""
         if statement.is_assignment:
-            self._assign(statement, tokens[0])
+            node = _body(statement, 2, "one value is expected after =.").args[0]
+            if (setting := tokens[0].text) in _SETTINGS:
+                setting_value = self.convert.literal(node)
+                if setting in self.settings:
+                    raise GoalError(f"{setting} is set twice.")
+                self.settings[setting] = _SETTINGS[setting](setting_value)
+                return
+            name = checked_name(_plain(tokens[0]), "a population's name")
+            population = self.convert.population(node, name).named(name)
+            before = self.convert.populations.get(name, population)
+            if before != population or (name in self.convert.populations and name not in self.outside):
+                raise GoalError(f"the population {shown(name)} is defined twice.")
+            self.convert.populations[name] = population
         elif word in _MINIMIZE:
             if self.objective_line:
                 line = self.objective_line
@@ -312,21 +324,6 @@ class _Reader:
                 f"this is no statement.{close} Statements are: name = population(...), name = external(), "
                 'minimize ..., subject to ..., min_rows = 30, on_small = "drop".'
             )
-
-    def _assign(self, statement: Statement, token: Token) -> None:
-        node = _body(statement, 2, "one value is expected after =.").args[0]
-        if token.text in _SETTINGS:
-            value = self.convert.literal(node)
-            if token.text in self.settings:
-                raise GoalError(f"{token.text} is set twice.")
-            self.settings[token.text] = _SETTINGS[token.text](value)
-            return
-        name = checked_name(_plain(token), "a population's name")
-        population = self.convert.population(node, name).named(name)
-        before = self.convert.populations.get(name, population)
-        if before != population or (name in self.convert.populations and name not in self.outside):
-            raise GoalError(f"the population {shown(name)} is defined twice.")
-        self.convert.populations[name] = population
 
     def _constrain(self, statement: Statement, start: int) -> None:
         tokens, label = statement.tokens, None

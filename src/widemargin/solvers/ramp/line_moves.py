@@ -278,7 +278,19 @@ class Columns:
                 # A feature and as much of the bias as the line has of it; the bias itself is a column already.
                 x += (self.bias * direction[:, d] * (features < d))[:, None]
             return Lines(direction, np.arange(size + 1) * n, np.zeros(size, np.int64), np.arange(n), x.ravel())
-        return self._sparse_lines(features, direction, z.shape[0])
+        n, rows, entries = z.shape[0], list[Ints](), list[Floats]()
+        for j, turn in zip(features.tolist(), direction[:, d].tolist(), strict=True):
+            place = slice(*self._sparse.indptr[j : j + 2]) if j < d else slice(0)
+            row, entry = self._sparse.indices[place], self._sparse.data[place]
+            if turn != 0.0:
+                # With a share of the bias in it a line moves every row, also those in which the feature is zero.
+                whole = np.full(n, self.bias * turn)
+                whole[row] += entry
+                row, entry = np.arange(n), whole
+            rows.append(row)
+            entries.append(entry)
+        indptr = np.cumsum([0, *(row.shape[0] for row in rows)])
+        return Lines(direction, indptr, indptr[:-1], np.concatenate(rows).astype(np.int64), np.concatenate(entries))
 
     def _turn_anywhere(self, direction: Floats, pivots: Ints, rng: np.random.Generator) -> None:
         """Replace half of the directions by random ones in which some rows keep their scores."""
@@ -310,22 +322,6 @@ class Columns:
 
         in_threads(features.shape[0], (1 << 18) // self._rows.n_rows, gather)
         return entries
-
-    def _sparse_lines(self, features: Ints, direction: Floats, n: int) -> Lines:
-        assert self._sparse is not None
-        rows, entries, d = list[Ints](), list[Floats](), direction.shape[1] - 1
-        for j, turn in zip(features.tolist(), direction[:, d].tolist(), strict=True):
-            place = slice(*self._sparse.indptr[j : j + 2]) if j < d else slice(0)
-            row, entry = self._sparse.indices[place], self._sparse.data[place]
-            if turn != 0.0:
-                # With a share of the bias in it a line moves every row, also those in which the feature is zero.
-                whole = np.full(n, self.bias * turn)
-                whole[row] += entry
-                row, entry = np.arange(n), whole
-            rows.append(row)
-            entries.append(entry)
-        indptr = np.cumsum([0, *(row.shape[0] for row in rows)])
-        return Lines(direction, indptr, indptr[:-1], np.concatenate(rows).astype(np.int64), np.concatenate(entries))
 
     def _entries(self, row: Ints, feature: Ints) -> Floats:
         """Feature `feature[k]` of row `row[k]`, shape (k,)."""

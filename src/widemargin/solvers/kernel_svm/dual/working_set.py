@@ -259,30 +259,27 @@ class Block:
         """Solve in the variables of `work`, whose rows are `buffer[slot]`; change `coef` and `scores`."""
         # Where all rows are in memory and all are worked on, the buffer is the block already.
         whole = work.shape[0] == buffer.shape[0] == buffer.shape[1] and np.array_equal(slot, work)
-        block = buffer if whole else self._gathered(buffer, slot, work)
+        block = buffer
+        if not whole:
+            q, p = work.shape[0], self._last.shape[0]
+            if self._blocks is None:
+                self._blocks = np.empty((2, self._size * self._size), dtype=self._dtype)
+            block, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
+            # Place of these rows in the last block: values that are there are copied, as they lie together.
+            place = np.full(q, -1)
+            if p:
+                order = np.argsort(self._last)
+                nearest = order[np.minimum(np.searchsorted(self._last, work, sorter=order), p - 1)]
+                place = np.where(self._last[nearest] == work, nearest, -1)
+            pair_steps.gather(buffer, slot, work, last, place, block)
+            # The two blocks change places: this one is the last one of the next round.
+            self._blocks, self._last = self._blocks[::-1], work
         b, change = self.solve(block, work, coef, scores, lower, upper, floor)
         # Most coefficients stay, and only those that moved change the scores.
         moved = np.flatnonzero(change)
         add_rows(buffer, slot[moved], change[moved], scores)
         coef[work] = b
         return moved.shape[0] > 0
-
-    def _gathered(self, buffer: Reals, slot: Ints, work: Ints) -> Reals:
-        """The kernel values among the rows of `work`."""
-        q, p = work.shape[0], self._last.shape[0]
-        if self._blocks is None:
-            self._blocks = np.empty((2, self._size * self._size), dtype=self._dtype)
-        block, last = (self._blocks[k, : m * m].reshape(m, m) for k, m in ((0, q), (1, p)))
-        # Place of these rows in the last block: values that are there are copied, as they lie together.
-        place = np.full(q, -1)
-        if p:
-            order = np.argsort(self._last)
-            nearest = order[np.minimum(np.searchsorted(self._last, work, sorter=order), p - 1)]
-            place = np.where(self._last[nearest] == work, nearest, -1)
-        pair_steps.gather(buffer, slot, work, last, place, block)
-        # The two blocks change places: this one is the last one of the next round.
-        self._blocks, self._last = self._blocks[::-1], work
-        return block
 
     def solve(
         self, K: Reals | NarrowRows, work: Ints, coef: Floats, scores: Floats, lower: Floats, upper: Floats,
