@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
@@ -15,6 +14,7 @@ import yaml
 from sklearn.tree import DecisionTreeClassifier
 
 from any_models import GOALS, frame, linear_pipeline
+from command_server import command_on_path
 from widemargin.cli.main import main
 
 ROOT = Path(__file__).parents[1]
@@ -97,15 +97,19 @@ def gitlab_steps(inputs):
     yield "\n".join(JOB["script"]), {name: filled(text) for name, text in JOB["variables"].items()}, False
 
 
-def run(steps, folder):
-    """Run steps until one fails, then those that always run; the exit code and what was printed."""
-    tools = folder / "tools"
-    tools.mkdir(exist_ok=True)
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory):
+    """A folder of the commands that steps call."""
+    folder = tmp_path_factory.mktemp("tools")
     # pip is not to reach an index here: what it would install is noted
-    (tools / "python").write_text('#!/bin/sh\necho "$@" >> pip.txt\n')
-    (tools / "widemargin").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m widemargin "$@"\n')
-    for tool in tools.iterdir():
-        tool.chmod(0o755)
+    (folder / "python").write_text('#!/bin/sh\necho "$@" >> pip.txt\n')
+    (folder / "python").chmod(0o755)
+    with command_on_path(folder):
+        yield folder
+
+
+def run(steps, folder, tools):
+    """Run steps until one fails, then those that always run; the exit code and what was printed."""
     code, printed = 0, ""
     for script, variables, is_always in steps:
         if code and not is_always:
@@ -123,8 +127,8 @@ EXAMPLE = yaml.safe_load(YAML[0])["jobs"]["audit"]["steps"][2]["with"], yaml.saf
 
 
 @pytest.mark.parametrize(("steps", "inputs"), [(github_steps, EXAMPLE[0]), (gitlab_steps, EXAMPLE[1])])
-def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inputs):
-    code, printed = run(steps(inputs), project)
+def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, tools, steps, inputs):
+    code, printed = run(steps(inputs), project, tools)
     assert code == 0 and "no problems" in printed and "PASSED" in printed, printed
     results = project / "widemargin-audit"
     assert {"audit.json", "audit.xml", "model-card.md", "in-toto.json"} <= {path.name for path in results.iterdir()}
@@ -132,7 +136,7 @@ def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inpu
     assert (project / "pip.txt").read_text().split()[-1] == ("SOURCES" if steps is github_steps else "./widemargin")
     if steps is github_steps:
         break_goal(project)
-        code, printed = run(steps({**inputs, "package": "none"}), project)
+        code, printed = run(steps({**inputs, "package": "none"}), project, tools)
         assert code == 1 and "NOT PASSED" in printed, printed
         assert len((project / "pip.txt").read_text().splitlines()) == 1
         page = (project / "page.md").read_text()
@@ -140,13 +144,13 @@ def test_the_steps_pass_a_good_model_and_stop_a_broken_goal(project, steps, inpu
 
 
 @pytest.mark.parametrize("steps", [github_steps, gitlab_steps])
-def test_a_warning_stops_the_steps_if_strict(project, steps):
+def test_a_warning_stops_the_steps_if_strict(project, tools, steps):
     text = (project / "goals.toml").read_text()
     (project / "goals.toml").write_text(
         text.replace('ignore = ["id"]', "ignore = []").replace('features = ["age"', 'features = ["id", "age"')
     )
     inputs = {"model": "model.skops", "arguments": "--workers 1", "package": "none"}
-    code, printed = run(steps(inputs), project)
+    code, printed = run(steps(inputs), project, tools)
     assert code == 2 and "--strict" in printed and "audit.xml" not in printed
     assert not (project / "widemargin-audit").exists()
 
