@@ -16,4 +16,6 @@ def of_pairs(
     used = signed != 0.0
     # An entry with two positive coefficients becomes two, as the sign says the side.
     before = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
-    return CellCoefficients(alpha0, beta0, before[indptr], np.repeat(column, used.sum(axis=1)), signed[used])
+    # Of 32 bits, as those of tied goals: for others the loops would be compiled once more.
+    start, whose = before[indptr].astype(np.int32), np.repeat(column, used.sum(axis=1)).astype(np.int32)
+    return CellCoefficients(alpha0, beta0, start, whose, signed[used])

@@ -43,12 +43,6 @@ def test_every_name_resolves_and_is_listed(name):
     assert name in dir(widemargin)
 
 
-def test_packages_are_reached_without_an_import_of_their_own_and_star_import_gives_the_public_names():
-    packages = "import widemargin as wm; print(wm.exceptions.GoalError.__name__, wm.persistence.to_onnx.__name__)"
-    loaded = run(f"{packages}; exec('from widemargin import *'); print(load_model.__module__)")
-    assert loaded.startswith("GoalError to_onnx\nwidemargin.persistence")
-
-
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="module 'widemargin' has no attribute 'nothing'"):
         _ = widemargin.nothing

@@ -1,6 +1,7 @@
 """One set of laws for all back ends: what is computed, in which order it is added, what survives a loss."""
 
 import os
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -233,6 +234,15 @@ def test_partitions_of_dask_frames(make):
     frame = dd.from_pandas(pd.DataFrame({"x": VALUES}), npartitions=5)
     found = make(frame_partitions(frame[frame.x > 0.0])).sum(lambda block, _: float(block.data["x"].sum()))
     assert found == pytest.approx(VALUES[VALUES > 0.0].sum(), rel=1e-12)
+
+
+def test_threads_work_side_by_side_and_without_a_new_pool_of_joblib_for_every_call(monkeypatch):
+    monkeypatch.setattr("widemargin.distributed.backends.Parallel", None)
+    meeting = threading.Barrier(2, timeout=60)  # each of two blocks waits until the other is worked on, too
+    blocks = JoblibMap(array_rows({"x": VALUES}, block_rows=-(-N // 2)), 2)
+    assert blocks.map(lambda block, _: (meeting.wait() >= 0, block.index)) == [(True, 0), (True, 1)]
+    with pytest.raises(ZeroDivisionError):
+        blocks.sum(lambda block, _: 1 // block.index)
 
 
 def test_joblib_processes_give_the_same():

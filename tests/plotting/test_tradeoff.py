@@ -1,6 +1,5 @@
 """TradeoffDisplay draws what the path measured."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -69,11 +68,6 @@ def test_a_picture_is_drawn(tmp_path):
 def test_an_unknown_axis_is_refused():
     with pytest.raises(DataError, match="'cost'"):
         TradeoffDisplay.from_path(made_path(), x="cost")
-
-
-def test_matplotlib_is_loaded_by_plot_only():
-    code = "import sys, widemargin.plotting; print('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -3,10 +3,12 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 from joblib import Parallel, delayed
-from joblib.parallel import get_active_backend
+from joblib.parallel import ThreadingBackend, get_active_backend
 
 from widemargin.distributed.blocks import Block, BlockFunction, BlockMap, Step, combined, filled_blocks, summed
 from widemargin.distributed.recipes import Recipe
@@ -126,8 +128,16 @@ class JoblibMap(SerialMap):
 
     def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
         """See `BlockMap`; where the backend cannot do it, all results come at once."""
+        backend, n_jobs = get_active_backend(prefer=self._prefer)
+        if isinstance(backend, ThreadingBackend):
+            # joblib would make a pool of threads at every call and look every 10 ms whether a result is there: 15 ms a
+            # call, and a fit makes hundreds, each of less than one.
+            n_threads = backend.effective_n_jobs(n_jobs if self._n_jobs is None else self._n_jobs)
+            with ThreadPoolExecutor(n_threads) as pool:
+                yield from pool.map(called, repeat(function), self._blocks, repeat(message))
+            return
         calls = (delayed(called)(function, block, message) for block in self._blocks)
-        one_by_one = get_active_backend()[0].supports_return_generator
+        one_by_one = backend.supports_return_generator
         kind = "generator" if one_by_one else "list"
         results = Parallel(n_jobs=self._n_jobs, prefer=self._prefer, return_as=kind)(calls)
         try:

@@ -71,7 +71,8 @@ def test_shares_and_back():
 
 def test_rows_that_move_come_first_and_the_others_rest():
     """Rows 4 and 1 would move, 2 and 0 stay, 3 and 5 rest."""
-    rows, rest, delay = np.array([3, 2, 4, 5, 0, 1]), np.array([0, 0, 0, 2, 0, 1]), np.array([3, 1, 1, 7, 3, 1])
+    rows = np.array([3, 2, 4, 5, 0, 1])
+    rest, delay = np.array([0, 0, 0, 2, 0, 1], np.uint8), np.array([3, 1, 1, 7, 3, 1], np.uint8)
     plus, minus, norms2, xi = np.full(6, 2.0), np.full(6, 1.0), np.full(6, 4.0), np.full(6, 1.0)
     s = np.array([0.25, 1.0, -0.25, 9.0, -1.0, 9.0])
     dual = sdca.DualRows(plus, minus, 0.5 * norms2, xi, rest, delay)
@@ -80,7 +81,7 @@ def test_rows_that_move_come_first_and_the_others_rest():
     assert sorted(rows) == list(range(6))
     np.testing.assert_array_equal(rest, [5, 0, 3, 1, 0, 0])  # 2 * 3 + 1 is cut to 5
     np.testing.assert_array_equal(delay, [5, 0, 3, 7, 0, 1])
-    rows, rest, delay = np.arange(6), np.zeros(6, int), np.zeros(6, int)
+    rows, rest, delay = np.arange(6), np.zeros(6, np.uint8), np.zeros(6, np.uint8)
     s = np.full(6, 0.75)  # the bias makes 1/4 of it
     assert kernel_ascent.pick_moving(rows, dual._replace(rest=rest, delay=delay), 5, s, 0.5) == (6, 0)
 
@@ -131,7 +132,8 @@ def test_an_epoch_visits_chunks_and_lets_rows_rest(dense):
     X, row_of, scale = rng.normal(size=(5, 3)), np.array([2, 0, 1, 4, 3]), np.array([0.5, 1.0, 2.0])
     plus, minus, b = np.full(5, 2.0), np.full(5, 1.0), 0.3
     q = (X[row_of] ** 2) @ scale
-    xi, rest, delay = np.array([1.0, 0.0, 0.5, 2.0, 1.0]), np.array([0, 0, 2, 0, 0]), np.array([3, 7, 3, 0, 0])
+    xi = np.array([1.0, 0.0, 0.5, 2.0, 1.0])
+    rest, delay = np.array([0, 0, 2, 0, 0], np.uint8), np.array([3, 7, 3, 0, 0], np.uint8)
     w = rng.normal(size=3)
     mine, v, still = xi.copy(), w.copy(), set()
     for i in (4, 0, 1, 3):
@@ -141,7 +143,7 @@ def test_an_epoch_visits_chunks_and_lets_rows_rest(dense):
         mine[i] = new
     block = (X, row_of)
     if not dense:
-        block = (X.ravel(), np.tile(np.arange(3), 5), np.arange(0, 16, 3), row_of)
+        block = (X.ravel(), np.tile(np.arange(3, dtype=np.uint32), 5), np.arange(0, 16, 3, dtype=np.uint32), row_of)
     epoch = sdca.epoch_dense if dense else sdca.epoch_csr
     dual = sdca.DualRows(plus, minus, q, xi, rest, delay)
     visits = epoch(*block, np.array([2, 0, 1]), 2, dual, 5, w, b, scale)

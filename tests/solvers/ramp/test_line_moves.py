@@ -30,7 +30,7 @@ def best_step(problem: RateConstrainedProblem, z: np.ndarray, row: np.ndarray, x
     best = np.array([excess[excess > FEASIBLE].sum(), objective])
     work = np.empty(z.shape[0]), np.empty(z.shape[0], np.int64), np.empty_like(excess)
     at = State(np.zeros(1), z.copy(), excess, np.array([objective]), np.zeros(1), best, np.zeros(2, np.int64), *work)
-    line = Lines(np.ones((1, 1)), np.array([0, row.shape[0]]), np.zeros(1, np.int64), row, x)
+    line = Lines(np.ones((1, 1)), np.array([0, row.shape[0]]), np.zeros(1, np.int64), row, np.ascontiguousarray(x))
     try_lines(line, line_moves._counted(problem), 0.0, row.shape[0], 1, 0.0, at)
     return at
 

@@ -137,7 +137,8 @@ def test_compiled_passes_equal_their_python_source(sparse, average, monkeypatch)
                 monkeypatch.setattr(loops, name, getattr(loops, name).py_func)
         v, u, now, pulls = np.zeros(6), np.zeros(6), np.zeros(5), np.zeros(30)
         now[loops.SCALE] = 1.0
-        rows = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+        # Of the type that the solver gives: for others the loops would be compiled once more.
+        rows = (X.data, X.indices.astype(np.uint32), X.indptr.astype(np.uint32)) if sp.issparse(X) else (X,)
         run = loops.csr_pass if sparse else loops.dense_pass
         norms2 = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sparse else (X**2).sum(axis=1)
         run = run.py_func if plain else run

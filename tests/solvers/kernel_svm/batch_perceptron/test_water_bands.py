@@ -139,7 +139,7 @@ def merged(first, second, base, two=True):
     """Ends, totals and levels of the pieces; None where there is no common weight."""
     size = len(first) + len(second) + 2
     end, total, level = np.empty(size), np.empty(size), np.empty((2, size))
-    columns = [np.array(rows, dtype=float).reshape(-1, 2).T for rows in (first, second)]
+    columns = [np.array(rows, dtype=float).reshape(-1, 2).T.copy() for rows in (first, second)]
     m = module.merge(*columns[0], *columns[1], np.array(base), two, end, total, level)
     return None if m < 0 else (end[:m].tolist(), total[:m].tolist(), level[:, : m + 1].tolist())
 
