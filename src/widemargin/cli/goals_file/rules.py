@@ -31,7 +31,24 @@ def contradictions(
         Whether baselines may be functions.
     """
     if not {"data", "baselines"} & {*spoilt}:
-        yield from _roles(goals)
+        # Columns that play two roles at once.
+        data, split, taken = goals.data, goals.data.split, goals.roles
+        if split is not None and split.train == split.test:
+            yield Problem(("data", "split"), f"train and test are both {split.train!r}. Name two different values")
+        if data.weight is not None and taken[data.weight] not in ("data.weight", "data.ignore"):
+            text = f"{data.weight!r} is also named by {taken[data.weight]}. Name another column, or drop one"
+            yield Problem(("data", "weight"), text)
+        for name in data.protected_as_features:
+            if taken.get(name) != "data.protected":
+                other = f"is named by {taken[name]}" if name in taken else "is not in data.protected"
+                yield Problem(("data", "protected_as_features"), f"{name!r} {other}. List protected columns only")
+        for name in data.features or ():
+            if name in taken and name not in data.protected_as_features:
+                text = f"{name!r} is also named by {taken[name]}. A feature cannot be that: drop one"
+                more = ", or list it in data.protected_as_features too" if name in data.protected else ""
+                yield Problem(("data", "features"), text + more)
+        if data.features is not None and not (data.features or data.protected_as_features):
+            yield Problem(("data", "features"), "names no column. Name at least one, or drop the key")
     # Baselines and external data sets that a goal names but the file does not.
     for goal, path in ((goals.goal, ("goal", "text")), (goals.audit_goal, ("goal", "audit", "text"))):
         if goal is None:
@@ -129,27 +146,6 @@ def _files(goals: GoalsFile, allow_code: bool) -> Iterator[Problem]:
     for name, function in {} if allow_code else goals.baseline_functions.items():
         text = f"{function!r} would run code, which a goals file may not. If you trust it, add --allow-code"
         yield Problem(("baselines", name, "function"), text)
-
-
-def _roles(goals: GoalsFile) -> Iterator[Problem]:
-    """Columns that play two roles at once."""
-    data, split, taken = goals.data, goals.data.split, goals.roles
-    if split is not None and split.train == split.test:
-        yield Problem(("data", "split"), f"train and test are both {split.train!r}. Name two different values")
-    if data.weight is not None and taken[data.weight] not in ("data.weight", "data.ignore"):
-        text = f"{data.weight!r} is also named by {taken[data.weight]}. Name another column, or drop one"
-        yield Problem(("data", "weight"), text)
-    for name in data.protected_as_features:
-        if taken.get(name) != "data.protected":
-            other = f"is named by {taken[name]}" if name in taken else "is not in data.protected"
-            yield Problem(("data", "protected_as_features"), f"{name!r} {other}. List protected columns only")
-    for name in data.features or ():
-        if name in taken and name not in data.protected_as_features:
-            text = f"{name!r} is also named by {taken[name]}. A feature cannot be that: drop one"
-            more = ", or list it in data.protected_as_features too" if name in data.protected else ""
-            yield Problem(("data", "features"), text + more)
-    if data.features is not None and not (data.features or data.protected_as_features):
-        yield Problem(("data", "features"), "names no column. Name at least one, or drop the key")
 
 
 def is_within(path: Path, folders: Iterable[Path]) -> bool:
