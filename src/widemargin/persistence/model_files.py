@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.utils.validation import check_is_fitted
@@ -126,6 +125,8 @@ def save_model(model: BaseEstimator, path: str | PathLike[str], *, metadata: Map
         raise ModelFileError(
             f"{path}: metadata or labels cannot be stored as JSON ({error}). Use plain values"
         ) from error
+    import skops.io  # late, where a file is read or written: it imports all of scikit-learn, and Dask, 2 s
+
     try:
         dumped = skops.io.dumps(mapped(model, as_text))
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: too deep, or a network of PyTorch in it
@@ -227,6 +228,8 @@ def _schema(parts: Mapping[str, bytes], what: str, remedy: str) -> JSON:
 
 def _built(path: Path, parts: Mapping[str, bytes], schema: JSON, *, remedy: str, other_version: str) -> Any:
     """The model of a checked schema; skops is given that schema, and never reads the one in the file again."""
+    import skops.io  # late, as above
+
     check_tree_arguments(schema, parts, str(path))
     try:
         with warnings.catch_warnings(record=True) as caught:
