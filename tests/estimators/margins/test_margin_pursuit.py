@@ -335,6 +335,19 @@ def test_what_cannot_be_done_is_refused():
         wm.MarginPursuitClassifier(fit_intercept=False).fit(sp.csr_matrix(X.shape), y)
 
 
+def test_a_class_between_others_that_is_never_predicted_is_named():
+    """One plane for each class against the rest finds the ends of an order, not what lies between."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    value = X[:, 0] + 0.3 * rng.normal(size=300)
+    y = np.array(["low", "middle", "high"])[np.digitize(value, [-0.5, 0.5])]
+    with pytest.warns(DoubtfulModelWarning, match=r"class middle has 3\d% .* lies between others.*feature_map"):
+        plain = MarginPursuitClassifier().fit(X, y)
+    assert (plain.predict(X) == "middle").mean() < 0.05
+    mapped = MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", random_state=0).fit(X, y)
+    assert (mapped.predict(X) == "middle").mean() > 0.2
+
+
 def test_a_split_of_the_time_between_classes():
     X, y = make_classification(300, 6, n_informative=4, n_classes=3, random_state=0)
     seen = []
