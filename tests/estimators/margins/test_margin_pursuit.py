@@ -342,9 +342,9 @@ def test_a_class_between_others_that_is_never_predicted_is_named():
     value = X[:, 0] + 0.3 * rng.normal(size=300)
     y = np.array(["low", "middle", "high"])[np.digitize(value, [-0.5, 0.5])]
     with pytest.warns(DoubtfulModelWarning, match=r"class middle has 3\d% .* lies between others.*feature_map"):
-        plain = MarginPursuitClassifier().fit(X, y)
+        plain = wm.MarginPursuitClassifier().fit(X, y)
     assert (plain.predict(X) == "middle").mean() < 0.05
-    mapped = MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", random_state=0).fit(X, y)
+    mapped = wm.MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", random_state=0).fit(X, y)
     assert (mapped.predict(X) == "middle").mean() > 0.2
 
 

@@ -173,8 +173,8 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
         if hidden.shape[0]:
             first = hidden[np.argmax(of_rows[hidden])]
             warn(
-                f"class {self.classes_[first]!s} has {of_rows[first]:.0%} of the training rows and {said[first]:.1%} of "
-                "the predictions: each class is learned against the rest, and a linear score does not find one that "
+                f"class {self.classes_[first]!s} has {of_rows[first]:.0%} of the training rows and {said[first]:.1%} "
+                "of the predictions: each class is learned against the rest, and a linear score does not find one that "
                 "lies between others. Use a feature_map, a kernel, or MulticlassSVC.",
                 DoubtfulModelWarning,
             )
