@@ -392,6 +392,14 @@ def test_gradient_descent_without_the_papers_is_told(monkeypatch):
         wm.MarginPursuitClassifier(solver="gd").fit(X, y)
 
 
+def test_a_constant_column_is_not_taken_for_one_that_is_scaled_down():
+    """The mean of equal numbers is off by rounding."""
+    rng = np.random.default_rng(0)
+    constants = np.repeat([[-0.7, 0.1, 3.3, 1 / 3]], 60, axis=0)
+    X = np.c_[rng.normal(size=(60, 3)), constants]
+    wm.MarginPursuitClassifier().fit(X, X[:, 0] > 0)  # without a warning, which would raise
+
+
 def test_columns_that_are_too_small_to_count_are_named():
     X, y = make_classification(200, 4, n_informative=4, n_redundant=0, random_state=0)
     X[:, 0] *= 1e-4
