@@ -335,6 +335,19 @@ def test_what_cannot_be_done_is_refused():
         wm.MarginPursuitClassifier(fit_intercept=False).fit(sp.csr_matrix(X.shape), y)
 
 
+def test_a_class_between_others_that_is_never_predicted_is_named():
+    """One plane for each class against the rest finds the ends of an order, not what lies between."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    value = X[:, 0] + 0.3 * rng.normal(size=300)
+    y = np.array(["low", "middle", "high"])[np.digitize(value, [-0.5, 0.5])]
+    with pytest.warns(DoubtfulModelWarning, match=r"class middle has 3\d% .* lies between others.*feature_map"):
+        plain = wm.MarginPursuitClassifier().fit(X, y)
+    assert (plain.predict(X) == "middle").mean() < 0.05
+    mapped = wm.MarginPursuitClassifier(kernel="rbf", feature_map="nystroem", random_state=0).fit(X, y)
+    assert (mapped.predict(X) == "middle").mean() > 0.2
+
+
 def test_a_split_of_the_time_between_classes():
     X, y = make_classification(300, 6, n_informative=4, n_classes=3, random_state=0)
     seen = []
@@ -377,6 +390,14 @@ def test_gradient_descent_without_the_papers_is_told(monkeypatch):
         CapabilityError, match=r"solver='gd' lives in widemargin-papers, which is not installed: run .pip"
     ):
         wm.MarginPursuitClassifier(solver="gd").fit(X, y)
+
+
+def test_a_constant_column_is_not_taken_for_one_that_is_scaled_down():
+    """The mean of equal numbers is off by rounding."""
+    rng = np.random.default_rng(0)
+    constants = np.repeat([[-0.7, 0.1, 3.3, 1 / 3]], 60, axis=0)
+    X = np.c_[rng.normal(size=(60, 3)), constants]
+    wm.MarginPursuitClassifier().fit(X, X[:, 0] > 0)  # without a warning, which would raise
 
 
 def test_columns_that_are_too_small_to_count_are_named():

@@ -22,7 +22,18 @@ from widemargin.exceptions import (
     InfeasibleGoalError,
     MarginConvergenceWarning,
 )
-from widemargin.goals import Goal, Population, churn, col, error_rate, errors, positive_rate, precision, recall
+from widemargin.goals import (
+    Goal,
+    Population,
+    churn,
+    col,
+    error_rate,
+    errors,
+    false_positive_rate,
+    positive_rate,
+    precision,
+    recall,
+)
 from widemargin.persistence import load_model, save_model
 
 WOMEN = Population("women", where=col("sex") == "F")
@@ -190,6 +201,18 @@ def test_a_goal_that_no_setting_keeps_is_told(data):
         clf.fit(X, y)
     assert not clf.cv_results_["met"][0]
     assert not clf.best_estimator_.goal_report_.all_met()
+
+
+@pytest.mark.parametrize("Cs", [[0.1], [0.002, 0.1, 50.0]])
+def test_what_to_do_fits_the_one_who_chooses_c(data, Cs):
+    """C is no parameter of a choice by folds, and where a larger one was tried and not taken it is no cure."""
+    X, y, _ = data
+    goal = Goal(error_rate(), [recall() >= 0.99, false_positive_rate() <= 0.01])
+    clf = RateConstrainedClassifierCV(goal, Cs=Cs, max_steps=5, cv=2, random_state=0)
+    with pytest.warns(GoalWarning), pytest.raises(InfeasibleGoalError) as caught:
+        clf.fit(X, y)
+    assert "add features" in str(caught.value) and "raise C" not in str(caught.value)
+    assert ("allow a larger C" in str(caught.value)) == (max(Cs) == clf.C_)
 
 
 def _callback(after, how):

@@ -84,6 +84,30 @@ def test_thresholds_of_small_trees_are_placed_anew_where_the_tree_of_all_rows_ha
     assert anew
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_so_are_those_that_are_drawn_and_offsets_of_several_classes(several):
+    bound, of, anew = 0.6 if several else 0.8, 1 + several, 0
+    goal = f"minimize error_rate()\nsubject to recall({'of=2' if several else ''}) >= {bound}"
+    clf = GoalReduction(
+        DecisionTreeClassifier(max_depth=2, random_state=0), goal, randomize=not several, random_state=0
+    )
+    for seed in (0, 1, 3, 7):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2300, 4))
+        value = X[:, 0] + X[:, 1] * X[:, 2] + 1.5 * rng.normal(size=2300)
+        y = (value > 0.5).astype(int) + several * (value > 1.5)
+        recall = {}
+        for by_heart in (-np.inf, 0.2):
+            clf.set_params(solver_options={"by_heart": by_heart}).fit(X[:300], y[:300])
+            said = clf.predict(X) == of if several else clf.randomized_proba(X)[:, 1]
+            recall[by_heart] = [said[part][y[part] == of].mean() for part in (slice(0, 300), slice(300, None))]
+        if clf.goal_report_.data_name == "training rows":
+            assert recall[-np.inf][0] < bound <= recall[0.2][0] + 1e-9 and np.isnan(clf.lagrangian_gap_)
+            assert recall[0.2][1] > recall[-np.inf][1]
+            anew += 1
+    assert anew
+
+
 def test_models_that_know_their_rows_by_heart_keep_the_thresholds_of_cross_fitted_rows():
     """A forest of full trees repeats the labels, so that its rates on its own rows say nothing."""
     X, y, _ = make_rows(600)

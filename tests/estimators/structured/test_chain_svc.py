@@ -134,3 +134,13 @@ def test_unknown_steps_are_completed():
         completed.append(max(map(list, itertools.product(*options)), key=score))
     again = ChainSVC(**OPTIONS).fit(X, np.array([np.array(y, dtype=float) for y in completed], dtype=object))
     np.testing.assert_allclose(clf.coef_, again.coef_)
+
+
+def test_neither_unit_nor_offset_of_the_features_matters_where_c_is_chosen():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 3)) for _ in range(40)]
+    y = [(x[:, 0] + 0.5 * x[:, 1] > 0.3).astype(int) for x in X]
+    moved = [1000.0 * (x + 50.0) for x in X]
+    plain, other = (ChainSVC(random_state=0).fit(rows, y) for rows in (X, moved))
+    assert np.mean(np.concatenate(plain.predict(X)) == np.concatenate(y)) > 0.9
+    assert np.mean(np.concatenate(plain.predict(X)) == np.concatenate(other.predict(moved))) > 0.97

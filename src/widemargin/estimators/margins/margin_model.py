@@ -9,14 +9,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Features, Floats
+from widemargin._typing import Features, Floats, Ints, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, budget_of, interrupted, parameters, worst
 from widemargin.estimators.feature_scales import refuse_overflow, warn_of_tiny_features
 from widemargin.estimators.feature_space import MappedSpace, SpaceParameters, make_space, model_scores
 from widemargin.estimators.kernel_svm.kernel_model import KernelModel, labels_of
 from widemargin.estimators.margins.pursuit import Pursuit, PursuitOptions, Start
-from widemargin.exceptions import MarginConvergenceWarning, warn
+from widemargin.exceptions import DoubtfulModelWarning, MarginConvergenceWarning, warn
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.linalg.row_span import RowSpan
 from widemargin.solvers.base import Budget
@@ -156,7 +156,28 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             space.adopt(self, np.ascontiguousarray(w if span is None else [span.back(part) for part in w]))
         self.intercept_ = points[:, -1].copy() if self.fit_intercept else np.zeros(len(runs))
         self._report(runs, budget)
+        if self.kernel is None and self.classes_.shape[0] > 2:
+            self._warn_of_classes_between(X if used is None else X[used], codes, weight)
         return self
+
+    def _warn_of_classes_between(self, X: Matrix, codes: Ints, weight: Floats) -> None:
+        """Warn of classes that are as good as never predicted, of training rows.
+
+        Of classes in an order the middle one lies on no side of a plane, so no linear score finds it against the rest.
+        """
+        n_classes, total = self.classes_.shape[0], weight.sum()
+        predicted = model_scores(self, X).argmax(axis=1)
+        of_rows, said = (np.bincount(numbers, weight, n_classes) / total for numbers in (codes, predicted))
+        # A class that is rare is often right never to be predicted.
+        hidden = np.flatnonzero((of_rows > 0.5 / n_classes) & (said < 0.1 * of_rows))
+        if hidden.shape[0]:
+            first = hidden[np.argmax(of_rows[hidden])]
+            warn(
+                f"class {self.classes_[first]!s} has {of_rows[first]:.0%} of the training rows and {said[first]:.1%} "
+                "of the predictions: each class is learned against the rest, and a linear score does not find one that "
+                "lies between others. Use a feature_map, a kernel, or MulticlassSVC.",
+                DoubtfulModelWarning,
+            )
 
     def decision_function(self, X: Features) -> Floats:
         """Scores, shape (n,) for two classes (positive: `classes_[1]`), else (n, n_classes).

@@ -183,11 +183,14 @@ class RateConstrainedClassifierCV(RampParameters, ClassifierMixin, BaseEstimator
         self._choose(settings, done, len(splits), budget)
         if self.refit:
             chosen = RateConstrainedClassifier(C=self.C_, max_steps=self.n_steps_, **shared)
+            # C is no parameter here, and where the folds preferred a smaller one, a larger one is no cure.
+            chosen._more_room = "allow a larger C" if Cs.max() == self.C_ else ""
             if budget.interrupted:
                 chosen.solver_options = replace(chosen._options, on_interrupt="return")
             try:
                 chosen.fit(X, y, sample_weight, populations, external)
             finally:
+                del chosen._more_room
                 if hasattr(chosen, "goal_report_"):  # what it has found is kept, also where it raises
                     self.best_estimator_, self.goal_report_ = chosen, chosen.goal_report_
                     self.intercept_, self.status_ = chosen.intercept_, chosen.status_

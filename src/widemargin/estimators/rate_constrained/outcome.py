@@ -187,10 +187,10 @@ def find_out(
     return Infeasibility(hard_ones, soft_ones, conflict, diagnosis.irreducible, diagnosis.proved, values, bounds)
 
 
-def explain(why: Infeasibility, report: GoalReport, enforce: str, longest: int = 6) -> str:
+def explain(why: Infeasibility, report: GoalReport, enforce: str, more_room: str = "raise C", longest: int = 6) -> str:
     """A message: what the best model misses, which constraints pull against each other, and what each could reach.
 
-    Of a conflict at most `longest` values are listed.
+    Of a conflict at most `longest` values are listed. `more_room` says how to fit rows more closely, if at all.
     """
     soft, lines = enforce == "randomized", []
     for item in report.constraints:
@@ -221,7 +221,7 @@ def explain(why: Infeasibility, report: GoalReport, enforce: str, longest: int =
         standing, cure = "Proved: no classifier of any kind meets these together on these rows.", ""
     else:
         standing = "The search is local: no start reached a feasible model, which is no proof that none exists."
-        cure = " add features, raise C,"
+        cure = f" add features,{f' {more_room},' * bool(more_room)}"
     return (
         f"no model that meets the goal on the training rows was found; {len(lines)} of {len(report.constraints)} "
         f"constraints are missed by the best one: {'; '.join(lines)}. {conflict}({standing}) Loosen one of them,{cure} "

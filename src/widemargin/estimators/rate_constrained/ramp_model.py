@@ -95,6 +95,7 @@ class RampModel(RampParameters, Provable):
     infeasibility_: Infeasibility | None
 
     coef_ = _CoefficientsOfLinearModels()
+    _more_room = "raise C"  # how to fit the rows more closely, where bounds are missed
 
     def _refuse_arrays(self) -> None:
         refuse_space(self)
@@ -244,7 +245,11 @@ class RampModel(RampParameters, Provable):
             )
             return
         if why is not None or (validated is not None and not validated.met):
-            message = explain(why, self.goal_report_, self.enforce) if why else str(validated and validated.refusal)
+            message = (
+                explain(why, self.goal_report_, self.enforce, self._more_room)
+                if why
+                else str(validated and validated.refusal)
+            )
             if self.on_infeasible == "raise":
                 raise InfeasibleGoalError(message, **(vars(why) if why else {}))
             warn(message, GoalWarning)

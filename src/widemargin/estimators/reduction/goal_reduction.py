@@ -1,6 +1,6 @@
 """Any classifier that takes weights, trained to a goal: `GoalReduction`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -30,7 +30,7 @@ from widemargin.estimators.reduction.one_run import (
     gains_by_one_run,
     number_of_rounds,
 )
-from widemargin.estimators.reduction.visits import ClassVisits, Placed, ReductionOptions, Visits
+from widemargin.estimators.reduction.visits import Average, ClassVisits, Placed, ReductionOptions, Visits
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import (
     Found,
@@ -54,6 +54,7 @@ from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel,
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.rows import External, Rows, length_of
+from widemargin.solvers.thresholds.model_mixture import MixedModels, ModelMixture
 
 
 @parameters
@@ -159,7 +160,7 @@ class GoalReduction(ThresholdedModel):
     the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
     threshold is carried over, so rates of the final model differ a little from the report's. Small trees and other
     models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to, and
-    they do not know these by heart (`ReductionOptions.by_heart`), the threshold is placed by these rows.
+    they do not know these by heart (`ReductionOptions.by_heart`), the thresholds are placed by these rows.
 
     "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
     the noise of the rates.
@@ -312,16 +313,13 @@ class GoalReduction(ThresholdedModel):
 
         A model of few scores, such as a small tree, may have others after a fit to all rows, so that the threshold
         lies elsewhere among them. On its own rows a model looks better than on new ones, so a bound missed there will
-        be missed. None where none is, where the models know these rows by heart, and of several classes.
+        be missed. None where none is, and where the models know these rows by heart.
         """
-        if self._several():
-            return None
         scores = [self._direction() * self.estimator_.decision_function(X) for X in visits.fitter.X]
         own = replace(best, average=replace(best.average, scores=scores))
         if visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
             return None
-        now, before = visits.least_cost(own.average), visits.least_cost(best.average)
-        if now < (1.0 - visits.options.by_heart) * before:
+        if visits.by_heart(visits.least_cost(own.average), visits.least_cost(best.average)):
             return None
         anew = visits.placed(own.average)
         return anew if anew.rule.met else None
@@ -395,25 +393,51 @@ class GoalReduction(ThresholdedModel):
 
     def _adopt_lottery(self, visits: Visits) -> None:
         """The best lottery over averages and thresholds."""
-        lottery = visits.lottery
+        lottery, mixture = visits.lottery, visits.mixture
         averages = [visits.averages[k] for k in lottery.model]
+        positive, met = self._set_lottery(visits, mixture, lottery, averages), lottery.violation == 0.0
+        self.threshold_, self.status_ = 0.0, "converged" if met else "infeasible"
+        self.lagrangian_gap_ = 0.0 if met else np.nan
+        anew = self._drawn_anew(visits, averages) if met else None
+        if anew is not None:
+            positive, self.lagrangian_gap_ = self._set_lottery(visits, *anew), np.nan
+        self._conclude(visits, [share > 0.5 for share in positive], positive, met=met, cross_fitted=anew is None)
+
+    def _set_lottery(
+        self, visits: Visits, mixture: ModelMixture, lottery: MixedModels, averages: Sequence[Average]
+    ) -> list[Floats]:
+        """Adopt a lottery whose tickets are averages; for each source the probability that a row is called positive."""
         self.mixture_models_ = self._set_chosen(visits, np.array([average.shares for average in averages]))
-        self.threshold_, self.mixture_weights_ = 0.0, lottery.probability
-        candidates = [visits.mixture.models[k] for k in lottery.model]
+        self.mixture_weights_ = lottery.probability
+        candidates = [mixture.models[k] for k in lottery.model]
         self.mixture_thresholds_ = np.array(
             [
                 [between(of.scores_of(g), int(of.count[number]), 0.0) for g, number in enumerate(numbers)]
                 for of, numbers in zip(candidates, lottery.numbers, strict=True)
             ]
         )
-        met = lottery.violation == 0.0
-        self.status_ = "converged" if met else "infeasible"
-        self.lagrangian_gap_ = 0.0 if met else np.nan
-        positive = [
+        return [
             self._share_drawn(np.array([average.scores[source] for average in averages]), group)
             for source, group in enumerate(visits.group)
         ]
-        self._conclude(visits, [share > 0.5 for share in positive], positive, met=met)
+
+    def _drawn_anew(
+        self, visits: Visits, averages: Sequence[Average]
+    ) -> tuple[ModelMixture, MixedModels, list[Average]] | None:
+        """The best lottery by the scores of the models of all rows, where the one that is carried over misses the goal.
+
+        As `_placed_anew`.
+        """
+        of_sources = [np.asarray(self.mixture_models_) @ self.estimator_.of_each(X) for X in visits.fitter.X]
+        drawn = [self._share_drawn(scores, group) for scores, group in zip(of_sources, visits.group, strict=True)]
+        if visits.tied.measure(visits.tied.positive_mass(drawn)).met.all():
+            return None
+        own = [replace(one, scores=[scores[k] for scores in of_sources]) for k, one in enumerate(averages)]
+        now, before = (self.mixture_weights_ @ [visits.least_cost(one) for one in some] for some in (own, averages))
+        if visits.by_heart(now, before):
+            return None
+        mixture, lottery = visits.mixed(own)
+        return (mixture, lottery, [own[k] for k in lottery.model]) if lottery.violation == 0.0 else None
 
     def _chosen(self, visits: Visits, shares: Floats) -> tuple[AveragedScorer, Floats]:
         """Every model that has a share, fitted to all rows, and the shares of these, shape (s, number of them)."""

@@ -172,14 +172,28 @@ class Visits:
             self._models[number] = self.fitter.model(number, self.cost[number])
         return self._models[number]
 
+    def by_heart(self, now: float, before: float) -> bool:
+        """Whether models know rows by heart that cost so much on these and on rows that they did not learn from."""
+        return now < (1.0 - self.options.by_heart) * before
+
+    def mixed(self, averages: Sequence[Average]) -> tuple[ModelMixture, MixedModels]:
+        """The best lottery over averages by their scores, and what it is of."""
+        mixture = ModelMixture()
+        for one in averages:
+            mixture.add(candidates_of(self.tied, one.scores, self.group, self.n_groups, self._no_margins))
+        return mixture, mixture.solve(HIGHEST_PRICE)
+
     def least_cost(self, average: Average) -> float:
-        """What an average of two classes costs at its best threshold, at its own prices, beside the best decisions."""
-        used = np.flatnonzero(average.shares).tolist()
-        cost = np.concatenate([sum(average.shares[k] * part[k] for k in used) for part in zip(*self.cost, strict=True)])
-        scores = np.concatenate(average.scores)
+        """What an average costs at its best threshold, at its own prices, beside the best decisions."""
+        cost, scores = self._cost_of(average), np.concatenate(average.scores)
         order = np.argsort(-scores, kind="stable")
         ends = np.append(np.diff(scores[order]) != 0.0, True)  # rows of equal scores are decided alike
         return float(min(np.cumsum(cost[order])[ends].min(), 0.0) - np.minimum(cost, 0.0).sum())
+
+    def _cost_of(self, average: Average) -> Floats:
+        """What the models of an average were fitted to, averaged as they are, for the rows of all sources."""
+        used = np.flatnonzero(average.shares).tolist()
+        return np.concatenate([sum(average.shares[k] * part[k] for k in used) for part in zip(*self.cost, strict=True)])
 
     @property
     def _no_margins(self) -> Floats:
@@ -267,3 +281,9 @@ class ClassVisits(Visits):
         tighter = self._no_margins if margins is None else margins
         rule = best_offset_rule(self.tied, average.scores, self.group, self.n_groups, tighter, QUICK)
         return Placed(rule, rule.objective, rule.violation, average)
+
+    def least_cost(self, average: Average) -> float:
+        """What an average costs at its best offsets, at its own prices, beside the best decisions."""
+        cost, rule = self._cost_of(average), self.placed(average).rule
+        number = np.concatenate([rule.shares(z, g) for z, g in zip(average.scores, self.group, strict=True)])
+        return float((cost[np.arange(cost.shape[0]), number - 1] - cost.min(axis=1)).sum())

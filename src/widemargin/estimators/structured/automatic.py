@@ -8,11 +8,10 @@ a path of its own that begins at the best C so far.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.utils import _safe_indexing, check_random_state
@@ -20,8 +19,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from widemargin.estimators._options import budget_of
 from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.structural_search import Folds, PathSearch, Scoring, StructuralCell
-from widemargin.estimators.structured.training import StructuralEstimator
-from widemargin.exceptions import DataError
+from widemargin.estimators.structured.training import StructuralEstimator, mean_square
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
@@ -147,7 +145,7 @@ def choose(
     if sample_weight is not None:
         search.weight = np.asarray(sample_weight)
     # In units of the mean square of the rows, so that their unit does not matter.
-    size = 1.0 if mapped else _mean_square(X)
+    size = 1.0 if mapped else mean_square(X)
     rescaling = model._rescaling_of(y)
     first = how.slack_from if rescaling == "slack" else how.margin_from
     Cs = [10.0 ** (half / 2.0) / (search.n_rows * size) for half in range(first, first + 9)]
@@ -202,14 +200,3 @@ def _folds(classes: Examples | None, n: int, rng: np.random.RandomState, how: Au
     folds = StratifiedKFold(3, shuffle=True, random_state=rng).split(common, number[common])
     splits = [(np.concatenate([common[train], rare]), common[test]) for train, test in folds]
     return splits[:1] if n >= how.many else splits
-
-
-def _mean_square(X: Examples) -> float:
-    """Mean square of the rows of a matrix, or of the rows of all matrices of a list; 1 where all are 0."""
-    parts: Sequence[Any] = [X] if hasattr(X, "shape") else X
-    largest = max(float(abs(part).max()) for part in parts)
-    # Squares of numbers far beyond these are infinite or 0, and so would be C.
-    if largest > 0.0 and not 1e-100 < largest < 1e100:
-        raise DataError(f"the largest feature is {largest:g}: scale the features.")
-    total = sum(float((part.multiply(part) if sparse.issparse(part) else part**2).sum()) for part in parts)
-    return total / sum(part.shape[0] for part in parts) or 1.0

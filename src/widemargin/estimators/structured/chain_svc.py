@@ -40,7 +40,9 @@ class ChainSVC(ReadyMadeSVM):
     weights : mapping or array-like of shape (S,), default=None
         Loss of a wrong step by its true state (by name, or in sorted order), `>= 0`. None: 1 each.
     fit_intercept : bool, default=True
-        Give the rows a last column of ones; its weights are regularised like the others.
+        Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and divided
+        by the root of their mean square: neither unit nor offset of the features matters.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -165,16 +167,25 @@ class ChainSVC(ReadyMadeSVM):
                 if not parts:
                     raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
                 sequences, y, sample_weight = parts, labels, weights[whose]
-        model = ChainModel(self.weights)
-        chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
+        model, lengths, standard = ChainModel(self.weights), [x.shape[0] for x in sequences], None
+
+        def cut(steps: Matrix) -> list[Matrix]:
+            return [steps[end - length : end] for end, length in zip(np.cumsum(lengths), lengths, strict=True)]
+
+        rows, alike = sequences, len({x.shape[1] for x in sequences}) == 1
+        if alike:
+            weight = np.repeat(example_weights(sample_weight, len(lengths)), lengths)
+            steps, standard = self._standard(stacked(sequences), self.C, weight)
+            rows = cut(steps)
+        chosen = choose(self, self.C, 0.0, model, rows, y, sample_weight)
+        if not chosen.seconds:  # C is 1, of the rows as they are
+            rows, standard = sequences, None
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
-            if len({x.shape[1] for x in sequences}) == 1:
+            if alike:
                 # one map for the steps of all sequences
-                ends = np.cumsum([x.shape[0] for x in sequences])
-                steps = self._training_rows(stacked(sequences), chosen.gamma)
-                sequences = [steps[end - x.shape[0] : end] for x, end in zip(sequences, ends, strict=True)]
-        self._train(model, sequences, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
+                rows = cut(self._training_rows(stacked(rows), chosen.gamma))
+        self._train(model, rows, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=standard)
         return self
 
     def _completed(self, steps: Matrix, states: npt.ArrayLike, known: Bools) -> npt.NDArray[Any]:

@@ -33,7 +33,9 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         `cost[i, j] >= 0` of predicting class j where class i is true, 0 on the diagonal; classes in sorted order. None:
         0/1.
     fit_intercept : bool, default=True
-        Give the rows a last column of ones; its weights are regularised like the others.
+        Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and divided
+        by the root of their mean square: neither unit nor offset of the features matters.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -137,11 +139,16 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         model = MulticlassModel(self.cost)
         scoring = None if self.cost is None else _saved_cost
         # Its path begins at a larger C than those of label sets: below, all of them predict the same classes.
+        rows, standard = self._standard(X, self.C, sample_weight)
         chosen = choose(
-            self, self.C, 0.0, model, X, labels, sample_weight, scoring, by_class=True, how=Automatic(slack_from=5)
+            self, self.C, 0.0, model, rows, labels, sample_weight, scoring, by_class=True, how=Automatic(slack_from=5)
         )
-        rows = self._training_rows(X, chosen.gamma)
-        self._train(model, rows, labels, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight)
+        if not chosen.seconds:  # C is 1, of the rows as they are
+            rows, standard = X, None
+        rows = self._training_rows(rows, chosen.gamma)
+        self._train(
+            model, rows, labels, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=standard
+        )
         return self
 
     @property

@@ -1,9 +1,9 @@
 """What all structural SVMs share: their parameters of training, one way to train, and margins."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,10 @@ from widemargin.estimators.feature_space import (
     model_scores,
     n_features_of_model,
 )
-from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, OracleWarning, warn
+from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning, warn
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe
-from widemargin.structured.learners.problem import Blocks, StructuredProblem
+from widemargin.structured.learners.problem import Blocks, StructuredProblem, example_weights
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.models.base import StructureModel
@@ -182,10 +182,11 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     def _train(
         self, model: StructuredModel, X: Examples, Y: Examples, *, C: float, spent: float = 0.0,
         sample_weight: npt.ArrayLike | None = None, missing: Bools | None = None, debug: bool = False,
+        standard: "Standard | None" = None,
     ) -> None:  # fmt: skip
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended.
 
-        `spent` are the seconds of the time budget that the choice of C took.
+        `spent` are the seconds of the time budget that the choice of C took; `standard` says what the rows are.
         """
         options, self.C_ = self._options, float(C)
         left = None if self.time_budget is None else max(self.time_budget - spent, 1e-3)
@@ -232,6 +233,8 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             result = learn(problem, budget=budget, **arguments)
         self.model_, self.search_ = problem.model, problem.search_name
         self._set_weights(result.weights)
+        if standard is not None:
+            self._give_back(standard)
         self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
         self.certified_, self.averaged_ = result.certified, result.averaged
         self.proved_primal_, self.proved_gap_ = result.proved, result.proved_gap
@@ -248,6 +251,9 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     def _set_weights(self, weights: Weights) -> None:
         """Set `coef_`, `theta_` and what else the weights are called."""
         self.coef_, self.theta_ = weights
+
+    def _give_back(self, standard: "Standard") -> None:
+        """Express weights and C of standard rows in the rows that were given."""
 
     def _conclude(self, result: LearnerResult, budget: Budget, options: StructuralOptions) -> None:
         """Warn or raise according to how the run ended."""
@@ -296,6 +302,17 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         return np.array(margins)
 
 
+class Standard(NamedTuple):
+    """What was taken off rows, and what they were then divided by, so that neither offset nor unit matters.
+
+    The weights of the column of ones are regularised like the others. Beside a year, or amounts in thousands, the ones
+    are so small that an intercept would have to be large, and hardly any class but the most frequent is predicted.
+    """
+
+    centre: Floats
+    unit: float
+
+
 @parameters
 class ReadyMadeSVM(StructuralEstimator):
     """A structural SVM whose model follows from the parameters; its rows may be mapped, and get a constant column."""
@@ -325,6 +342,22 @@ class ReadyMadeSVM(StructuralEstimator):
             self.feature_map_ = space.feature_map
         return with_constant(X) if self.fit_intercept else X
 
+    def _standard(self, X: Matrix, C: float | str, weight: npt.ArrayLike | None) -> tuple[Matrix, Standard | None]:
+        """Checked rows as C is chosen by and the model is trained on, and what `_train` needs to know of them.
+
+        A number of C is of the rows as they are, a map has features of its own, and zeros of sparse rows stay zeros.
+        """
+        if C != "auto" or self.feature_map is not None or not isinstance(X, np.ndarray):
+            return X, None
+        # Rows of weight 0 are as if they were not there.
+        counted = X[np.flatnonzero(example_weights(weight, X.shape[0]))]
+        centre = np.zeros(X.shape[1])
+        if self.fit_intercept:
+            centre = counted.mean(axis=0, dtype=np.float64)
+            X, counted = (np.asarray(rows - centre, X.dtype) for rows in (X, counted))
+        unit = mean_square(counted) ** 0.5
+        return X / X.dtype.type(unit), Standard(centre, unit)
+
     def _scores(self, X: Matrix) -> Floats:
         """Potentials of checked rows, an ndarray in float64 of shape (rows, S)."""
         if "feature_map_" in vars(self):
@@ -338,8 +371,25 @@ class ReadyMadeSVM(StructuralEstimator):
         self.coef_ = np.ascontiguousarray((W[:-1] if self.fit_intercept else W).T)
         self.theta_ = weights.theta
 
+    def _give_back(self, standard: Standard) -> None:
+        """Express weights and C of standard rows in the rows that were given."""
+        self.coef_ /= standard.unit
+        self.intercept_ -= self.coef_ @ standard.centre
+        self.C_ /= standard.unit**2
+
 
 def with_constant(X: Matrix) -> Matrix:
     """Rows with a last column of ones, ndarray or CSR: its weights are intercepts, regularised like the others."""
     ones = np.ones((X.shape[0], 1), dtype=X.dtype)
     return sparse.hstack([X, ones], format="csr") if sparse.issparse(X) else np.hstack([X, ones])
+
+
+def mean_square(X: Examples) -> float:
+    """Mean square of the rows of a matrix, or of the rows of all matrices of a list; 1 where all are 0."""
+    parts: Sequence[Any] = [X] if hasattr(X, "shape") else X
+    largest = max(float(abs(part).max()) for part in parts)
+    # Squares of numbers far beyond these are infinite or 0, and so would be C.
+    if largest > 0.0 and not 1e-100 < largest < 1e100:
+        raise DataError(f"the largest feature is {largest:g}: scale the features.")
+    total = sum(float((part.multiply(part) if sparse.issparse(part) else part**2).sum()) for part in parts)
+    return total / sum(part.shape[0] for part in parts) or 1.0

@@ -55,7 +55,8 @@ def find_groups(per_population: Any, X: Any, populations: Any, n_rows: int, most
     for group in groups:
         if not isinstance(group, Population):
             raise DataError(
-                f"per_population holds a {type(group).__name__}; give populations, or the name of a column."
+                f"per_population holds a {type(group).__name__}, {group!r:.40}; give a sequence of populations, or the "
+                "name of one column by itself, per_population='region' say."
             )
         if group.source is not None or group.where is None or group.uses_label or group.baselines:
             raise GoalError(

@@ -33,8 +33,8 @@ def split_rows(
     Parameters
     ----------
     stratify : bool
-        By label. Not where something is to be proved: only the rows of a part that was drawn without a look at the
-        labels are independent draws.
+        By label, with a row of each held out. Not where something is to be proved: only the rows of a part that was
+        drawn without a look at the labels are independent draws.
     cure : str, default=""
         What else helps where there are too few rows.
 
@@ -53,6 +53,10 @@ def split_rows(
     train, test = train_test_split(
         np.arange(n), test_size=held, stratify=y if stratify else None, random_state=random_state
     )
+    if stratify:
+        # A share of few rows rounds to none, and then a rate of that class has no rows.
+        missing = [np.flatnonzero(y[train] == label)[0] for label in np.setdiff1d(y, y[test])]
+        train, test = np.delete(train, missing), np.append(test, train[missing])
     if len(np.unique(y[train])) < 2:
         raise DataError(f"of the {n - held} rows drawn to fit the estimator all have the same class; give more rows.")
     return np.sort(train), np.sort(test)

@@ -154,10 +154,12 @@ class PowersetModel(LabelSetModel):
     def encode_all(self, Y: Examples) -> tuple[Ints, Ints]:
         """Numbers of all label sets, and where each begins."""
         Y = indicator(Y)
-        number = {own.tobytes(): place for place, own in enumerate(self.sets)}
-        numbers = np.array([number.get(own.tobytes(), -1) for own in Y], dtype=np.int64)
-        if numbers.min() < 0:
-            labels = np.flatnonzero(Y[numbers.argmin()]).tolist()
+        # The sets are sorted, and so are the bytes of their bits. A search asks for one number at a time.
+        known, asked = (np.packbits(sets.astype(bool), axis=1) for sets in (self.sets, Y))
+        known, asked = (bits.view(f"S{bits.shape[1]}")[:, 0] for bits in (known, asked))
+        numbers = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+        if (unknown := known[numbers] != asked).any():
+            labels = np.flatnonzero(Y[unknown.argmax()]).tolist()
             raise DataError(
                 f"the label set with the labels {labels} is none of the {len(self.sets)} of the training examples, so "
                 "a powerset has no score for it. Leave such examples out, or use powerset=False."
