@@ -76,7 +76,8 @@ class Prepared:
             # fold to fold, so that two thresholds around the decision would not carry over.
             return GoalThresholdClassifier(
                 self.svm(progress, None, max_steps=1), goals.goal, abstain=goals.abstain,
-                per_population=model.thresholds_by, pos_label=goals.data.positive, on_infeasible=model.on_infeasible, random_state=0, **proof,
+                per_population=model.thresholds_by, pos_label=goals.data.positive, on_infeasible=model.on_infeasible,
+                random_state=0, **proof,
             )  # fmt: skip
         if self.reduced:
             for key, is_asked in {
