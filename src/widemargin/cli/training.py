@@ -72,9 +72,12 @@ class Prepared:
             proof = {"confidence": goals.validation.confidence}
             proof |= {} if goals.validation.fraction is None else {"validation_fraction": goals.validation.fraction}
         if goals.abstain is not None:
+            # One convex step: beyond the margin the scores of more steps have no meaning, and their scale differs from
+            # fold to fold, so that two thresholds around the decision would not carry over.
             return GoalThresholdClassifier(
-                self.svm(progress, None), goals.goal, abstain=goals.abstain, per_population=model.thresholds_by,
-                pos_label=goals.data.positive, on_infeasible=model.on_infeasible, random_state=0, **proof,
+                self.svm(progress, None, max_steps=1), goals.goal, abstain=goals.abstain,
+                per_population=model.thresholds_by, pos_label=goals.data.positive, on_infeasible=model.on_infeasible,
+                random_state=0, **proof,
             )  # fmt: skip
         if self.reduced:
             for key, is_asked in {

@@ -220,6 +220,7 @@ def lemma_6_scale(margins: Floats, share: Floats, n: float, delta: float) -> flo
     """
     mean = float(share @ margins)
     variance = float(share @ (margins - mean) ** 2)
-    if not variance > 0.0:
+    # Equal margins may differ from their mean by its rounding, which is no spread.
+    if not variance > np.finfo(np.float64).eps * float(share @ margins**2):
         raise DataError("all margins are equal, so they set no scale; give scale as a number.")
     return float(catoni_scale(variance, n, delta))

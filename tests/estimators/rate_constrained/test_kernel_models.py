@@ -83,7 +83,8 @@ def test_scores_are_the_expansion(data):
 
 @pytest.mark.parametrize("solver", ["newton", "cutting-plane"])
 def test_linear_kernel_equals_the_linear_model(data, solver):
-    options = {"C": 1.0, "tol": 1e-6, "step_tol": 1e-5, "enforce": "randomized"}
+    # One step is a convex problem with one solution; of several, rounding may choose between two minima.
+    options = {"C": 1.0, "tol": 1e-6, "step_tol": 1e-5, "enforce": "randomized", "max_steps": 1}
     goal = "minimize error_rate()\nsubject to recall() >= 0.6"
     dual = fit(data, goal, kernel="linear", solver=solver, **options)
     primal = fit(data, goal, kernel=None, **options)

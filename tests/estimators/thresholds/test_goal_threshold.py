@@ -190,13 +190,24 @@ def test_goal_is_met_and_report_is_what_predict_gives(data):
 
 def test_threshold_is_chosen_on_rows_that_the_estimator_did_not_see(data):
     X, y, columns = data
-    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, validation_fraction=0.3, random_state=0)
+    clf = GoalThresholdClassifier(LogisticRegression(), PARITY, cv=None, validation_fraction=0.3, random_state=0)
     clf.fit(X, y, populations=pd.DataFrame(columns))
     assert clf.goal_report_.n_rows == 300
     whole = LogisticRegression().fit(X, y)
     assert np.abs(clf.estimator_.coef_ - whole.coef_).max() > 1e-6
     again = clone(clf).fit(X, y, populations=pd.DataFrame(columns))
     assert again.threshold_ == clf.threshold_
+
+
+@pytest.mark.parametrize(("n_rows", "chosen_on"), [(9, 2), (10_000, 10_000), (10_001, 2000)])
+def test_by_default_folds_choose_where_a_part_of_the_rows_would_be_few(n_rows, chosen_on):
+    X = np.random.default_rng(0).normal(size=(n_rows, 2))
+    y = np.arange(n_rows) % 9 < 4  # of 9 rows a class has too few for five folds
+    clf = GoalThresholdClassifier(LogisticRegression(), random_state=0).fit(X, y)
+    assert clf.goal_report_.n_rows == chosen_on
+    clf.set_params(goal="subject to recall() >= 0.01", confidence=0.5, on_infeasible="warn")
+    if n_rows > 9:
+        assert clf.fit(X, y).goal_report_.n_rows < 0.3 * n_rows
 
 
 @pytest.mark.parametrize("cv", [3, KFold(4)])
@@ -439,7 +450,7 @@ def test_grid_search_slices_populations(data, kind):
         )
     assert search.best_estimator_.predict(X).shape == y.shape
     for fitted in result["estimator"]:
-        assert fitted[-1].goal_report_.n_rows == 100
+        assert fitted[-1].goal_report_.n_rows == 500
         assert fitted[-1].goal_report_.all_met()
 
 

@@ -256,7 +256,7 @@ def test_audit_hands_the_populations_on():
 def test_groups_without_validation_rows_are_refused():
     X, y, table = make_data()
     rare = table.assign(sex=np.where(np.arange(600) == 3, "rare", table["sex"]))
-    clf = GoalThresholdClassifier(LogisticRegression(), per_population="sex", random_state=0)
+    clf = GoalThresholdClassifier(LogisticRegression(), per_population="sex", cv=None, random_state=0)
     held = np.flatnonzero(np.arange(600) != 3)
     with pytest.raises(DataError, match=r"1 of 3 populations have no validation rows.*rare"):
         clf.fit(X, y, populations=rare)

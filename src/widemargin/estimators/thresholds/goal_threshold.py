@@ -46,6 +46,9 @@ from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
 from widemargin.rows import External, Rows, take
 
+LEAST_HELD_OUT = 2000
+"""Rows that a threshold is chosen on without folds, at least: of fewer, folds were measured to miss bounds less."""
+
 ORDERING = 0.3
 """Share of the rows that put the candidates of a proof in order, where there are no training rows for that."""
 
@@ -91,13 +94,15 @@ class GoalThresholdClassifier(ThresholdedModel):
         decisions are those of the estimator, and a row is left undecided where its score lies between two thresholds on
         either side of the estimator's own (two for each population). Rates then count decisions; a goal may be
         `minimize abstention_rate()` subject to `selective_error() <= 0.02`. Not with `randomize`.
-    cv : None, "prefit", int, splitter or iterable of (train, test), default=None
+    cv : "auto", None, "prefit", int, splitter or iterable of (train, test), default="auto"
         None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
         all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
         it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
-        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that.
+        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. "auto": five
+        folds for up to 10,000 rows, of which a part would be too few to choose on, and None for more rows or with a
+        confidence.
     validation_fraction : float in (0, 1), default=0.2
-        Share of the rows held out with `cv=None`; stratified by label, except with a confidence, where the proof needs
+        Share of the rows held out without folds; stratified by label, except with a confidence, where the proof needs
         a draw that does not look at the labels.
     pos_label : label, default=None
         The class that rates call positive; None means `classes_[1]`.
@@ -161,7 +166,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     independent draws from their distribution, let none of them have served to fit or choose the estimator, a baseline
     model or the goal, and let them be unweighted. Then, with probability >= `confidence` over their draw, the fitted
     rule meets every constraint in that distribution, or `fit` has refused. Other rows put some candidates in an order,
-    the safest first: with `cv=None` the training rows, by scores of five folds, with "prefit" 30% of the rows given,
+    the safest first: without "prefit" the training rows, by scores of five folds, with "prefit" 30% of the rows given,
     and 30% of each external data set. The candidates are tested in this order at the full level up to the first failure
     (fixed-sequence testing), each constraint by a test that is exact for every number of rows (binomial; unconditional
     for two groups; limits of Clopper and Pearson for the rest), and of those that pass all tests the one of best
@@ -212,7 +217,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     group_estimator: Annotated[Any, HasMethods(["fit", "predict_proba"]), None] = None
     confidence: kinds.Confidence | None = None
     abstain: Any = None
-    cv: Annotated[Any, "cv_object", StrOptions({"prefit"})] = None
+    cv: Annotated[Any, "cv_object", StrOptions({"auto", "prefit"})] = "auto"
     validation_fraction: kinds.Share = 0.2
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {
@@ -260,7 +265,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         InfeasibleGoalError
             If no threshold meets the goal, unless `on_infeasible="warn"`.
         """
-        if self.confidence is not None and not self._has_own_rows():
+        if self.confidence is not None and not (self.cv is None or isinstance(self.cv, str)):
             raise CapabilityError(
                 f"confidence={self.confidence}: nothing can be proved from cross-validated scores, because models "
                 'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
@@ -289,18 +294,18 @@ class GoalThresholdClassifier(ThresholdedModel):
             scores: Floats | None = None
             if not self._fits():
                 self.estimator_ = self.estimator
-            elif self.cv is None:
+            elif (cv := self._folds(y)) is None:
                 stratify, cure = self.confidence is None, ', or a fitted estimator and cv="prefit"'
                 train, held = split_rows(y, self.validation_fraction, rng, stratify=stratify, cure=cure)
                 self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
             else:
-                scores = self._cross_scores(X, y, weight, self.cv, rng)
+                scores = self._cross_scores(X, y, weight, cv, rng)
                 self.estimator_ = fit_scorer(self.estimator, X, y, weight)
             own = rows if train is None else rows.take(held)
             if self.group_estimator is not None:
                 self._fit_predicted_groups(own, None if train is None else rows.take(train), scores, rng)
             elif self.confidence is None:
-                self._fit_by_estimate(self._scored(own, scores))
+                self._fit_by_estimate(self._scored(own, scores), crossed=scores is not None)
             else:
                 self._fit_proved(own, None if train is None else rows.take(train), float(self.confidence), rng)
         return self
@@ -349,11 +354,15 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _fits(self) -> bool:
         """Whether the estimator is to be fitted."""
-        return not isinstance(self.cv, str)
+        return not (isinstance(self.cv, str) and self.cv == "prefit")
 
-    def _has_own_rows(self) -> bool:
-        """Whether the threshold is chosen on rows that the estimator did not see, and no other model scored."""
-        return self.cv is None or not self._fits()
+    def _folds(self, y: npt.NDArray[Any]) -> Any:
+        """`cv`, where "auto" is settled: None, or the number of folds."""
+        if not isinstance(self.cv, str):
+            return self.cv
+        # A threshold chosen on 100 rows misses its bound on new rows by several points; five fits cost little there.
+        crossed = self.confidence is None and len(y) <= FOLDS * LEAST_HELD_OUT
+        return FOLDS if crossed and np.unique(y, return_counts=True)[1].min() >= FOLDS else None
 
     def _cross_scores(self, X: Any, y: Any, weight: Any, cv: Any, rng: np.random.RandomState) -> Floats:
         """Scores of every row by models that did not see it."""
@@ -396,11 +405,11 @@ class GoalThresholdClassifier(ThresholdedModel):
         sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
         return ScoredRows(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
 
-    def _fit_by_estimate(self, rows: ScoredRows) -> None:
-        """The best rule on the validation rows."""
+    def _fit_by_estimate(self, rows: ScoredRows, *, crossed: bool) -> None:
+        """The best rule on the validation rows, which are all rows where their scores are cross-validated."""
         rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
         self.optimality_gap_ = rule.gap
-        medians, shares = self._adopt(rule, rows, met=rule.met)
+        medians, shares = self._adopt(rule, rows, met=rule.met, crossed=crossed)
         if not rule.met:
             listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
             tried = "every one was tried" if rule.proved else "not all combinations could be tried"
@@ -439,7 +448,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         found = "a local search found the thresholds"
         if np.isfinite(self.known_groups_objective_):
             found += f"; with the groups of all rows known they would reach {self.known_groups_objective_:.4g}"
-        data_name = f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}"
+        data_name = f"validation rows{'' if raw is None else ' (cross-validated)'}"
         self._report(rows.tied, positive, positive, data_name=data_name, certificate=found, foretell=True)
         if not mixed.met:
             text = refusal_text(
@@ -508,10 +517,12 @@ class GoalThresholdClassifier(ThresholdedModel):
         rule = rule.with_constants(np.concatenate(ordering.scores), np.concatenate(ordering.group))
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
 
-    def _adopt(self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool) -> tuple[Floats, Predictions]:
+    def _adopt(
+        self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool, crossed: bool = False
+    ) -> tuple[Floats, Predictions]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
         self._adopt_rule(rule, met=met)
-        data_name = f"validation rows{'' if self._has_own_rows() else ' (cross-validated)'}"
+        data_name = f"validation rows{' (cross-validated)' if crossed else ''}"
         told: dict[str, Any] = {"certificate": self.guarantee_, "foretell": self.confidence is None}
         if isinstance(rule, OffsetRule):
             numbers = rows.shares(rule)
