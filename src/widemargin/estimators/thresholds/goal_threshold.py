@@ -29,14 +29,16 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
     ways,
 )
-from widemargin.estimators.thresholds.predicted_groups import FOLDS, best_mixed_thresholds, group_shares, learn_groups
+from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds, group_shares, learn_groups
 from widemargin.estimators.thresholds.rule import Rule, constant_rule
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (
+    FOLDS,
     cross_scores,
     fit_scorer,
     raw_scores,
     row_wise,
+    settled_cv,
     split_external,
     split_rows,
 )
@@ -45,9 +47,6 @@ from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
 from widemargin.rows import External, Rows, take
-
-LEAST_HELD_OUT = 2000
-"""Rows that a threshold is chosen on without folds, at least: of fewer, folds were measured to miss bounds less."""
 
 ORDERING = 0.3
 """Share of the rows that put the candidates of a proof in order, where there are no training rows for that."""
@@ -294,7 +293,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             scores: Floats | None = None
             if not self._fits():
                 self.estimator_ = self.estimator
-            elif (cv := self._folds(y)) is None:
+            elif (cv := settled_cv(self.cv, y, confident=self.confidence is not None)) is None:
                 stratify, cure = self.confidence is None, ', or a fitted estimator and cv="prefit"'
                 train, held = split_rows(y, self.validation_fraction, rng, stratify=stratify, cure=cure)
                 self.estimator_ = fit_scorer(self.estimator, take(X, train), y[train], take(weight, train))
@@ -355,14 +354,6 @@ class GoalThresholdClassifier(ThresholdedModel):
     def _fits(self) -> bool:
         """Whether the estimator is to be fitted."""
         return not (isinstance(self.cv, str) and self.cv == "prefit")
-
-    def _folds(self, y: npt.NDArray[Any]) -> Any:
-        """`cv`, where "auto" is settled: None, or the number of folds."""
-        if not isinstance(self.cv, str):
-            return self.cv
-        # A threshold chosen on 100 rows misses its bound on new rows by several points; five fits cost little there.
-        crossed = self.confidence is None and len(y) <= FOLDS * LEAST_HELD_OUT
-        return FOLDS if crossed and np.unique(y, return_counts=True)[1].min() >= FOLDS else None
 
     def _cross_scores(self, X: Any, y: Any, weight: Any, cv: Any, rng: np.random.RandomState) -> Floats:
         """Scores of every row by models that did not see it."""
