@@ -107,7 +107,7 @@ test-browser: $(DEV_STAMP) ## Look at the report, and at the site if it is built
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group browser
 	@$(BIN)/python -m pytest -q -rs tests/report/test_browser.py tests/test_docs_browser.py $(ARGS)
 
-test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (half an hour)
+test-machines: $(DEV_STAMP) ## Run the numeric tests under other BLAS kernels, code targets and thread counts (an hour)
 	@PYTHONPATH=testing $(BIN)/python -m machines --jobs $(JOBS) $(ARGS)
 
 test-torch: $(BENCH_STAMP) ## Run the tests of networks, devices and other boosters in .venv-bench, which has their libraries

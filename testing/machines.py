@@ -13,7 +13,10 @@ import sys
 from pathlib import Path
 
 TODAY = ("tests/linalg", "tests/kernels")
-NUMERIC = (*TODAY, "tests/problems", "tests/losses", "tests/solvers", "tests/distributed")
+NUMERIC = (
+    *TODAY, "tests/problems", "tests/losses", "tests/solvers", "tests/distributed", "tests/structured",
+    "tests/estimators", "tests/cli",
+)  # fmt: skip
 
 MACHINES = {
     "Haswell": {"OPENBLAS_CORETYPE": "Haswell"},
