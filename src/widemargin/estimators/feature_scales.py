@@ -180,8 +180,11 @@ def _some_rows(X: Matrix, most: int = 5000) -> tuple[Matrix, Floats]:
             some = X[:, first:last]
             with np.errstate(over="ignore"):  # squares beyond double precision: an infinite variance is not tiny
                 variance = np.asarray(some.var(axis=0, dtype=np.float64))
+                doubtful = np.flatnonzero(variance <= 1e-20 * np.square(some[0], dtype=np.float64))
             # The mean of equal numbers is off by rounding, and a constant column is no column that is scaled down.
-            return np.where(some.min(axis=0) < some.max(axis=0), variance, 0.0)
+            equal = some[:, doubtful].min(axis=0) == some[:, doubtful].max(axis=0)
+            variance[doubtful[equal]] = 0.0
+            return variance
 
         return X, np.concatenate(in_threads(X.shape[1], (1 << 18) // max(1, X.shape[0]), part))
     return X, np.asarray(mean_variance_axis(X.tocsr(), axis=0)[1], dtype=np.float64)

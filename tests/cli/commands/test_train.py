@@ -389,7 +389,11 @@ def test_two_thresholds_for_each_value_of_a_column(folder, capsys):
     write_csv(folder / "people.csv", rows)
     goal = PLAIN.partition("'''\n")[2].partition("'''")[0]
     text = PLAIN.replace(goal, ABSTAINING).replace('"high"', "1")
-    (folder / "goals.toml").write_text(text.replace("[output]", '[model]\nthresholds_by = "sex"\n[output]'))
+    # Thresholds lie just within the bound that is trained to, so a looser one is promised of whatever rows.
+    more = "[goal.audit]\ntext = '''\nsubject to selective_error() <= 0.15\n"
+    more += "subject to coverage(abstain=True) >= 0.3\n'''\n"
+    more += '[model]\nthresholds_by = "sex"\n[output]'
+    (folder / "goals.toml").write_text(text.replace("[output]", more))
     goals, model, data = str(folder / "goals.toml"), str(folder / "m.skops"), str(folder / "people.csv")
     assert main(["train", goals, "--junit", str(folder / "r.xml")]) == 0
     said = capsys.readouterr().out
@@ -404,7 +408,7 @@ def test_two_thresholds_for_each_value_of_a_column(folder, capsys):
     assert said == [str(label) for label in answers] and {*said} == {"0", "1", "undecided"}
     capsys.readouterr()
     for asked in (["--model", model], ["--predictions", str(folder / "p.csv"), "--abstain", "undecided"]):
-        assert main(["audit", goals, "--data", data, "--json", *asked]) in (0, 1)  # these rows are a close call
+        assert main(["audit", goals, "--data", data, "--json", *asked]) == 0
         rates = [item["rate"] for item in json.loads(capsys.readouterr().out)["report"]["constraints"]]
         decided = np.array(said) != "undecided"
         wrong = np.array(said) != np.array(rows["income"]).astype(str)

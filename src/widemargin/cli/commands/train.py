@@ -254,10 +254,9 @@ def _write_junit(path: Path, result: _Result) -> None:
             failure = None if classifier.guarantee_ else ("not met", text, str(goals.goal))
             case = Case(f"proved with confidence {goals.validation.confidence:g}", failure)
             suites.append(Suite(name, [case], text, called))
-        elif part == "train" and goals.model.enforce == "randomized":
-            suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=True))
-        elif part == "train" and goals.abstain is not None:
-            suites.append(audit_suite(classifier.goal_report_, suite=name, part=called))
+        elif part == "train" and (goals.model.enforce == "randomized" or goals.abstain is not None):
+            ramp = goals.model.enforce == "randomized"
+            suites.append(audit_suite(classifier.goal_report_, suite=name, part=called, ramp=ramp))
         else:
             suites.append(audit_suite(result.reports[part][MODEL], suite=name, part=called))
     write_text(junit_xml(suites, command="train"), path)

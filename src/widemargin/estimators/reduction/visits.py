@@ -180,8 +180,12 @@ class Visits:
         """The best lottery over averages by their scores, and what it is of."""
         mixture = ModelMixture()
         for one in averages:
-            mixture.add(candidates_of(self.tied, one.scores, self.group, self.n_groups, self._no_margins))
+            self._add(mixture, one.scores)
         return mixture, mixture.solve(HIGHEST_PRICE)
+
+    def _add(self, mixture: ModelMixture, scores: Sequence[Floats]) -> None:
+        """Add thresholds on the scores of an average to the candidates of a lottery."""
+        mixture.add(candidates_of(self.tied, scores, self.group, self.n_groups, self._no_margins))
 
     def least_cost(self, average: Average) -> float:
         """What an average costs at its best threshold, at its own prices, beside the best decisions."""
@@ -219,7 +223,7 @@ class Visits:
     def _take(self, shares: Floats) -> None:
         """Add an average of models to the mixture."""
         scores = self._mean_scores(shares)
-        self.mixture.add(candidates_of(self.tied, scores, self.group, self.n_groups, self._no_margins))
+        self._add(self.mixture, scores)
         self.averages.append(Average(shares, scores))
 
     def _mean_scores(self, shares: Floats) -> list[Floats]:
