@@ -283,6 +283,16 @@ def test_a_cluster_without_workers_is_not_waited_for_in_vain():
         DaskMap(array_rows({"x": VALUES}), client, patience=0.1).sum(sums, 1.0)
 
 
+def test_a_call_is_one_task_a_thread_however_many_blocks(dask_client, monkeypatch):
+    blocks = DaskMap(array_rows({"x": VALUES}, block_rows=50), dask_client)
+    blocks.advance(moved, 1.0)
+    submit, sent = dask_client.submit, []
+    monkeypatch.setattr(dask_client, "submit", lambda *given, **named: sent.append(given[0]) or submit(*given, **named))
+    assert blocks.sum(sums, 1.0).rows == N
+    assert len(blocks.map(index)) == blocks.n_blocks > 100
+    assert len(sent) == 2 * sum(dask_client.nthreads().values())
+
+
 def test_which_back_end(dask_client):
     recipes = array_rows({"x": VALUES})
     assert type(block_map(recipes)) is SerialMap

@@ -1,9 +1,13 @@
 """Blocks on the workers of a Dask cluster.
 
-A block, its state after every advance and the result of every call are tasks of the scheduler that depend on nothing
-but other tasks and pickled values. So Dask itself computes them again when a worker is lost: the block from its recipe,
-its state from the messages sent so far. Nothing is scattered, because Dask cannot compute scattered values again. Tasks
+Blocks, their states after every advance and the results of every call are tasks of the scheduler that depend on nothing
+but other tasks and pickled values. So Dask itself computes them again when a worker is lost: blocks from their recipes,
+states from the messages sent so far. Nothing is scattered, because Dask cannot compute scattered values again. Tasks
 that Dask gives up, since too many workers died on them, are submitted again from here.
+
+A task costs some milliseconds, whatever it does. Blocks that hold their rows stay where they are, so each thread of the
+cluster gets one bundle of neighbouring blocks, and a call is one task a bundle. Blocks that are read at every call make
+bundles of one, which any worker that is free may take.
 """
 
 import copy
@@ -13,15 +17,19 @@ import time
 import uuid
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from importlib.util import find_spec
+from itertools import groupby, repeat
 from typing import Any
 
 from widemargin.distributed.backends import SerialMap, called
-from widemargin.distributed.blocks import FAN_IN, Block, BlockFunction, Step, bytes_of, combined, filled_blocks
+from widemargin.distributed.blocks import FAN_IN, Block, BlockFunction, Step, bytes_of, combined, filled_blocks, summed
 from widemargin.distributed.recipes import FramePartition, HeldRows, Recipe
 from widemargin.exceptions import DataError, MissingLibraryError, WidemarginError, WorkerLostError
+
+Summands = list[tuple[int, Any]]
+"""Results of blocks, or sums of them, each with the number of its first block."""
 
 _LOST = ("cancelled", "error", "lost")
 """States of a task that has no result any more. A task that killed too many workers is in the state "error", too."""
@@ -93,8 +101,11 @@ class DaskMap:
         if not self._recipes:
             raise DataError("there are no blocks. Give one recipe at least.")
         self._log: list[Step] = []
-        self._blocks: list[Any] = [None] * len(self._recipes)
-        self._states: list[Any] = [None] * len(self._recipes)
+        n_bundles = min(self.n_blocks, sum(self._client.nthreads().values()) or 1) if hold else self.n_blocks
+        ends = [self.n_blocks * (k + 1) // n_bundles for k in range(n_bundles)]
+        self._bundles = [range(first, end) for first, end in zip([0, *ends], ends, strict=False)]
+        self._blocks: list[Any] = [None] * n_bundles
+        self._states: list[Any] = [None] * n_bundles
 
     @property
     def n_blocks(self) -> int:
@@ -104,50 +115,42 @@ class DaskMap:
     def map(self, function: BlockFunction, message: object = None) -> list[Any]:
         """See `BlockMap`."""
         step = Step(function, message)
-        return self._sure(lambda: self._calls(step), step, gather=True)
+        return [result for results in self._sure(lambda: self._calls(step), step, gather=True) for result in results]
 
     def stream(self, function: BlockFunction, message: object = None) -> Iterator[Any]:
         """See `BlockMap`; if the caller stops early, the remaining tasks are cancelled."""
         step = Step(function, message)
         waiting = dict(enumerate(self._calls(step)))
         try:
-            for i in range(self.n_blocks):
+            for k in range(len(self._bundles)):
                 # `_sure` calls this again after a loss; the task of the first try is gone then, and a new one is made.
-                def one(i: int = i) -> list[Any]:
-                    return [waiting.pop(i) if i in waiting else self._one_call(self._sent(step), i)]
+                def one(k: int = k) -> list[Any]:
+                    return [waiting.pop(k)] if k in waiting else self._calls(step, bundles=[k])
 
-                yield self._sure(one, step, gather=True)[0]
+                yield from self._sure(one, step, gather=True)[0]
         finally:
             if is_connected(self._client):
                 self._client.cancel(list(waiting.values()))
 
     def sum(self, function: BlockFunction, message: object = None) -> Any:
-        """See `BlockMap`; from five blocks on the workers add, and only the sum is transferred."""
-        if self.n_blocks <= 4:  # transferring so few summands takes less time than one more task
-            return combined(self.map(function, message))
+        """See `BlockMap`; each bundle is added up where it is, and from five bundles on the workers add these sums."""
         step = Step(function, message)
 
         def tree() -> list[Any]:
-            level = self._calls(step)
-            while True:
+            level = self._calls(step, _call_and_add)
+            while len(level) > 4:  # transferring so few sums takes less time than one more task
                 runs = [level[first : first + FAN_IN] for first in range(0, len(level), FAN_IN)]
-                level = [self._submit("sum", combined, run) for run in runs]
-                if len(level) == 1:
-                    return level
+                level = self._submit("sum", _merged, runs)
+            return level
 
-        return self._sure(tree, step, gather=True)[0]
+        return summed(value for _, value in _merged(self._sure(tree, step, gather=True)))
 
     def advance(self, function: BlockFunction, message: object = None, *, restart: bool = False) -> None:
         """See `BlockMap`."""
         step = Step(function, message)
         if restart:
-            self._log, self._states = [], [None] * self.n_blocks
-
-        def states() -> list[Any]:
-            sent, n = self._sent(step), len(self._log)
-            return [self._submit("state", _call, sent, self._block(i), self._state(i), n) for i in range(self.n_blocks)]
-
-        self._states = self._sure(states, step, gather=False)
+            self._log, self._states = [], [None] * len(self._bundles)
+        self._states = self._sure(lambda: self._calls(step), step, gather=False)
         self._log.append(step)
 
     def prepared(
@@ -172,61 +175,77 @@ class DaskMap:
         filled = filled_blocks(self, self._recipes)
         if len(filled) == self.n_blocks:
             return self
-        other = copy.copy(self)
+        other, number = copy.copy(self), {i: n for n, i in enumerate(filled)}
         other._take([self._recipes[i] for i in filled], self._steps, self._hold)
         if self._hold:
-            other._blocks = [self._submit("block", Block.numbered, self._block(i), n) for n, i in enumerate(filled)]
+            numbers = [[number[i] for i in held if i in number] for held in self._bundles]
+            kept = [k for k, some in enumerate(numbers) if some]
+            other._bundles = [range(numbers[k][0], numbers[k][-1] + 1) for k in kept]
+            other._blocks = self._submit(
+                "block", _numbered, *zip(*((self._held(k), number) for k in kept), strict=True)
+            )
+            other._states = [None] * len(kept)
         return other
 
     def close(self) -> None:
         """See `BlockMap`: Dask frees tasks that no future refers to."""
-        self._blocks = [None] * self.n_blocks
-        self._states = [None] * self.n_blocks
+        self._blocks = [None] * len(self._bundles)
+        self._states = [None] * len(self._bundles)
 
-    def _calls(self, step: Step) -> list[Any]:
-        """One task a block."""
-        sent = self._sent(step)
-        return [self._one_call(sent, i) for i in range(self.n_blocks)]
+    def _calls(
+        self, step: Step, how: Callable[..., Any] | None = None, bundles: Sequence[int] | None = None
+    ) -> list[Any]:
+        """One task a bundle; None: the results of all blocks, of all bundles."""
+        chosen = range(len(self._bundles)) if bundles is None else bundles
+        # Each bundle is made right before its call, so that workers begin while the rest is still being sent.
+        held, states = (self._held(k) for k in chosen), (self._state(k) for k in chosen)
+        return self._submit(
+            "call", how or _call, repeat(self._sent(step)), held, states, [len(self._log)] * len(chosen)
+        )
 
-    def _one_call(self, sent: Any, i: int) -> Any:
-        return self._submit("call", _call, sent, self._block(i), self._state(i), len(self._log))
-
-    def _block(self, i: int) -> Any:
-        """The task that makes block i."""
-        if self._blocks[i] is None:
-            recipe: Recipe = self._recipes[i]
-            source: Any
+    def _held(self, k: int) -> Any:
+        """The task that makes the blocks of bundle k."""
+        if self._blocks[k] is None:
+            held, sources = self._bundles[k], list[Any]()
             steps = _packed(self._steps if self._source is None else self._steps[-1:])
-            if self._source is not None:  # a prepared map: its last step is applied to rows that a worker holds already
-                source = self._source._block(i)
-            elif isinstance(recipe, FramePartition):
-                source = self._client.compute(recipe.delayed)
-            else:
-                source = _packed(recipe)
-            self._blocks[i] = self._submit("block", _built, i, source, steps, self._hold)
-        return self._blocks[i]
+            if self._source is None:
+                for recipe in self._recipes[held.start : held.stop]:
+                    if isinstance(recipe, FramePartition):
+                        sources.append(self._client.compute(recipe.delayed))
+                    else:
+                        sources.append(_packed(recipe))
+            else:  # a prepared map: its last step is applied to rows that a worker holds already
+                sources.append(self._source._held(k))
+            self._blocks[k] = self._submit("block", _built, [held.start], [sources], [steps], [self._hold])[0]
+        return self._blocks[k]
 
-    def _state(self, i: int) -> Any:
-        """The task that computes the state of block i; after a loss, a chain of tasks from the first advance on."""
-        if self._states[i] is None:
+    def _state(self, k: int) -> Any:
+        """The task that computes the states of bundle k; after a loss, a chain of tasks from the first advance on."""
+        if self._states[k] is None:
             for n, step in enumerate(self._log):
-                self._states[i] = self._submit("state", _call, self._sent(step), self._block(i), self._states[i], n)
-        return self._states[i]
+                values = [self._sent(step)], [self._held(k)], [self._states[k]], [n]
+                self._states[k] = self._submit("state", _call, *values)[0]
+        return self._states[k]
 
     def _sent(self, step: Step) -> Any:
         """A function and its message as the workers get them: pickled, or as a task if they are large."""
         packed = _packed(step)
-        # Bytes are sent again with the call of every block. From about 20,000 bytes on one task that holds them, whose
+        # Bytes are sent again with the call of every bundle. From about 20,000 bytes on one task that holds them, whose
         # result the workers pass to each other, is cheaper than that.
-        return packed if len(packed) < 20_000 else self._submit("message", bytes, packed)
+        return packed if len(packed) < 20_000 else self._submit("message", bytes, [packed])[0]
 
-    def _submit(self, name: str, function: Callable[..., Any], *values: object) -> Any:
+    def _submit(self, name: str, function: Callable[..., Any], *values: Iterable[object]) -> list[Any]:
+        """A task for the first of all values, one for the second, and so on, until some values end."""
         # Recipes of rows in memory are large by design, see the parameter `recipes`.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="(?s).*Sending large graph", category=UserWarning)
             try:
-                # The key is new each time: to Dask an equal key means the same task, whose old result it would return.
-                return self._client.submit(function, *values, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+                # Keys are new each time: to Dask an equal key means the same task, whose old result it would return.
+                # `Client.map` would send all tasks at once, but spends ten times as long on names for their arguments.
+                return [
+                    self._client.submit(function, *arguments, key=f"widemargin-{name}-{uuid.uuid4().hex}")
+                    for arguments in zip(*values, strict=False)
+                ]
             except Exception as error:
                 if is_connected(self._client):
                     raise
@@ -265,7 +284,9 @@ class DaskMap:
                 if not isinstance(error, (CancelledError, KilledWorker)) and (failed or not isinstance(error, OSError)):
                     raise
                 lost = self._mend()
-                logger.warning("Dask gave up a task (%s); building %d of %d blocks again", error, lost, self.n_blocks)
+                logger.warning(
+                    "Dask gave up a task (%s); building %d of %d bundles again", error, lost, len(self._blocks)
+                )
         raise WorkerLostError(
             f"{_named(step)} lost its workers {self._attempts} times in a row on {self.n_blocks} blocks. "
             "Look at the workers' logs (memory?), give smaller blocks or more memory, and start again"
@@ -291,7 +312,7 @@ class DaskMap:
                     ) from None
 
     def _mend(self) -> int:
-        """Drop the tasks of lost blocks, so that they are submitted again; returns how many blocks that are."""
+        """Drop the tasks of lost bundles, so that they are submitted again; returns how many these are."""
         lost = 0
         if self._source is not None:
             self._source._mend()
@@ -308,21 +329,50 @@ def _packed(value: object) -> bytes:
     return bytes(cloudpickle.dumps(value))
 
 
-def _built(i: int, source: object, steps: bytes, hold: bool) -> Block:
-    """The block of a pickled recipe, of a partition that Dask has computed, or of the rows of another block."""
-    if isinstance(source, bytes):
-        recipe: Recipe = pickle.loads(source)
-    else:
-        recipe = HeldRows(source.data if isinstance(source, Block) else source)
-    block = Block(i, recipe, pickle.loads(steps), hold=hold)
-    if hold:
-        block.data  # noqa: B018  read now, so that Dask measures the block with its rows
-    return block
+def _built(first: int, sources: Sequence[object], steps: bytes, hold: bool) -> list[Block]:
+    """The blocks from number `first` on: of pickled recipes, of partitions that Dask has computed, or of the rows of
+    other blocks."""
+    if isinstance(sources[0], list):
+        sources = [block.data for block in sources[0]]
+    made = []
+    for i, source in enumerate(sources, first):
+        recipe: Recipe = pickle.loads(source) if isinstance(source, bytes) else HeldRows(source)
+        block = Block(i, recipe, pickle.loads(steps), hold=hold)
+        if hold:
+            block.data  # noqa: B018  read now, so that Dask measures the blocks with their rows
+        made.append(block)
+    return made
 
 
-def _call(sent: bytes, block: Block, state: object, n_advances: int) -> Any:
+def _numbered(blocks: Sequence[Block], number: Mapping[int, int]) -> list[Block]:
+    return [block.numbered(number[block.index]) for block in blocks if block.index in number]
+
+
+def _call(sent: bytes, blocks: Sequence[Block], states: Sequence[object] | None, n_advances: int) -> list[Any]:
     function, message = pickle.loads(sent)
-    return called(function, block.with_state(state, n_advances), message)
+    before = [None] * len(blocks) if states is None else states
+    return [
+        called(function, block.with_state(state, n_advances), message)
+        for block, state in zip(blocks, before, strict=True)
+    ]
+
+
+def _call_and_add(sent: bytes, blocks: Sequence[Block], states: Sequence[object] | None, n_advances: int) -> Summands:
+    results = _call(sent, blocks, states, n_advances)
+    return _merged([[(block.index, result) for block, result in zip(blocks, results, strict=True)]])
+
+
+def _merged(parts: Sequence[Summands]) -> Summands:
+    """Summands one after the other, of which those of a run are added up where its first one is among them.
+
+    Others wait for the summands before them, so that what is added in several places is added in one order.
+    """
+    merged: Summands = []
+    for run, members in groupby((one for part in parts for one in part), lambda one: one[0] // FAN_IN):
+        summands = list(members)
+        from_its_start = summands[0][0] == run * FAN_IN
+        merged += [(summands[0][0], combined([value for _, value in summands]))] if from_its_start else summands
+    return merged
 
 
 def is_connected(client: Any) -> bool:

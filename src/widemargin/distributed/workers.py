@@ -127,7 +127,7 @@ def side_by_side(
     if workers is None or (n_workers is not None and (n_workers > 0 or n_workers == -1)):
         blocks = JoblibMap(recipes, n_workers, prefer="processes")
     else:
-        blocks = block_map(recipes, workers)
+        blocks = block_map(recipes, workers, hold=False)  # calls that take unequal time go to workers that are free
     try:
         yield from blocks.stream(_called_with_threads, (function, n_jobs))
     finally:
