@@ -89,11 +89,6 @@ def array_kernel(function: F) -> F:
     return _compiled(function, _nrt=True)
 
 
-def inlined_kernel(function: F) -> F:
-    """The same for a short function between others: compiled callers take it in before they are compiled."""
-    return _compiled(function, inline="always")
-
-
 def kernel_by_class(argument: str, forms: Mapping[type, Callable[P, R]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """One name for several kernels: which of them is meant is said by the class of one argument, a named tuple.
 

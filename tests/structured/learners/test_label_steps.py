@@ -45,7 +45,7 @@ def test_the_goal_is_a_distribution_and_no_worse_than_the_label_set(seed, pull):
         return length * gap - 0.5 * length**2 * bend, gap
 
     new, new_b = p.copy(), p_b.copy()
-    new_loss, gap = go_by_label(u, theta, truth, mass, square, structure, C, a, b, new, new_b, goal_loss)
+    new_loss, gap = go_by_label(u, theta, truth, mass, 1.0, square, structure, C, a, b, new, new_b, goal_loss)
     before, whole = grown(p, p_b, goal_loss)
     assert gap == pytest.approx(whole, abs=1e-9)
     assert grown(new, new_b, new_loss)[0] >= before - 1e-9
@@ -67,7 +67,7 @@ def test_the_goal_is_a_distribution_and_no_worse_than_the_label_set(seed, pull):
 def test_losses_that_are_no_sums_move_as_one():
     structure = make_structure(GREEDY, np.ones((1, 4)), pairs=PAIRS, scored=JACCARD)
     p, p_b = np.ones((1, 4)), np.zeros(4)
-    arguments = (np.ones((1, 4)), np.zeros(4), np.ones(4, dtype=np.int64), 1.0, 1.0, structure, 1.0)
+    arguments = (np.ones((1, 4)), np.zeros(4), np.ones(4, dtype=np.int64), 1.0, 1.0, 1.0, structure, 1.0)
     assert go_by_label(*arguments, np.zeros((1, 4)), np.zeros(4), p, p_b, 0.5) == (0.5, -np.inf)
     np.testing.assert_array_equal(p, 1.0)
 

@@ -40,7 +40,7 @@ def one_pass(passes: Passes, order: Ints, t: int, blocks: Blocks, weights: Weigh
         if compiled is not None:
             truth, weight = compiled.encode(problem.Y[i]), float(problem.weight[i])
             loss, before = go_by_label(
-                u, weights.theta, truth, weight, gram[0], compiled.structure, problem.C, a, b, p, p_b, loss
+                u, weights.theta, truth, weight, 1.0, gram[0], compiled.structure, problem.C, a, b, p, p_b, loss
             )
         gap, _ = update_block(
             problem.rows, first, last, gram, u, p, p_b, loss, problem.C, a, b, blocks.loss, i, *weights

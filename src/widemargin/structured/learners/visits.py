@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from widemargin._numba import array_kernel, inlined_kernel, kernel, kernel_by_class
+from widemargin._numba import array_kernel, kernel, kernel_by_class
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import (
     ChainStructure,
@@ -197,7 +197,7 @@ def go_to(
     return total
 
 
-@inlined_kernel
+@kernel
 def keep_in_place(shift: Floats, i: int, u: Floats) -> None:
     """Move the potentials of example i so that labels that are left out of its loss keep their value."""
     if shift.shape[0] > 0:
@@ -205,7 +205,7 @@ def keep_in_place(shift: Floats, i: int, u: Floats) -> None:
             u[0, s] += shift[i, s]
 
 
-@inlined_kernel
+@kernel
 def respond(
     u: Floats, theta: Floats, truth: Ints, weight: float, lam: float | None, structure: Structure, work: Work,
     label: Ints, p: Floats, p_b: Floats,
@@ -301,11 +301,10 @@ def visit(
         # Averages are brought up to date only where a block changes, so a step stays as cheap as the example.
         if purpose == AVERAGED_STEPS:
             remember(a[first:last], loss, theta, t, visited, a_sums[first:last], loss_sums, theta_sums, i)
-        products, before = gram[gram_start[i] : gram_start[i + 1]], -np.inf
-        if lam is not None:
-            own_loss, before = go_by_label(
-                u[:m], theta, mine, weight[i], products[0], structure, C, a[first:last], b[i], p[:m], p_b, own_loss
-            )
+        products = gram[gram_start[i] : gram_start[i + 1]]
+        own_loss, before = go_by_label(
+            u[:m], theta, mine, weight[i], lam, products[0], structure, C, a[first:last], b[i], p[:m], p_b, own_loss
+        )
         gap, _ = update_block(
             rows, first, last, products, u[:m], p[:m], p_b, own_loss, C, a[first:last], b[i], loss, i, W, theta
         )
@@ -313,13 +312,13 @@ def visit(
     return total
 
 
-@inlined_kernel
+@kernel
 def _gained(gap: float, bend: float) -> float:
     """What the dual grows by along a parabola, at the best length up to 1."""
     return gap - 0.5 * bend if gap >= bend else 0.5 * gap * gap / bend
 
 
-@inlined_kernel
+@kernel
 def _pair(
     q: int, r: int, truth: Ints, mass: float, lengths: Floats, a: Floats, p: Floats, own: float, C: float
 ) -> float:  # fmt: skip
@@ -335,8 +334,8 @@ def _pair(
 
 @kernel
 def _as_one(
-    u: Floats, theta: Floats, truth: Ints, mass: float, square: float, structure: Structure, C: float, a: Floats,
-    b: Floats, p: Floats, p_b: Floats, goal_loss: float,
+    u: Floats, theta: Floats, truth: Ints, mass: float, lam: float | None, square: float, structure: Structure,
+    C: float, a: Floats, b: Floats, p: Floats, p_b: Floats, goal_loss: float,
 ) -> tuple[float, float]:  # fmt: skip
     """Other labels than sets, and sets that have to be closed, move as one."""
     return goal_loss, -np.inf
@@ -348,8 +347,8 @@ def _as_one(
 )
 @array_kernel
 def go_by_label(
-    u: Floats, theta: Floats, truth: Ints, mass: float, square: float, structure: Structure, C: float, a: Floats,
-    b: Floats, p: Floats, p_b: Floats, goal_loss: float,
+    u: Floats, theta: Floats, truth: Ints, mass: float, lam: float | None, square: float, structure: Structure,
+    C: float, a: Floats, b: Floats, p: Floats, p_b: Floats, goal_loss: float,
 ) -> tuple[float, float]:  # fmt: skip
     """Replace the goal (p, p_b) of a step of margin rescaling by where the lengths of its labels lead, if that gains.
 
@@ -361,6 +360,8 @@ def go_by_label(
     truth : ndarray of shape (k,)
     mass : float
         Weight of the example.
+    lam : float or None
+        Of `Training`. In steps of slack rescaling, which has None, the goal stays what it is; nothing else is compiled.
     square : float
         Squared length of its row.
     structure : Structure
@@ -379,6 +380,8 @@ def go_by_label(
     gap : float
         Of the block, by the goal as it was; -inf where that is not known.
     """
+    if lam is None:
+        return goal_loss, -np.inf
     pairs, weight = structure.pairs, structure.weight[0]
     k = truth.shape[0]
     # Jaccard, F1 and exact match are no sums over labels.
