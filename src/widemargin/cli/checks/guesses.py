@@ -30,6 +30,7 @@ from widemargin.cli.checks.vocabulary import (
     is_one_of,
     matching_kind,
     plain_letters,
+    plain_word,
     words_of,
 )
 from widemargin.cli.goals_file.keys import Label, Split
@@ -194,7 +195,7 @@ def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, st
     kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
-    texts = {plain_letters(str(value).strip()) for value in _values(column, 12) or []}
+    texts = {plain_word(str(value)) for value in _values(column, 12) or []}
     if "m" in texts and texts & {"f", "w"} and texts <= {"m", "f", "w", "d", "x", "u", "o"}:
         return "sex", f"may be about sex: it holds {' and '.join(sorted(texts))}"
     for kind, of_kind in VALUES.items():
@@ -318,24 +319,25 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     share = tells_target(column, labels)
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        if matching_kind({"birth": BIRTH}, name) is not None:
-            return (
-                "tells the age: add a column of ages in years and name that in data.protected, to measure rates by it"
-            )
+    # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
+    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
+    are_days = bool(first) and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first)
+    is_date = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    if (is_date or are_days) and matching_kind({"birth": BIRTH}, name) is not None:
+        return "tells the age: add a column of ages in years and name that in data.protected, to measure rates by it"
+    if is_date:
         return "holds days or times: name it in data.dates, not here, to learn from it"
+    if are_days:
+        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and np.isinf(column.drop_null().to_numpy()).any():
         return "holds infinite numbers: leave these cells empty, or name them in data.missing, to learn from it"
     words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
-    # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
-    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
-    if first and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first):
-        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     # Numbers written as texts would be taken for words, too; digits alone may be codes.
     if is_text and distinct > 20 and all(map(_NUMBER.fullmatch, first)) and not all(map(str.isdecimal, first)):
-        return f"holds numbers written as texts, such as {first[0]}: write digits and a decimal point to learn from it"
+        cure = "write digits and the sign of data.decimal alone to learn from it"
+        return f"holds numbers written as texts, such as {first[0]}: {cure}"
     n_values = len(column) - column.null_count
     is_named = names_rows(name, distinct, n_values)
     reasons = {

@@ -38,7 +38,8 @@ TARGETS = {
     "says so": "target label labels y class outcome ziel zielvariable zielgrosse cible objetivo obiettivo alvo doel "
     "ergebnis resultado resultat risultato uitkomst esito klasse classe",
     "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
-    "event": f"response hired admitted callback* released diagnosis converted clicked good result {HARMS}",
+    "event": "response hired admitted callback* released diagnosis converted clicked purchase purchased bought good "
+    f"result {HARMS}",
 }
 BIRTH = (
     "birth births birthd* birthy* birthm* ybirth born yearborn dob yob geburt* geboren naissance nacimiento "
@@ -123,6 +124,11 @@ def plain_letters(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(sign for sign in parts if not unicodedata.combining(sign)))
 
 
+def plain_word(text: str) -> str:
+    """A value without case, accents and the blanks around it, and without a number before its word: `1. Yes`."""
+    return re.sub(r"^\d+[.):\s_-]+(?=[^\W\d])", "", plain_letters(text.strip()))
+
+
 def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
     """The first kind of which a column's name speaks; None where it speaks of none."""
     words = words_of(name)
@@ -136,7 +142,7 @@ def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
 
 def is_one_of(patterns: str, text: str) -> bool:
     """Whether a text as a whole is one of some words."""
-    return _any_of(patterns).fullmatch(plain_letters(text.strip())) is not None
+    return _any_of(patterns).fullmatch(plain_word(text)) is not None
 
 
 @functools.cache
