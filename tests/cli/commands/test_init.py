@@ -305,6 +305,9 @@ def test_targets_are_guessed_by_name_then_by_place():
     assert roles(n=[1, 2, 3, 4], a=two, sex=other).target == "a"
     assert roles(n=[1, 2, 3, 4], old_decision=two, décision=other, sex=y).target == "décision"
     assert roles(n=[1, 2, 3, 4], b=y).positive == "x"
+    status = ["good", "bad", "good", "good"]
+    assert roles(n=[1, 2, 3, 4], status=status, last=other).target == "status"
+    assert roles(n=[1, 2, 3, 4], sex=other, outcome=["Dead", "Alive", "Alive", "Alive"]).positive == "Alive"
     assert "because 'approved' names it" in roles(n=[1, 2, 3, 4], sex=other, approved=two).why_positive
     numbered = ["1. Yes", "2. No", "1. Yes", "1. Yes"]
     assert roles(n=[1, 2, 3, 4], sex=other, insured=numbered).positive == "1. Yes"
@@ -315,6 +318,8 @@ def test_targets_are_guessed_by_name_then_by_place():
     said = r"two values but 'sex', by name attributes of people.*--target \('state', of more values\)"
     with pytest.raises(DataError, match=said):
         roles(n=[1, 2, None, 4], sex=other, state=["a", "b", "c", "a"])
+    with pytest.raises(DataError, match=r"'vote', of which 1 row\(s\) without a value are left out then"):
+        roles(n=[1, 2, 3, 4], vote=["a", "b", "c", None])
     with pytest.raises(DataError, match=r"no column is left as a feature"):
         roles(y=two)
 

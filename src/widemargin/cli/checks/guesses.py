@@ -225,13 +225,11 @@ def _positive(
         return by_text[rarer], "the rarer of its two values"
     # Rates of groups are about the outcome that people want, so for people that is the positive class. The words of the
     # values say which it is; else the name of the target does, as a harm or a benefit.
-    good, bad, named = (
-        [text for text in by_text if is_one_of(words, text)] for words in (GOOD_VALUES, BAD_VALUES, AFFIRMATIVE)
-    )
+    judged, named = _judging([*by_text]), [text for text in by_text if is_one_of(AFFIRMATIVE, text)]
     # 1 says yes beside 0 or -1; of 1 and 2 both are codes, and often 2 is the harm.
     named = [] if all(isinstance(value, int | float) and value > 0 for value in by_text.values()) else named
-    if len(good) == 1 or len(bad) == 1:
-        (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
+    if judged is not None:
+        likely, why = judged, "as the words say"
     elif matching_kind({"harm": HARMS}, target) is not None:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
@@ -244,6 +242,13 @@ def _positive(
         chosen = ask(f"Which value of {target!r} is the outcome that people want?", (likely, other))
         return by_text[chosen], "the outcome that people want, as was answered"
     return by_text[likely], f"assumed to be the outcome that people want ({why}); name it by --favourable"
+
+
+def _judging(values: Sequence[str]) -> str | None:
+    """Of two values the one that people want, where the words of just one of them say that it is wanted, or a harm."""
+    good = [value for value in values if is_one_of(GOOD_VALUES, value)]
+    wanted = good if len(good) == 1 else [value for value in values if not is_one_of(f"{BAD_VALUES} {HARMS}", value)]
+    return wanted[0] if len(wanted) == 1 else None
 
 
 def _values(column: pa.ChunkedArray, most: int) -> list[Any] | None:
@@ -276,6 +281,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
+    judged = [name for name in candidates if _judging(list(map(str, _values(table[name], 2) or ())))]
+    if judged:
+        return judged[-1], "one of its two values is a word of success or of a harm"
     # A column that may be about a group of people is a target only where there is no other.
     candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
     if not candidates:
@@ -286,10 +294,12 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         others = [name for name in others if matching_kind(PROTECTED, name) is None]
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
         may_be = [f"{listing(more, 5)}, of more values"] if more else []
+        gaps = {name: table[name] for name in others if table[name].null_count}
+        most = {name: MOST_NAMED if pa.types.is_string(column.type) else 2 for name, column in gaps.items()}
+        with_gaps = [name for name, column in gaps.items() if _is_target(column.drop_null(), most[name])]
         may_be += [
-            f"{name!r}, of which {table[name].null_count} row(s) without a value are left out then"
-            for name in others
-            if table[name].null_count and _is_target(table[name].drop_null())
+            f"{name!r}, of which {gaps[name].null_count} row(s) without a value are left out then"
+            for name in sorted(with_gaps, key=lambda name: len(_values(gaps[name], MOST_NAMED) or ()))[:3]
         ]
         cure = f" ({' or '.join(may_be)})" if may_be else ""
         raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")

@@ -28,7 +28,7 @@ reject* deny denied denial declin* refus* rejet* rechaz* denegad* negad* recus* 
 churn* attrition cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendig* abwander* abbruch* *abbruch entlass*
 demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido* despedid* evasao demissao
 abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
-disease dead death died fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
+disease dead death died deceas* fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
 rehosp* reingres* wiedereinw* wiederaufn* reinter* riammiss* ricover* heropname
 complication* complain* accident* krank* krebs* gestorben verstorben tod unfall* mort morte* deces* deced* malad*
 muert* fallec* enferm* falec* obito doenca* morto malatt* cancro overleden overlijd* ziek* zgon* smierc sjuk*
@@ -38,7 +38,7 @@ TARGETS = {
     "says so": "target label labels y class outcome ziel zielvariable zielgrosse cible objetivo obiettivo alvo doel "
     "ergebnis resultado resultat risultato uitkomst esito klasse classe",
     "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
-    "event": "response hired admitted callback* released diagnosis converted clicked purchase purchased bought good "
+    "event": "response hired admitted callback* released diagnosis converted clicked purchase* bought spam good "
     f"result {HARMS}",
 }
 BIRTH = (
