@@ -56,11 +56,13 @@ def is_public(path: Path, offered: Collection[str]) -> bool:
 
 
 def exported_names(module: ast.Module) -> set[str]:
-    """The names in a module's `__all__`."""
-    lists = [
-        node.value for node in module.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    ]
-    return {str(item.value) for names in lists for item in ast.walk(names) if isinstance(item, ast.Constant)}
+    """The names in a module's `__all__`, those of a table that it is made of among them."""
+    assigned = {ast.unparse(node.targets[0]): node.value for node in module.body if isinstance(node, ast.Assign)}
+    named = [*ast.walk(assigned["__all__"])] if "__all__" in assigned else []
+    tables = [assigned[part.id] for part in named if isinstance(part, ast.Name) and part.id in assigned]
+    parts = [*named, *(part for table in tables for part in ast.walk(table))]
+    texts = {str(part.value) for part in parts if isinstance(part, ast.Constant)}
+    return {text for text in texts if text.isidentifier()}
 
 
 def classes_named(module: ast.Module, exported: Collection[str]) -> set[str]:

@@ -1,6 +1,7 @@
 """What is published: versions agree, a wheel holds the package alone, and workflows run what there is."""
 
 import ast
+import inspect
 import json
 import re
 import runpy
@@ -12,6 +13,8 @@ import hatch_build
 import pytest
 import yaml
 from testing.release_check import LARGEST, NEEDED, ROOT, faults_of_code, faults_of_versions, faults_of_wheel, statements
+
+import widemargin
 
 
 def test_versions_agree() -> None:
@@ -141,6 +144,12 @@ def test_a_wheel_keeps_the_statements_and_the_docstrings_of_public_names() -> No
     assert hatch_build.is_public(Path("widemargin/goals/__init__.py"), ())
     path = Path("widemargin/solvers/convex/newton.py")
     assert not hatch_build.is_public(path, ()) and hatch_build.is_public(path, ["widemargin.solvers.convex.newton"])
+
+
+def test_a_wheel_knows_the_public_names_however_they_are_listed() -> None:
+    module = ast.parse(inspect.getsource(widemargin))
+    assert hatch_build.exported_names(module) >= {*widemargin.__all__}
+    assert hatch_build.exported_names(ast.parse("_AT = 3")) == set()
 
 
 def test_a_module_that_a_wheel_changes_is_named(tmp_path: Path) -> None:

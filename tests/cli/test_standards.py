@@ -39,6 +39,8 @@ def test_what_is_guessed_is_said(table, capsys):
     for text in ("outcome: column 'hired'", "sex: column 'gender'", "race: column 'ethnicity'", "outcome 'yes'"):
         assert text in out
     assert "Sex and race/ethnicity" in out and "Unknown: 2 people" in out
+    table.write_text(table.read_text().replace("hired", "received_callback", 1))
+    assert "outcome: column 'received_callback'" in run(capsys, table)[1]
 
 
 def test_odd_spellings_and_values_are_told(tmp_path, capsys):

@@ -80,6 +80,10 @@ def test_every_rule_has_a_line_of_its_own_along_the_path_of_any(swept):
     assert len(lines) == len(UNNAMED)
     assert all(bound is not None and 0.8 <= bound <= 0.89 for line in lines for bound in line.bound)
     assert "fewer than two points" not in page.text
+    # Whether the page's model is the one of the path at its bound is told where both could be compared.
+    other = html_report(np.ones(200, int), goal, y=y[held], populations=table.take(held), trained_goal=trained,
+                        paths=[path])  # fmt: skip
+    assert "trained by itself" in other.text and "trained by itself" not in page.text
 
 
 def prices_of(rule, **changes):

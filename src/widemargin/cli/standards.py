@@ -27,7 +27,8 @@ from widemargin.diagnostics import BiasAudit, local_law_144
 from widemargin.exceptions import DataError, TableWarning
 
 _OUTCOMES = {
-    "decision": "selected hired hire advanced moved_forward shortlisted invited decision decided outcome passed",
+    "decision": "selected hired hire advanced moved_forward shortlisted invited callback* interviewed offered decision "
+    "decided outcome passed",
     "score": "score* rating* rank* prediction* predicted",
 }
 """Words in the names of columns of decisions and of scores."""

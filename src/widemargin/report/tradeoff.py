@@ -128,7 +128,21 @@ def tradeoff(content: Content) -> Html | None:
     names = {path.name for path in content.paths}
     twins = {label for rule in shown_rules(content, content.report) if rule.name in names for label in rule.mirrored}
     paths = [path for path in content.paths if path.name not in twins]
-    parts = [_path(content, SweptRule(content, path), f"path-{j}") for j, path in enumerate(paths)]
+    rules = [SweptRule(content, path) for path in paths]
+    # A path trains its models one from the other, so at the bound of the page's model it may hold another one.
+    own, unit = content.report.objective, unit_of_form(content.goal.objective)
+    at_bound = [
+        float(part.objective[point])
+        for rule in rules
+        if (part := rule.path.held_out) is not None
+        for point in np.flatnonzero(rule.path.values == rule.trained)
+    ]
+    if own is not None and any(abs(value - own) > TOLERANCE for value in at_bound):
+        intro += (
+            f" They start from one another; the model of this page was trained by itself, so it is none of them: its "
+            f"{objective_word(content.goal)} on its own rows is {shown(own, unit)}."
+        )
+    parts = [_path(content, rule, f"path-{j}") for j, rule in enumerate(rules)]
     return section("tradeoff", "What the rules cost", element("p", intro), element("p", legend, class_="note"), *parts)
 
 

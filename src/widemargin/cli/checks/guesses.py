@@ -30,6 +30,7 @@ from widemargin.cli.checks.vocabulary import (
     is_one_of,
     matching_kind,
     plain_letters,
+    plain_word,
     words_of,
 )
 from widemargin.cli.goals_file.keys import Label, Split
@@ -194,7 +195,7 @@ def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, st
     kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
-    texts = {plain_letters(str(value).strip()) for value in _values(column, 12) or []}
+    texts = {plain_word(str(value)) for value in _values(column, 12) or []}
     if "m" in texts and texts & {"f", "w"} and texts <= {"m", "f", "w", "d", "x", "u", "o"}:
         return "sex", f"may be about sex: it holds {' and '.join(sorted(texts))}"
     for kind, of_kind in VALUES.items():
@@ -224,13 +225,11 @@ def _positive(
         return by_text[rarer], "the rarer of its two values"
     # Rates of groups are about the outcome that people want, so for people that is the positive class. The words of the
     # values say which it is; else the name of the target does, as a harm or a benefit.
-    good, bad, named = (
-        [text for text in by_text if is_one_of(words, text)] for words in (GOOD_VALUES, BAD_VALUES, AFFIRMATIVE)
-    )
+    judged, named = _judging([*by_text]), [text for text in by_text if is_one_of(AFFIRMATIVE, text)]
     # 1 says yes beside 0 or -1; of 1 and 2 both are codes, and often 2 is the harm.
     named = [] if all(isinstance(value, int | float) and value > 0 for value in by_text.values()) else named
-    if len(good) == 1 or len(bad) == 1:
-        (likely,), why = good if len(good) == 1 else [text for text in by_text if text not in bad], "as the words say"
+    if judged is not None:
+        likely, why = judged, "as the words say"
     elif matching_kind({"harm": HARMS}, target) is not None:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
@@ -243,6 +242,13 @@ def _positive(
         chosen = ask(f"Which value of {target!r} is the outcome that people want?", (likely, other))
         return by_text[chosen], "the outcome that people want, as was answered"
     return by_text[likely], f"assumed to be the outcome that people want ({why}); name it by --favourable"
+
+
+def _judging(values: Sequence[str]) -> str | None:
+    """Of two values the one that people want, where the words of just one of them say that it is wanted, or a harm."""
+    good = [value for value in values if is_one_of(GOOD_VALUES, value)]
+    wanted = good if len(good) == 1 else [value for value in values if not is_one_of(f"{BAD_VALUES} {HARMS}", value)]
+    return wanted[0] if len(wanted) == 1 else None
 
 
 def _values(column: pa.ChunkedArray, most: int) -> list[Any] | None:
@@ -275,6 +281,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
+    judged = [name for name in candidates if _judging(list(map(str, _values(table[name], 2) or ())))]
+    if judged:
+        return judged[-1], "one of its two values is a word of success or of a harm"
     # A column that may be about a group of people is a target only where there is no other.
     candidates = [name for name in candidates if _looks_protected(name, table[name])[0] is None] or candidates
     if not candidates:
@@ -285,10 +294,12 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         others = [name for name in others if matching_kind(PROTECTED, name) is None]
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
         may_be = [f"{listing(more, 5)}, of more values"] if more else []
+        gaps = {name: table[name] for name in others if table[name].null_count}
+        most = {name: MOST_NAMED if pa.types.is_string(column.type) else 2 for name, column in gaps.items()}
+        with_gaps = [name for name, column in gaps.items() if _is_target(column.drop_null(), most[name])]
         may_be += [
-            f"{name!r}, of which {table[name].null_count} row(s) without a value are left out then"
-            for name in others
-            if table[name].null_count and _is_target(table[name].drop_null())
+            f"{name!r}, of which {gaps[name].null_count} row(s) without a value are left out then"
+            for name in sorted(with_gaps, key=lambda name: len(_values(gaps[name], MOST_NAMED) or ()))[:3]
         ]
         cure = f" ({' or '.join(may_be)})" if may_be else ""
         raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
@@ -318,24 +329,25 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     share = tells_target(column, labels)
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        if matching_kind({"birth": BIRTH}, name) is not None:
-            return (
-                "tells the age: add a column of ages in years and name that in data.protected, to measure rates by it"
-            )
+    # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
+    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
+    are_days = bool(first) and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first)
+    is_date = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    if (is_date or are_days) and matching_kind({"birth": BIRTH}, name) is not None:
+        return "tells the age: add a column of ages in years and name that in data.protected, to measure rates by it"
+    if is_date:
         return "holds days or times: name it in data.dates, not here, to learn from it"
+    if are_days:
+        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and np.isinf(column.drop_null().to_numpy()).any():
         return "holds infinite numbers: leave these cells empty, or name them in data.missing, to learn from it"
     words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
-    # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
-    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
-    if first and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first):
-        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     # Numbers written as texts would be taken for words, too; digits alone may be codes.
     if is_text and distinct > 20 and all(map(_NUMBER.fullmatch, first)) and not all(map(str.isdecimal, first)):
-        return f"holds numbers written as texts, such as {first[0]}: write digits and a decimal point to learn from it"
+        cure = "write digits and the sign of data.decimal alone to learn from it"
+        return f"holds numbers written as texts, such as {first[0]}: {cure}"
     n_values = len(column) - column.null_count
     is_named = names_rows(name, distinct, n_values)
     reasons = {

@@ -191,6 +191,10 @@ def propose(table: pa.Table, guesses: Guesses) -> tuple[PlainModel | None, list[
         return None, [], []
     trials = _Trials(rows, guesses, *setting)
     plain, proposals, left_out = trials.plain(), list[Proposal](), list[str]()
+    if guesses.protected and plain.error >= plain.constant_error:
+        # Whoever decides the same for everybody treats all groups alike: such a rule would be met and say nothing.
+        fact = f"without one a model has the error {plain.error:.3f} on unseen rows, and the best constant, which keeps"
+        return plain, [], [f"any rule: {fact} such rules without telling anybody apart, {plain.constant_error:.3f}"]
     more: list[str] = []
     for column, kind in guesses.protected.items():
         if len(proposals) == OPTIONS.columns:
@@ -225,19 +229,16 @@ def _least_margin_that_keeps(
     """The rule by the first of its margins that keeps all promises on every fold, or why there is none."""
     why, without = "", plain.error
     # Where a rule costs more than half of what learning gains over a constant, somebody has to want it.
-    dearest = max(without, 0.5 * (without + plain.constant_error))
+    dearest = 0.5 * (without + plain.constant_error)
     for proposal in rule:
         # Beside the rules that were accepted before: the model has to keep all of them together.
         error, folds_kept = trials.tried([*others, proposal])
         if math.isinf(error):
             return None, "no model was found that keeps it"
         if error > dearest:
-            costs = "it costs more than half of what learning gains"
-            if without >= plain.constant_error:
-                costs = "it costs some error, and learning gains none over the best constant"
             return None, (
-                f"{costs}: error {error:.3f} on unseen rows, {without:.3f} without the rule, "
-                f"{plain.constant_error:.3f} without learning"
+                f"it costs more than half of what learning gains: error {error:.3f} on unseen rows, {without:.3f} "
+                f"without the rule, {plain.constant_error:.3f} without learning"
             )
         if folds_kept == OPTIONS.folds:
             if trials.plain_keeps(proposal):

@@ -28,7 +28,7 @@ reject* deny denied denial declin* refus* rejet* rechaz* denegad* negad* recus* 
 churn* attrition cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendig* abwander* abbruch* *abbruch entlass*
 demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido* despedid* evasao demissao
 abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
-disease dead death died fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
+disease dead death died deceas* fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
 rehosp* reingres* wiedereinw* wiederaufn* reinter* riammiss* ricover* heropname
 complication* complain* accident* krank* krebs* gestorben verstorben tod unfall* mort morte* deces* deced* malad*
 muert* fallec* enferm* falec* obito doenca* morto malatt* cancro overleden overlijd* ziek* zgon* smierc sjuk*
@@ -38,7 +38,8 @@ TARGETS = {
     "says so": "target label labels y class outcome ziel zielvariable zielgrosse cible objetivo obiettivo alvo doel "
     "ergebnis resultado resultat risultato uitkomst esito klasse classe",
     "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
-    "event": f"response hired admitted callback* released diagnosis converted clicked good result {HARMS}",
+    "event": "response hired admitted callback* released diagnosis converted clicked purchase* bought spam good "
+    f"result {HARMS}",
 }
 BIRTH = (
     "birth births birthd* birthy* birthm* ybirth born yearborn dob yob geburt* geboren naissance nacimiento "
@@ -123,6 +124,11 @@ def plain_letters(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(sign for sign in parts if not unicodedata.combining(sign)))
 
 
+def plain_word(text: str) -> str:
+    """A value without case, accents and the blanks around it, and without a number before its word: `1. Yes`."""
+    return re.sub(r"^\d+[.):\s_-]+(?=[^\W\d])", "", plain_letters(text.strip()))
+
+
 def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
     """The first kind of which a column's name speaks; None where it speaks of none."""
     words = words_of(name)
@@ -136,7 +142,7 @@ def matching_kind(patterns: Mapping[str, str], name: str) -> str | None:
 
 def is_one_of(patterns: str, text: str) -> bool:
     """Whether a text as a whole is one of some words."""
-    return _any_of(patterns).fullmatch(plain_letters(text.strip())) is not None
+    return _any_of(patterns).fullmatch(plain_word(text)) is not None
 
 
 @functools.cache
