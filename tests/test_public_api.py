@@ -1,5 +1,7 @@
 """The public face: what `import widemargin` offers, and what it does not drag in."""
 
+import contextlib
+import inspect
 import subprocess
 import sys
 
@@ -35,6 +37,16 @@ def test_all_is_sorted_strings():
     assert all(isinstance(name, str) for name in widemargin.__all__)
     assert list(widemargin.__all__) == sorted(widemargin.__all__)
     assert len(set(widemargin.__all__)) == len(widemargin.__all__)
+
+
+def test_help_names_what_a_user_hands_over():
+    """The alias of anything array-like is a dozen types long."""
+    public = [getattr(widemargin, name) for name in widemargin.__all__]
+    methods = [each for one in public if inspect.isclass(one) for name, each in vars(one).items() if name[0] != "_"]
+    for one in filter(callable, [*public, *methods]):
+        with contextlib.suppress(ValueError):  # of enumerations and protocols
+            assert "_typing._array_like" not in str(inspect.signature(one)), one
+    assert "Features" in str(inspect.signature(widemargin.KernelSVC.fit))
 
 
 @pytest.mark.parametrize("name", widemargin.__all__)

@@ -4,12 +4,11 @@ A parameter that takes "anything table-like" is typed here once, so that signatu
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from narwhals.typing import IntoDataFrame, IntoSeries
 
 # Checked data.
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -32,16 +31,27 @@ Matrix: TypeAlias = npt.NDArray[np.floating[Any]] | sp.csr_matrix
 """Checked features: a C-ordered array of float32 or float64, or a canonical CSR matrix."""
 
 # What users hand over.
-Label: TypeAlias = Hashable
-"""A class label: a number, a string or a boolean."""
-Features: TypeAlias = npt.ArrayLike | sp.spmatrix | IntoDataFrame
-"""X: array, sparse matrix or data frame, a row per example."""
-Column: TypeAlias = npt.ArrayLike | IntoSeries | Sequence[Label]
-"""One value per example: an array, a list or a series."""
-Table: TypeAlias = IntoDataFrame | npt.ArrayLike
-"""Columns by name: a data frame of any library, or a 2-D array."""
-Seed: TypeAlias = int | np.random.RandomState | np.random.Generator | None
-"""Where random numbers come from; None is a fresh seed."""
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame, IntoSeries
+
+    ArrayLike: TypeAlias = npt.ArrayLike
+    """What NumPy makes an array of."""
+    Label: TypeAlias = Hashable
+    """A class label: a number, a string or a boolean."""
+    Features: TypeAlias = npt.ArrayLike | sp.spmatrix | IntoDataFrame
+    """X: array, sparse matrix or data frame, a row per example."""
+    Column: TypeAlias = npt.ArrayLike | IntoSeries | Sequence[Label]
+    """One value per example: an array, a list or a series."""
+    Table: TypeAlias = IntoDataFrame | npt.ArrayLike
+    """Columns by name: a data frame of any library, or a 2-D array."""
+    Seed: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+    """Where random numbers come from; None is a fresh seed."""
+else:
+    # `help` and notebooks show these names; an alias they would show as the dozen types that it stands for.
+    ArrayLike, Label, Features, Column, Table, Seed = (
+        NewType(name, object) for name in ("ArrayLike", "Label", "Features", "Column", "Table", "Seed")
+    )
+
 JSON: TypeAlias = "Mapping[str, JSON] | list[JSON] | str | int | float | bool | None"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
+from widemargin._typing import ArrayLike
 from widemargin.exceptions import DataError
 
 
@@ -31,7 +32,7 @@ def mcnemar_p(wins: float, losses: float) -> float:
     return float(min(1.0, 2.0 * scipy.special.betainc(max(wins, losses), min(wins, losses) + 1.0, 0.5)))
 
 
-def power_of(labels: npt.ArrayLike, share: float, alpha: float = 0.05) -> npt.NDArray[np.float64]:
+def power_of(labels: ArrayLike, share: float, alpha: float = 0.05) -> npt.NDArray[np.float64]:
     """Probability that the exact two-sided test at level alpha finds the difference and its direction.
 
     Parameters

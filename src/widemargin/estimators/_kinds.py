@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Literal, TypeAlias
 
-import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from widemargin._typing import Label, Seed
+from widemargin._typing import ArrayLike, Label, Seed
 from widemargin.kernels.functions import FEATURE_MAPS, KERNELS, KernelFunction
 from widemargin.solvers.base import Callback
 
@@ -27,7 +26,7 @@ Gamma: TypeAlias = Annotated[str | float, StrOptions({"scale", "auto"}), Interva
 KernelName: TypeAlias = Annotated[str | KernelFunction, StrOptions(set(KERNELS)), callable]
 FeatureMapName: TypeAlias = Annotated[str | None, StrOptions(set(FEATURE_MAPS)), None]
 ClassWeight: TypeAlias = Annotated[Mapping[Label, float] | str | None, StrOptions({"balanced"}), dict, None]
-ArrayLike: TypeAlias = Annotated[npt.ArrayLike, "array-like"]
+Array: TypeAlias = Annotated[ArrayLike, "array-like"]
 PosLabel: TypeAlias = Annotated[Label, Real, str, "boolean", None]
 Random: TypeAlias = Annotated[Seed, "random_state"]
 Verbose: TypeAlias = Annotated[int, "verbose"]

@@ -34,9 +34,8 @@ def parameters(cls: type[T]) -> type[T]:
     """Make a class's fields the parameters of its constructor, and what scikit-learn checks of them."""
     decorated: Any = dataclass(eq=False, repr=False, kw_only=True)(cls)
     decorated._parameter_constraints = _checks_of(decorated)
-    decorated.__init__.__annotations__ = typing.get_type_hints(
-        decorated.__init__
-    )  # plain types, for help() and the docs
+    # Plain types, for help() and the docs.
+    decorated.__init__.__annotations__ = typing.get_type_hints(decorated.__init__) | {"return": None}
     return cls
 
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import manhattan_distances
 
 from widemargin._threads import in_threads
-from widemargin._typing import Floats, Index, Ints, Matrix, Reals
+from widemargin._typing import ArrayLike, Floats, Index, Ints, Matrix, Reals
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.kernels.functions import Kernel, gaussian
 from widemargin.kernels.packed_rows import (
@@ -211,7 +211,7 @@ class DeviceBackend:
                 "default 'numpy'."
             ) from error
 
-    def put(self, values: npt.ArrayLike) -> Any:
+    def put(self, values: ArrayLike) -> Any:
         """A copy of some numbers on the device: it may share memory with NumPy, and users may change theirs later."""
         values = np.asarray(values)
         # What goes to a device of its own is copied on the way; PyTorch warns of arrays that cannot be written.

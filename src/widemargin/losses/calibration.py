@@ -16,9 +16,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats
+from widemargin._typing import ArrayLike, Floats
 from widemargin.exceptions import DataError
 from widemargin.losses.margin import KNEE, TOP
 
@@ -26,7 +25,7 @@ _TINY = 1e-50
 """Powers up to the fourth of numbers between this and its inverse neither vanish nor overflow."""
 
 
-def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
+def psi_transform(theta: ArrayLike, margin_level: ArrayLike = 1.0, scale: ArrayLike = 1.0) -> Any:
     """Psi of margin pursuit in closed form.
 
     Parameters
@@ -77,7 +76,7 @@ def psi_transform(theta: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale
     return _plain(s * (s * found))
 
 
-def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0) -> Any:
+def psi_transform_inverse(value: ArrayLike, margin_level: ArrayLike = 1.0, scale: ArrayLike = 1.0) -> Any:
     """The theta in [0, 1] of which Psi is `value`, by bisection.
 
     Parameters
@@ -110,9 +109,7 @@ def psi_transform_inverse(value: npt.ArrayLike, margin_level: npt.ArrayLike = 1.
     return _plain(np.where(a > 0.0, theta, 0.0))
 
 
-def excess_risk_bound(
-    surrogate_excess: npt.ArrayLike, margin_level: npt.ArrayLike = 1.0, scale: npt.ArrayLike = 1.0
-) -> Any:
+def excess_risk_bound(surrogate_excess: ArrayLike, margin_level: ArrayLike = 1.0, scale: ArrayLike = 1.0) -> Any:
     """Bound of the excess error rate of a classifier, from its excess surrogate risk: `Psi^-1(surrogate excess)`.
 
     Parameters
@@ -141,9 +138,7 @@ def excess_risk_bound(
     return psi_transform_inverse(np.minimum(excess, s * (s * _rho(g))), g * s, s)
 
 
-def _arguments(
-    value: npt.ArrayLike, margin_level: npt.ArrayLike, scale: npt.ArrayLike
-) -> tuple[Floats, Floats, Floats]:
+def _arguments(value: ArrayLike, margin_level: ArrayLike, scale: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Value, `g = gamma / s` and s, of one shape."""
     given = (np.asarray(item, dtype=np.float64) for item in (value, margin_level, scale))
     value, level, s = np.broadcast_arrays(*given)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from widemargin._numba import kernel
-from widemargin._typing import Column, Floats
+from widemargin._typing import ArrayLike, Column, Floats
 from widemargin.exceptions import DataError
 from widemargin.losses.margin import CATONI, psi, psi_slope
 
@@ -112,13 +112,13 @@ def catoni_radius(variance: float | Floats, scale: float | Floats, n: float | Fl
 
 
 def catoni_location(
-    sample: npt.ArrayLike,
-    scale: npt.ArrayLike = "catoni",
+    sample: ArrayLike,
+    scale: ArrayLike = "catoni",
     delta: float = 0.05,
     *,
     groups: Column | None = None,
     sample_weight: Column | None = None,
-    variance: npt.ArrayLike | None = None,
+    variance: ArrayLike | None = None,
 ) -> Location:
     """Catoni's estimator of the mean of each column, in each group, and its confidence radius.
 

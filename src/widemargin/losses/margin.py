@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, xlogy
 
 from widemargin._numba import kernel
-from widemargin._typing import Floats
+from widemargin._typing import ArrayLike, Floats
 from widemargin.exceptions import DataError
 
 __all__ = [
@@ -137,15 +136,15 @@ class MarginLoss:
             if not (value > 0.0 and _TINY <= value <= 1.0 / _TINY):
                 raise DataError(f"{name} is {value!r}; it must be a positive number from {_TINY:g} to {1.0 / _TINY:g}.")
 
-    def value(self, margins: npt.ArrayLike) -> Floats:
+    def value(self, margins: ArrayLike) -> Floats:
         """phi of margins of any shape."""
         return self._each(0, margins)
 
-    def slope(self, margins: npt.ArrayLike) -> Floats:
+    def slope(self, margins: ArrayLike) -> Floats:
         """phi' of margins of any shape; negative below the level, positive above it."""
         return self._each(1, margins)
 
-    def curvature(self, margins: npt.ArrayLike) -> Floats:
+    def curvature(self, margins: ArrayLike) -> Floats:
         """phi'' of margins of any shape, in [0, 1]."""
         return self._each(2, margins)
 
@@ -169,7 +168,7 @@ class MarginLoss:
         """Bound of `|phi'|`: the largest influence of a single row, however far off it is."""
         return self.scale * self.top
 
-    def _each(self, order: int, margins: npt.ArrayLike) -> Floats:
+    def _each(self, order: int, margins: ArrayLike) -> Floats:
         # The loop runs over flat arrays, whatever the shape of the margins.
         m = np.asarray(margins, dtype=np.float64)
         out = np.empty(m.shape)

@@ -24,7 +24,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from widemargin._typing import Features, Floats
+from widemargin._typing import ArrayLike, Features, Floats
 
 
 class _QuantileEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -118,7 +118,7 @@ class QuantileBins(_QuantileEncoder):
             width += len(edges) + 1 + int(self.has_missing_[j])
         return dense_for_frames(self, _runs_of_ones((~missing | self.has_missing_).astype(np.int64), first, width))
 
-    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the bins, such as `age in [30, 35)`."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
@@ -215,7 +215,7 @@ class ThermometerEncoder(_QuantileEncoder):
             width += len(thresholds) + int(self.has_missing_[j])
         return dense_for_frames(self, _runs_of_ones(reached, first, width))
 
-    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the columns, such as `age >= 30`."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Features
+from widemargin._typing import ArrayLike, Features
 from widemargin.exceptions import DataError, TableWarning
 from widemargin.preprocessing.bins import QuantileBins, dense_for_frames
 from widemargin.preprocessing.schema import TableSchema
@@ -199,7 +199,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
         return dense_for_frames(self, features) if self.sparse_output else features.toarray()
 
-    def get_feature_names_out(self, input_features: npt.ArrayLike | None = None) -> npt.NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> npt.NDArray[np.object_]:
         """Names of the output columns, such as `age`, `age missing`, `age in [30, 35)`, `work = own`, `work rare`."""
         check_is_fitted(self)
         names: list[str] = []

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit, StratifiedKFold
 from sklearn.utils import _safe_indexing, check_random_state
 
+from widemargin._typing import ArrayLike
 from widemargin.estimators._options import budget_of
 from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.structural_search import Folds, PathSearch, Scoring, StructuralCell
@@ -81,7 +81,7 @@ class Chosen(NamedTuple):
 
 def choose(
     model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
-    y: Examples, sample_weight: npt.ArrayLike | None = None, scoring: Scoring = None, *,
+    y: Examples, sample_weight: ArrayLike | None = None, scoring: Scoring = None, *,
     complete: Examples | None = None, by_class: bool = False, how: Automatic = Automatic(),
 ) -> Chosen:  # fmt: skip
     """C, offset and gamma of a ready-made model as its parameters say: as they are, or by validation.

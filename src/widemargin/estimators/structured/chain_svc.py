@@ -11,7 +11,7 @@ from sklearn.base import _fit_context, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Bools, Floats, Label, Matrix
+from widemargin._typing import ArrayLike, Bools, Floats, Label, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_space import stacked
@@ -116,12 +116,12 @@ class ChainSVC(ReadyMadeSVM):
     """
 
     C: kinds.PositiveOrAuto = "auto"
-    weights: Annotated[Mapping[Label, float] | npt.ArrayLike | None, dict, "array-like", None] = None
+    weights: Annotated[Mapping[Label, float] | ArrayLike | None, dict, "array-like", None] = None
 
     model_: ChainModel = field(init=False)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Examples, y: Examples, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None) -> Self:
         """Train on labelled sequences.
 
         Parameters
@@ -188,7 +188,7 @@ class ChainSVC(ReadyMadeSVM):
         self._train(model, rows, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=standard)
         return self
 
-    def _completed(self, steps: Matrix, states: npt.ArrayLike, known: Bools) -> npt.NDArray[Any]:
+    def _completed(self, steps: Matrix, states: ArrayLike, known: Bools) -> npt.NDArray[Any]:
         """The labelling of largest score among those that agree with what is known."""
         u, at = self._scores(steps), np.flatnonzero(known)
         on = np.zeros(u.shape)
@@ -249,7 +249,7 @@ class ChainSVC(ReadyMadeSVM):
                 raise DataError(f"sequence {i} has {steps.shape[1]} columns; the model knows {self.n_features_in_}.")
             yield self._scores(steps)
 
-    def score(self, X: Examples, y: Examples, sample_weight: npt.ArrayLike | None = None) -> float:
+    def score(self, X: Examples, y: Examples, sample_weight: ArrayLike | None = None) -> float:
         """Share of the steps that are labelled right, of those that somebody has looked at.
 
         Parameters
@@ -269,12 +269,12 @@ class ChainSVC(ReadyMadeSVM):
         return float(accuracy_score(truth, np.concatenate(predicted)[known], sample_weight=weight[known]))
 
 
-def _entries(states: npt.ArrayLike) -> npt.NDArray[Any]:
+def _entries(states: ArrayLike) -> npt.NDArray[Any]:
     """The states of a sequence; those of a list as they are, where NumPy would make texts of NaN."""
     return states if isinstance(states, np.ndarray) else np.array(list(states), dtype=object)  # type: ignore[arg-type]
 
 
-def _unknown(states: npt.ArrayLike) -> Bools:
+def _unknown(states: ArrayLike) -> Bools:
     """Which steps nobody has looked at."""
     entries = _entries(states)
     if entries.dtype != object:
@@ -282,7 +282,7 @@ def _unknown(states: npt.ArrayLike) -> Bools:
     return np.array([nothing(entry) for entry in entries.flat], dtype=bool).reshape(entries.shape)
 
 
-def _steps(x: npt.ArrayLike | Matrix, what: str) -> Matrix:
+def _steps(x: ArrayLike | Matrix, what: str) -> Matrix:
     """Steps of a sequence as a matrix of finite numbers that is not empty."""
     rows = as_csr(x, what) if sparse.issparse(x) else np.asarray(x, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] == 0:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.metrics import average_precision_score, f1_score, hamming_loss, make_scorer
 
-from widemargin._typing import Bools, Features, Floats, Ints
+from widemargin._typing import ArrayLike, Bools, Features, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.learners.problem import example_weights
 from widemargin.structured.models.base import indicator
@@ -104,7 +104,7 @@ def nothing(entry: object) -> bool:
     return isinstance(entry, (float, np.floating)) and bool(np.isnan(entry))
 
 
-def _matrix(y: npt.ArrayLike) -> tuple[Ints, Bools | None]:
+def _matrix(y: ArrayLike) -> tuple[Ints, Bools | None]:
     """Label sets as 0 and 1, and where nobody has looked."""
     given = read_label_sets(y)
     if given.named:
@@ -115,7 +115,7 @@ def _matrix(y: npt.ArrayLike) -> tuple[Ints, Bools | None]:
     return given.sets, given.missing
 
 
-def _known(y: npt.ArrayLike) -> Ints:
+def _known(y: ArrayLike) -> Ints:
     """The same where everything is known."""
     sets, missing = _matrix(y)
     if missing is not None:
@@ -124,14 +124,14 @@ def _known(y: npt.ArrayLike) -> Ints:
 
 
 def _of_sets(
-    y: npt.ArrayLike, predicted: npt.ArrayLike, measure: Callable[..., float],
-    sample_weight: npt.ArrayLike | None = None, **how: Any,
+    y: ArrayLike, predicted: ArrayLike, measure: Callable[..., float],
+    sample_weight: ArrayLike | None = None, **how: Any,
 ) -> float:  # fmt: skip
     """One of scikit-learn's measures."""
     return measure(_known(y), indicator(predicted), sample_weight=sample_weight, **how)
 
 
-def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> float:
+def example_jaccard(y: ArrayLike, predicted: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Mean over the examples of |both| / |either|; 1 where both sets are empty. A single column is a set too.
 
     Parameters
@@ -147,11 +147,11 @@ def example_jaccard(y: npt.ArrayLike, predicted: npt.ArrayLike, sample_weight: n
     return _mean(np.where(either > 0, both / np.maximum(either, 1), 1.0), sample_weight)
 
 
-def _mean(of_examples: Floats, sample_weight: npt.ArrayLike | None) -> float:
+def _mean(of_examples: Floats, sample_weight: ArrayLike | None) -> float:
     return float(np.average(of_examples, weights=example_weights(sample_weight, len(of_examples))))
 
 
-def au_prc(y: npt.ArrayLike, scores: Floats, sample_weight: npt.ArrayLike | None = None) -> float:
+def au_prc(y: ArrayLike, scores: Floats, sample_weight: ArrayLike | None = None) -> float:
     """Average precision of all decisions together; infinite scores, of nodes that no path or every one has, are ends.
 
     Parameters
@@ -165,7 +165,7 @@ def au_prc(y: npt.ArrayLike, scores: Floats, sample_weight: npt.ArrayLike | None
     return float(average_precision_score(truth, ranks, average="micro", sample_weight=sample_weight))
 
 
-def precision_at(y: npt.ArrayLike, scores: Floats, most: int, sample_weight: npt.ArrayLike | None = None) -> float:
+def precision_at(y: ArrayLike, scores: Floats, most: int, sample_weight: ArrayLike | None = None) -> float:
     """Mean share of the right ones among the `most` labels of largest score; of all labels where there are fewer.
 
     Parameters

@@ -6,10 +6,9 @@ from numbers import Integral
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from widemargin._typing import Features, Floats, Ints
+from widemargin._typing import ArrayLike, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.label_names import GivenSets
@@ -154,11 +153,11 @@ class MultiLabelSVC(LabelSetSVM):
     True
     """
 
-    edges: Annotated[str | npt.ArrayLike | None, StrOptions({"auto", "full", "tree"}), "array-like", None] = field(
+    edges: Annotated[str | ArrayLike | None, StrOptions({"auto", "full", "tree"}), "array-like", None] = field(
         default="auto", kw_only=False
     )
     loss: Annotated[str, StrOptions(set(LOSSES))] = "hamming"
-    weights: kinds.ArrayLike | None = None
+    weights: kinds.Array | None = None
     oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
     restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
@@ -322,7 +321,7 @@ class HierarchicalSVC(LabelSetSVM):
 
     hierarchy: Annotated[Hierarchy, "array-like", HasMethods(["nodes", "edges"])] = field(kw_only=False)
     loss: Literal["nodes", "leaves"] = "nodes"
-    weights: kinds.ArrayLike | None = None
+    weights: kinds.Array | None = None
     oracle: Literal["auto", "milp"] = "auto"
     labels: Literal["sets", "path"] = "sets"
     rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
@@ -373,7 +372,7 @@ class HierarchicalSVC(LabelSetSVM):
             np.maximum(probabilities[:, p], probabilities[:, q], out=probabilities[:, p])
         return graph.topological()
 
-    def closed(self, y: npt.ArrayLike) -> Ints:
+    def closed(self, y: ArrayLike) -> Ints:
         """Label sets with the ancestors of their nodes added: what `fit` wants.
 
         Parameters

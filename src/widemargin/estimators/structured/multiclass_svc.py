@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Features, Floats
+from widemargin._typing import ArrayLike, Features, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows, refuse_one_class
 from widemargin.estimators._options import parameters
@@ -107,13 +107,13 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     (150, 3)
     """
 
-    cost: kinds.ArrayLike | None = field(default=None, kw_only=False)
+    cost: kinds.Array | None = field(default=None, kw_only=False)
     C: kinds.PositiveOrAuto = "auto"
 
     model_: MulticlassModel = field(init=False)
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Features, y: npt.ArrayLike, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: Features, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
         Parameters

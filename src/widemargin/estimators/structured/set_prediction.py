@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Bools, Features, Floats, Ints
+from widemargin._typing import ArrayLike, Bools, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import checked_rows
 from widemargin.estimators.structured.automatic import choose
@@ -58,7 +57,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """The model that the parameters describe; refuses labels that do not fit them."""
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: Features, y: Features, sample_weight: ArrayLike | None = None) -> Self:
         """Train on labelled examples.
 
         Parameters
@@ -174,7 +173,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """
         return [tuple(self.classes_[own == 1].tolist()) for own in self._decode(X)[0]]
 
-    def score(self, X: Features, y: Features, sample_weight: npt.ArrayLike | None = None) -> float:
+    def score(self, X: Features, y: Features, sample_weight: ArrayLike | None = None) -> float:
         """Share of the examples whose label set is right in all labels, of those that somebody has looked at.
 
         Parameters

@@ -5,11 +5,10 @@ from dataclasses import field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from widemargin._typing import Bools, Floats
+from widemargin._typing import ArrayLike, Bools, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
 from widemargin.estimators.structured.training import StructuralEstimator
@@ -120,7 +119,7 @@ class StructuralSVM(StructuralEstimator):
     debug: bool = False
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: Examples, Y: Examples, sample_weight: npt.ArrayLike | None = None) -> "StructuralSVM":
+    def fit(self, X: Examples, Y: Examples, sample_weight: ArrayLike | None = None) -> "StructuralSVM":
         """Train on labelled examples.
 
         Parameters

@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
@@ -15,7 +14,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from widemargin._papers import papers_module
 from widemargin._threads import limit_threads
-from widemargin._typing import Bools, Floats, Matrix
+from widemargin._typing import ArrayLike, Bools, Floats, Matrix
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import CURES, Checked, SolverOptions, budget_of, interrupted, parameters
 from widemargin.estimators.feature_scales import warn_of_scales
@@ -181,7 +180,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
 
     def _train(
         self, model: StructuredModel, X: Examples, Y: Examples, *, C: float, spent: float = 0.0,
-        sample_weight: npt.ArrayLike | None = None, missing: Bools | None = None, debug: bool = False,
+        sample_weight: ArrayLike | None = None, missing: Bools | None = None, debug: bool = False,
         standard: "Standard | None" = None,
     ) -> None:  # fmt: skip
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended.
@@ -342,7 +341,7 @@ class ReadyMadeSVM(StructuralEstimator):
             self.feature_map_ = space.feature_map
         return with_constant(X) if self.fit_intercept else X
 
-    def _standard(self, X: Matrix, C: float | str, weight: npt.ArrayLike | None) -> tuple[Matrix, Standard | None]:
+    def _standard(self, X: Matrix, C: float | str, weight: ArrayLike | None) -> tuple[Matrix, Standard | None]:
         """Checked rows as C is chosen by and the model is trained on, and what `_train` needs to know of them.
 
         A number of C is of the rows as they are, a map has features of its own, and zeros of sparse rows stay zeros.

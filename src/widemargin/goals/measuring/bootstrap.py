@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from widemargin._typing import Bools, Floats, Ints
+from widemargin._typing import ArrayLike, Bools, Floats, Ints
 from widemargin.goals.binding.cells import Packer
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.measuring.rates_of_predictions import RateTable, constraint_standing, rate_values
@@ -161,7 +160,7 @@ def _numbered(columns: Ints) -> tuple[Ints, Ints]:
     return number.astype(np.int64), first
 
 
-def weight_level(weight: npt.ArrayLike) -> Floats:
+def weight_level(weight: ArrayLike) -> Floats:
     """Where a weight lies on the coarse scale, which knows no other weight; weight 0 is at -inf, all for itself."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.floor(np.log(np.asarray(weight, np.float64)) / BOOTSTRAP.weight_step), np.float64)

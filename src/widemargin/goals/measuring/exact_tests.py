@@ -27,11 +27,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtr, betaincinv
 from scipy.stats import binom
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.goals.binding.membership import disjoint
 from widemargin.goals.binding.sources import SAID
@@ -330,7 +329,7 @@ def two_proportions(
     return min(1.0, float(chance.max()) + outside)
 
 
-def _wald(x1: npt.ArrayLike, x2: npt.ArrayLike, m1: int, m2: int, factor: tuple[float, float], bound: float) -> Floats:
+def _wald(x1: ArrayLike, x2: ArrayLike, m1: int, m2: int, factor: tuple[float, float], bound: float) -> Floats:
     """How many standard errors two samples lie below the bound, with a success and a failure added to each."""
     p1, p2 = (np.asarray(x1) + 1.0) / (m1 + 2.0), (np.asarray(x2) + 1.0) / (m2 + 2.0)
     variance = factor[0] ** 2 * p1 * (1 - p1) / (m1 + 2.0) + factor[1] ** 2 * p2 * (1 - p2) / (m2 + 2.0)

@@ -23,9 +23,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Bools, Floats, Ints
+from widemargin._typing import ArrayLike, Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.compiled import CompiledModel, Structure
 from widemargin.structured.learners.check import CheckedOracle
@@ -115,7 +114,7 @@ def check_examples(model: StructuredModel, X: Examples, Y: Examples) -> int:
     return n
 
 
-def example_weights(sample_weight: npt.ArrayLike | None, n: int) -> Floats:
+def example_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     """Weights of n examples, 1 each by default.
 
     Raises
@@ -253,7 +252,7 @@ class StructuredProblem:
         Y: Examples,
         *,
         C: float = 1.0,
-        sample_weight: npt.ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         missing: Bools | None = None,
         rescaling: str = "slack",
         search: str | Search = "auto",

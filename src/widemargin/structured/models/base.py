@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr, check_sparse
 from widemargin.structured.compiled import (
@@ -292,7 +292,7 @@ def indicator(Y: Examples) -> Ints:
     return whole
 
 
-def check_weights(weights: npt.ArrayLike | None, k: int) -> Floats:
+def check_weights(weights: ArrayLike | None, k: int) -> Floats:
     """Loss weights of k labels.
 
     Raises

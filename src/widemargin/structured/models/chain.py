@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from widemargin._typing import Ints, Label
+from widemargin._typing import ArrayLike, Ints, Label
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
 from widemargin.structured.compiled import CHAIN, make_structure
@@ -40,7 +40,7 @@ class ChainModel(StructureModel):
         if "states" in vars(self) and len(self.states) != self.structure.weight.shape[1]:
             raise ValueError(f"{len(self.states)} states are named, the structure has {self.structure.weight.shape[1]}")
 
-    def __init__(self, weights: Mapping[Label, float] | npt.ArrayLike | None = None) -> None:
+    def __init__(self, weights: Mapping[Label, float] | ArrayLike | None = None) -> None:
         self.weights = weights
 
     def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:

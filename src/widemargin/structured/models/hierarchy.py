@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, PATHS, make_structure
 from widemargin.structured.model import Examples
@@ -65,7 +64,7 @@ class HierarchyModel(LabelSetModel):
         hierarchy: Hierarchy,
         *,
         loss: str = "nodes",
-        weights: npt.ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         separator: str = "/",
         oracle: str = "auto",
         labels: str = "sets",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Ints
+from widemargin._typing import ArrayLike, Ints
 from widemargin.exceptions import DataError
 
 
@@ -156,7 +156,7 @@ def read_hierarchy(hierarchy: Hierarchy, separator: str = "/") -> LabelGraph:
     return graph
 
 
-def check_order(graph: LabelGraph, columns: npt.ArrayLike) -> None:
+def check_order(graph: LabelGraph, columns: ArrayLike) -> None:
     """Refuse columns of Y that are named like nodes, but like others than those at their places.
 
     Parameters

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import MULTICLASS, make_structure
 from widemargin.structured.model import Examples
@@ -38,7 +37,7 @@ class MulticlassModel(StructureModel):
                 f"{len(self.classes)} classes are named, the structure has {self.structure.weight.shape[1]}"
             )
 
-    def __init__(self, cost: npt.ArrayLike | None = None) -> None:
+    def __init__(self, cost: ArrayLike | None = None) -> None:
         self.cost = cost
 
     def prepare(self, X: Examples, Y: Examples) -> tuple[int, int, int]:
@@ -113,7 +112,7 @@ class PowersetModel(LabelSetModel):
         ):
             raise ValueError(f"its {self.sets.shape[0]} label sets are not those of the structure")
 
-    def __init__(self, *, loss: str = "hamming", weights: npt.ArrayLike | None = None) -> None:
+    def __init__(self, *, loss: str = "hamming", weights: ArrayLike | None = None) -> None:
         self.loss_over = loss
         self.weights = weights
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
 from widemargin.structured.model import Examples, Features
@@ -61,10 +60,10 @@ class MultiLabelModel(LabelSetModel):
 
     def __init__(
         self,
-        edges: str | npt.ArrayLike | None = "full",
+        edges: str | ArrayLike | None = "full",
         *,
         loss: str = "hamming",
-        weights: npt.ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         oracle: str = "auto",
         restarts: int = 1,
         seed: int = 0,
@@ -185,7 +184,7 @@ class MultiLabelModel(LabelSetModel):
         return decoded, bound <= 1.0 + 1e-9 * (1.0 + abs(self.score(decoded, potentials, theta)))
 
 
-def _pairs(edges: str | npt.ArrayLike | None, Y: Ints) -> Ints:
+def _pairs(edges: str | ArrayLike | None, Y: Ints) -> Ints:
     """The edges as pairs p < q."""
     k = Y.shape[1]
     if edges is None:

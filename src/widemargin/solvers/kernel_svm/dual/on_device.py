@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._typing import Floats, Ints
+from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import CapabilityError
 from widemargin.solvers.base import Budget
 from widemargin.solvers.kernel_svm.certificate import KernelRecorder
@@ -44,7 +44,7 @@ class DeviceMatrix(Protocol):
 
     @property
     def room(self) -> int: ...
-    def put(self, values: npt.ArrayLike) -> Any:
+    def put(self, values: ArrayLike) -> Any:
         """An array of the device."""
 
     def pull(self, values: Any) -> npt.NDArray[Any]:
