@@ -149,6 +149,16 @@ subject to margin_quantile(0.2, f) >= -0.5"""
     assert wm.audit(clf, "subject to certified_rate(0.1) >= 0.5", X[:50], pos_label=1).constraints[0].n_rows == 50
 
 
+@pytest.mark.parametrize("rate", ["margin_quantile(0.05) >= -5", "certified_rate(0.001) >= 0.1"])
+def test_of_a_goal_about_scores_no_constant_is_said_to_meet_it(rate):
+    """A constant has none: the scores are those of the model that is audited."""
+    X, y = draw()
+    clf = LogisticRegression().fit(X, y)
+    report = wm.audit(clf, f"minimize errors()\nsubject to {rate}", X, y)
+    assert report.passed
+    assert "constant" not in str(report)
+
+
 def test_a_rate_that_is_a_lower_bound_is_marked():
     X, y = draw(100)
     goal = "subject to certified_rate(0.1) >= 0.1"

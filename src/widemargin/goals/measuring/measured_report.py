@@ -9,6 +9,7 @@ from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import plain_value
 from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
+from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
 from widemargin.goals.measuring.group_table import group_table
 from widemargin.goals.measuring.intervals import (
@@ -193,7 +194,9 @@ def _of_constants(
         for word, share in (("none", 0.0), ("all", 1.0)):
             if abs(positive - share * whole) <= TOLERANCE * whole:
                 return [f"the model is constant: it calls {word} of the {n_rows} rows {label!r}. {nothing}"], []
-    if not tied.has_objective or not np.isfinite(measured.objective):
+    of_scores = any(ScoreFact.named(name) for part in tied.space.parts.values() for name in part.baselines)
+    # What a constant says of every row is no score, and what is asked of scores here are those of this model.
+    if of_scores or not tied.has_objective or not np.isfinite(measured.objective):
         return [], []
     others = [(called, tied.measure(mass)) for called, (_, mass) in zip(words, tied.constants(), strict=True)]
     for called, other in others:
