@@ -67,7 +67,7 @@ def test_the_path_holds_fitted_models_and_true_numbers(data, tmp_path):
     frame = path.to_frame()
     assert frame.columns.tolist() == ["nu", "norm", "mean_hinge", "least_norm", "gap", "evaluations", "seconds"]
     assert frame["nu"].tolist() == path.to_dict()["nu"]
-    assert model.nu == 1e-3 and not hasattr(model, "classes_")
+    assert model.nu == "auto" and not hasattr(model, "classes_")
     widemargin.save_model(path.models[0], tmp_path / "m.skops")
     again = widemargin.load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), path.models[0].predict(X))

@@ -15,6 +15,9 @@ PositiveOrAuto: TypeAlias = Annotated[
     float | Literal["auto"], Interval(Real, 0.0, None, closed="neither"), StrOptions({"auto"})
 ]
 NotNegative: TypeAlias = Annotated[float, Interval(Real, 0.0, None, closed="left")]
+NotNegativeOrAuto: TypeAlias = Annotated[
+    float | Literal["auto"], Interval(Real, 0.0, None, closed="left"), StrOptions({"auto"})
+]
 AnyNumber: TypeAlias = Annotated[float, Interval(Real, None, None, closed="neither")]
 AnyNumberOrAuto: TypeAlias = Annotated[
     float | Literal["auto"], Interval(Real, None, None, closed="neither"), StrOptions({"auto"})

@@ -56,6 +56,21 @@ def test_it_is_as_good_as_svc(data):
     assert widemargin.SBPClassifier is SBPClassifier
 
 
+def test_nu_is_chosen_by_how_noisy_the_labels_are(data):
+    X, y, *_ = data
+    noisy = np.where(np.random.default_rng(1).random(len(y)) < 0.25, np.where(y == "yes", "no", "yes"), y)
+    model = SBPClassifier(gamma=0.3, random_state=0).fit(X, noisy)
+    assert model.nu == "auto" and model.held_out_error_ is None
+    assert model.nu_ > 0.05
+    apart = X[np.abs(X[:, 0]) > 0.3]
+    assert SBPClassifier(random_state=0).fit(apart, apart[:, 0] > 0).nu_ < 0.01
+
+
+def test_nu_where_nothing_can_be_chosen():
+    X = np.array([[0.0], [0.1], [1.0], [1.1], [1.2]])
+    assert SBPClassifier(random_state=0).fit(X, [0, 0, 1, 1, 1]).nu_ == 0.03
+
+
 def test_fitted_attributes_give_the_scores(data):
     X, y, X_new, _ = data
     model = SBPClassifier(0.03, tol=0.1, random_state=0).fit(X, y)

@@ -8,19 +8,20 @@ with margin `1 / |w|`. nu falls as C grows.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
-from widemargin._typing import Floats
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.kernel_svm.dual import working_set
 from widemargin.solvers.kernel_svm.problem import KernelProblem
 
-__all__ = ["Dual", "NuSearch", "SVMsByNu", "norm_and_hinge"]
+__all__ = ["Dual", "NuSearch", "SVMsByNu", "norm_and_hinge", "nu_by_folds"]
 
 
 @dataclass(frozen=True)
@@ -158,3 +159,42 @@ def norm_and_hinge(problem: KernelProblem, coef: Floats, intercept: float, score
     """|w| and the mean hinge loss of a classifier, by weight."""
     hinge = np.maximum(0.0, 1.0 - problem.y * (scores + intercept))
     return math.sqrt(max(float(coef @ scores), 0.0)), float(problem.upper @ hinge / problem.upper.sum())
+
+
+def nu_by_folds(problem: KernelProblem, folds: Sequence[Ints], search: NuSearch, budget: Budget) -> float | None:
+    """The nu of the SVM that errs least on rows held out in turn, of SVMs whose C grow by decades.
+
+    Parameters
+    ----------
+    problem : KernelProblem
+        Its `upper` weighs the errors, too.
+    folds : sequence of ndarray of int
+        Rows held out.
+    search : NuSearch
+        C goes from a tenth to the `widest`, where the largest K(x, x) is 1.
+    budget : Budget
+
+    Returns
+    -------
+    float or None
+        In the mean over the folds; of equal errors that of the smallest C. None where no SVM is more than a constant,
+        or there is no time.
+    """
+    paths = []
+    for held in folds:
+        upper = problem.upper.copy()
+        upper[held] = 0.0  # without a loss; their scores come with the solution
+        paths.append(SVMsByNu(replace(problem, upper=upper), search, budget=budget))
+    best, least, size = None, math.inf, float(problem.rows.diagonal().max(initial=0.0))
+    for decade in range(-1, 1 + round(math.log10(search.widest))):
+        duals = [path.at(10.0**decade / max(size, 1e-300)) for path in paths]
+        if budget.exhausted:
+            break
+        missed = sum(
+            float(problem.upper[held] @ (problem.y[held] * (dual.scores[held] + dual.intercept) <= 0.0))
+            for held, dual in zip(folds, duals, strict=True)
+        )
+        nu = float(np.mean([dual.nu for dual in duals]))
+        if missed < least:
+            best, least = nu if math.isfinite(nu) else None, missed
+    return best
