@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Column, Features, Floats, Index, Ints, Table
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import external_rows
+from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import Checked, SolverOptions, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.networks.inputs import Inputs
 from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, reproducible, scores_of
@@ -313,7 +313,7 @@ class GoalNetwork(ThresholdedModel):
         device = torch.device(self.device or next((value.device for value in network.parameters()), "cpu"))
         network.to(device)
         own = Inputs(X, device)
-        others = {name: Inputs(external_rows(external, name), device) for name in external or {}}
+        others = {name: Inputs(asked_rows(Rows(external=external or {}), name).X, device) for name in external or {}}
         if not own.is_table and any(map(is_asked, (self.baselines or {}).values())):
             raise DataError(
                 f"baselines are asked about the rows of a table, and X is a {type(X).__name__}: give their predictions "

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Column, Features, Floats, Ints, Table
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
@@ -46,11 +45,10 @@ from widemargin.estimators.thresholds.scores import (
     fold_of_rows,
     label_and_cell,
     make_splits,
-    row_wise,
     split_external,
     split_rows,
 )
-from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.rows import External, Rows, length_of
@@ -253,7 +251,7 @@ class GoalReduction(ThresholdedModel):
             rows, aside, y = self._hold_out(rows, y)
         tied = self._tie(rows)
         mass = [part.weights for part in tied.given]
-        matrices = prepared(self.estimator, _matrices(rows, tied))
+        matrices = prepared(self.estimator, features_of(rows, tied))
         fold, n_folds = self._folds(tied, y)
         most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
         if self.one_run is True or (
@@ -355,7 +353,7 @@ class GoalReduction(ThresholdedModel):
     def _adopt_proved(self, visits: Visits, aside: Rows) -> None:
         """The best of the averages and thresholds that the held-out rows prove; the cross-fitted rows order them."""
         tied, proving, confidence = visits.tied, self._tie(aside), float(self.confidence or 0.0)
-        matrices, group = _matrices(aside, proving), self._group_numbers(aside, proving)
+        matrices, group = features_of(aside, proving), self._group_numbers(aside, proving)
 
         def search(margins: Floats) -> Found[Placed]:
             best = min((visits.placed(average, margins) for average in visits.averages), key=lambda one: one.rank)
@@ -513,8 +511,3 @@ class GoalReduction(ThresholdedModel):
 def _decisions(visits: Visits, placed: Placed) -> list[Floats | Ints]:
     """For each source the share of the positive class in each row; of several classes the number of its class."""
     return [placed.rule.shares(z, g) for z, g in zip(placed.average.scores, visits.group, strict=True)]
-
-
-def _matrices(rows: Rows, tied: TiedGoal) -> list[Features]:
-    """Features of the rows of each source."""
-    return [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.given[1:])]

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Index, Signs
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import external_rows
+from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.by_rank import Ranks, chosen_ranks
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
@@ -42,7 +42,7 @@ from widemargin.estimators.thresholds.scores import (
     split_external,
     split_rows,
 )
-from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
@@ -371,8 +371,7 @@ class GoalThresholdClassifier(ThresholdedModel):
 
         def scores_of(name: str | None) -> Floats:
             if name not in raw:
-                X = rows.X if name is None else row_wise(external_rows(rows.external, name))
-                raw[name] = self._scores_by(self.estimator_, X)
+                raw[name] = self._scores_by(self.estimator_, row_wise(asked_rows(rows, name).X))
             return raw[name]
 
         def said(source: Source) -> Signs:
@@ -418,7 +417,7 @@ class GoalThresholdClassifier(ThresholdedModel):
     ) -> None:
         """A threshold for each population, mixed by the probabilities that the group estimator gives."""
         groups, rows = self.groups_ or (), self._scored(own, raw)
-        matrices = [own.X, *(row_wise(external_rows(own.external, part.name)) for part in rows.tied.given[1:])]
+        matrices = features_of(own, rows.tied)
         learnt = own if train is None else train
         self.group_estimator_, shares = learn_groups(self.group_estimator, groups, learnt, matrices, rng)
         no_margins = np.zeros(rows.tied.n_constraints)
