@@ -431,12 +431,11 @@ class GoalNetwork(ThresholdedModel):
             foretell=not self.randomize,
         )  # fmt: skip
         if not rule.met:
-            text = refusal_text(
-                tied, tied.measure(tied.positive_mass(shares)), refused="no network found", nearest="the nearest",
+            self._refuse(refusal_text(
+                tied, shares, refused="no network found", better="train longer",
                 tried=f"{self.n_epochs_} epochs of {name}, every one with all thresholds",
-            )  # fmt: skip
-            cure = 'Loosen one of them, train longer, or keep the nearest with on_infeasible="warn".'
-            self._refuse(f"{text} That is no proof: {name} is trained by a local search. {cure}")
+                doubt=f"{name} is trained by a local search",
+            ))  # fmt: skip
 
     def _scores_and_groups(self, X: Any, populations: Table | None) -> tuple[Floats, Ints]:
         check_is_fitted(self, "threshold_")

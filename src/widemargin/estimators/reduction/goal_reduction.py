@@ -460,22 +460,16 @@ class GoalReduction(ThresholdedModel):
             certificate += (
                 f"; at most {self.lagrangian_gap_:.2g} above the best lottery over the {self.n_models_} models visited"
             )
-        self._report(
-            tied,
-            positive,
-            shares,
-            data_name="training rows (cross-validated)" if cross_fitted else "training rows",
-            certificate=certificate,
-            foretell=not self.randomize,
-        )
+        data_name = "training rows (cross-validated)" if cross_fitted else "training rows"
+        foretell = not self.randomize
+        self._report(tied, positive, shares, data_name=data_name, certificate=certificate, foretell=foretell)
         if not met:
-            text = refusal_text(
-                tied, tied.measure(tied.positive_mass(shares)), refused="no model found", nearest="the nearest",
+            self._refuse(refusal_text(
+                tied, shares, refused="no model found", better="use a better estimator",
                 rows="training rows, by cross-validated scores",
                 tried=f"{self.n_models_} models of {name} with every threshold, and averages of two",
-            )  # fmt: skip
-            cure = 'Loosen one of them, use a better estimator, or keep the nearest with on_infeasible="warn".'
-            self._refuse(f"{text} That is no proof: {name} is a heuristic here. {cure}")
+                doubt=f"{name} is a heuristic here",
+            ))  # fmt: skip
 
     def _share_drawn(self, scores: Floats, group: Ints) -> Floats:
         """Probability that a row is called positive, shape (n,), from the scores of each ticket, shape (s, n)."""

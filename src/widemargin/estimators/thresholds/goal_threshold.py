@@ -405,12 +405,10 @@ class GoalThresholdClassifier(ThresholdedModel):
             tried = "every one was tried" if rule.proved else "not all combinations could be tried"
             if isinstance(rule, OffsetRule) and rule.proved:
                 tried = f"all miss its constraints by {rule.least_violation:.2g} or more together, which is proved"
-            text = refusal_text(
-                rows.tied, rows.tied.measure(rows.tied.positive_mass(shares)), refused=self._none_of(), tried=tried,
-                nearest=f"the nearest, {listed},",
-            )  # fmt: skip
-            keep = f'or keep {self._kept()} with on_infeasible="warn".'
-            self._refuse(f"{text} Loosen one of them, use a better estimator, {keep}")
+            self._refuse(refusal_text(
+                rows.tied, shares, refused=self._none_of(), tried=tried, better="use a better estimator",
+                nearest=f"the nearest, {listed},", keeping=self._kept(),
+            ))  # fmt: skip
 
     def _fit_predicted_groups(
         self, own: Rows, train: Rows | None, raw: Floats | None, rng: np.random.RandomState
@@ -441,12 +439,10 @@ class GoalThresholdClassifier(ThresholdedModel):
         data_name = f"validation rows{'' if raw is None else ' (cross-validated)'}"
         self._report(rows.tied, positive, positive, data_name=data_name, certificate=found, foretell=True)
         if not mixed.met:
-            text = refusal_text(
-                rows.tied, rows.tied.measure(rows.tied.positive_mass(positive)), nearest="the nearest",
-                refused="no thresholds mixed by predicted populations", tried="by a local search, which is no proof",
-            )  # fmt: skip
-            keep = 'or keep the nearest with on_infeasible="warn".'
-            self._refuse(f"{text} Loosen one of them, use better estimators, {keep}")
+            self._refuse(refusal_text(
+                rows.tied, positive, refused="no thresholds mixed by predicted populations",
+                tried="by a local search, which is no proof", better="use better estimators",
+            ))  # fmt: skip
 
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""
