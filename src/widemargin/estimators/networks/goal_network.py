@@ -21,7 +21,7 @@ from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagran
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import JudgedRule, Rule, judged_rule
-from widemargin.estimators.thresholds.scores import raw_scores, split_external, split_rows
+from widemargin.estimators.thresholds.scores import raw_scores, split_sources
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -323,11 +323,7 @@ class GoalNetwork(ThresholdedModel):
         rows, y, _ = self._checked(own.table, y, sample_weight, populations, beside)
         self._set_classes(y)
         self._set_groups(rows)
-        train, held = split_rows(y, fraction, rng, stratify=True)
-        parts = split_external(rows.external, fraction, rng)
-        learning, judging = (
-            rows.take(part).replaced(external=of) for part, of in zip((train, held), parts, strict=True)
-        )
+        learning, judging, train, held = split_sources(rows, y, fraction, rng, stratify=True)
         to_learn, to_judge = self._tie(learning), self._tie(judging)
         group, learners = self._group_numbers(judging, to_judge), self._groups_of_rows(learning, to_learn)
 

@@ -41,13 +41,7 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
 )
 from widemargin.estimators.thresholds.rule import between, constant_rule
-from widemargin.estimators.thresholds.scores import (
-    fold_of_rows,
-    label_and_cell,
-    make_splits,
-    split_external,
-    split_rows,
-)
+from widemargin.estimators.thresholds.scores import fold_of_rows, label_and_cell, make_splits, split_sources
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
@@ -343,11 +337,7 @@ class GoalReduction(ThresholdedModel):
                 "Use randomize=False, or confidence=None and then prove(X, y) on fresh rows."
             )
         rng, fraction = check_random_state(self.random_state), float(self.validation_fraction)
-        train, held = split_rows(y, fraction, rng, stratify=False)
-        beside = split_external(rows.external, fraction, rng)
-        first, second = (
-            rows.take(part).replaced(external=external) for part, external in zip((train, held), beside, strict=True)
-        )
+        first, second, train, _ = split_sources(rows, y, fraction, rng)
         return first, second, y[train]
 
     def _adopt_proved(self, visits: Visits, aside: Rows) -> None:
