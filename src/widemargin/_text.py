@@ -7,9 +7,11 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from widemargin.exceptions import DataError, MissingLibraryError
+
+Report = TypeVar("Report")
 
 
 def printable(text: str) -> str:
@@ -103,19 +105,22 @@ def with_lists(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
-def of_format(plain: dict[str, Any], what: str, newest: int) -> dict[str, Any]:
-    """The values of a stored report without its format, which must be one that this version reads.
+def stored_report(record: type[Report], plain: dict[str, Any], what: str, newest: int) -> Report:
+    """A report from what its `to_dict` returned (also after JSON); `what` it is, for messages: "comparison", say.
 
     Raises
     ------
     DataError
-        If it is none, or a newer one.
+        If it is none, or of a newer format than this version reads.
     """
     values = dict(plain)
     version = values.pop("format", None)
     if not isinstance(version, int) or version > newest:
-        raise DataError(f"{what} of format {version!r} cannot be read; this version reads format {newest}.")
-    return values
+        raise DataError(f"a {what} of format {version!r} cannot be read; this version reads format {newest}.")
+    try:
+        return record(**fields_of(record, values))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"this is no {what}: {error}.") from None
 
 
 def fields_of(record: type, plain: Mapping[str, Any]) -> dict[str, Any]:

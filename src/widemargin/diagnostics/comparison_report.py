@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from widemargin._text import fields_of, html_report, of_format, pandas_for_frames, printable, with_lists, wrapped
-from widemargin.exceptions import DataError
+from widemargin._text import html_report, pandas_for_frames, printable, stored_report, with_lists, wrapped
 from widemargin.goals.measuring.goal_report import GoalReport, worst_pairs
 from widemargin.goals.measuring.intervals import simultaneous_confidence
 
@@ -139,11 +138,7 @@ class ComparisonReport:
         DataError
             If the dict is no such report, or of a newer format.
         """
-        values = of_format(plain, "a comparison", FORMAT)
-        try:
-            return cls(**fields_of(cls, values))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"this is no comparison: {error}.") from None
+        return stored_report(cls, plain, "comparison", FORMAT)
 
     def to_frame(self) -> Any:
         """One row per population as a pandas DataFrame, indexed by name.

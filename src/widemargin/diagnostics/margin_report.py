@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, fields_of, html_report, of_format, pandas_for_frames, printable, with_lists
+from widemargin._text import aligned, html_report, pandas_for_frames, printable, stored_report, with_lists
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
@@ -138,11 +138,7 @@ class MarginReport:
         DataError
             If the dict is no report, or of a newer format.
         """
-        values = of_format(plain, "a report", 1)
-        try:
-            return cls(**fields_of(cls, values))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"this is no report: {error}.") from None
+        return stored_report(cls, plain, "report", 1)
 
     def to_frame(self) -> Any:
         """One row for all rows and one per group as a pandas DataFrame, indexed by name.

@@ -1,6 +1,6 @@
 """What estimators check of their data: features and classes; with a goal two classes, one of them positive."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,17 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
-from widemargin._typing import Column, Features, Floats, Label, Seed
+from widemargin._typing import Bools, Column, Features, Floats, Label, Seed, Signs, Table
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal, error_rate
+from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes
+from widemargin.goals.binding.sources import make_sources, with_predictions
+from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.language.values import shown
 from widemargin.linalg.equal_rows import canonical_rows
-from widemargin.rows import Rows, as_csr, external_data
+from widemargin.rows import Rows, as_csr, rows_of_source
 
 _ROW_CHECKS: dict[str, Any] = {
     "accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32], "order": "C",
@@ -104,18 +107,45 @@ def as_goal(goal: Goal | str | None) -> Goal:
     return Goal(minimize=error_rate()) if goal is None else checked_goal(goal)
 
 
-def external_rows(external: Mapping[str, Rows] | None, name: str | None) -> Features:
-    """Features of an external data set that the goal uses.
+def asked_rows(rows: Rows, name: str | None) -> Rows:
+    """The rows of a source (`rows_of_source`), with the features that a model is asked about.
 
     Raises
     ------
     DataError
         If it was not given, or without X.
     """
-    X = external_data(str(name), external or {}).X
-    if X is None:
-        raise DataError(f"external {name!r} has no X; rates of a model need its features: External(X, ...).")
-    return X
+    own = rows_of_source(rows, name)
+    if own.X is None:
+        raise DataError(f"{own.title} has no X; rates of a model need its features: External(X, ...).")
+    return own
+
+
+def predicted_goal(
+    goal: Goal, rows: Rows, classes: tuple[Label, ...], predict: Callable[[Features, Table | None], Column],
+    abstain: Label = None,
+) -> tuple[TiedGoal, list[Bools | Signs]]:  # fmt: skip
+    """A goal tied to rows and their external data sets, and which rows of each a model calls positive.
+
+    Parameters
+    ----------
+    goal : Goal
+    rows : Rows
+    classes : (negative, positive), or all of several
+        As `ordered_classes` gives them.
+    predict : callable
+        Labels, from features and populations.
+    abstain : label, default=None
+        What stands for no decision; see `with_predictions`.
+    """
+    sources, positive = [], []
+    for source in make_sources(baselines_used(goal), rows, classes=classes):
+        own = asked_rows(rows, source.name)
+        assert own.X is not None
+        said, above = with_predictions(source, predict(own.X, own.populations), classes, abstain=abstain)
+        sources.append(said)
+        positive.append(above)
+    return bind(goal, sources, warn_trivial=False), positive
 
 
 class BinaryGoalMixin:

@@ -8,16 +8,14 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Classifier, Column, Features, Table
-from widemargin.estimators._binary import BinaryGoalMixin, external_rows
+from widemargin.estimators._binary import BinaryGoalMixin, predicted_goal
 from widemargin.estimators.thresholds.guarantee import Judged, fixed_sequence, guarantee_text, unproved_text
 from widemargin.exceptions import DataError, InfeasibleGoalError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes
-from widemargin.goals.binding.sources import make_sources, with_predictions
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
-from widemargin.rows import Rows, external_data
+from widemargin.rows import Rows
 
 
 class Provable(BinaryGoalMixin):
@@ -71,15 +69,7 @@ class Provable(BinaryGoalMixin):
             raise DataError(f"confidence={confidence!r} must be at least 0.5 and below 1.")
         rows = Rows(X, y, None, populations, external=external or {}, baselines=self.baselines or {})
         classes = ordered_classes(self.classes_.tolist(), self.positive_class_)
-        asked, given = [(X, populations)], make_sources(baselines_used(self.goal_), rows, classes=classes)
-        names = [str(source.name) for source in given[1:]]
-        asked += [(external_rows(external, name), external_data(name, external or {}).populations) for name in names]
-        abstain = getattr(self, "abstain", None)
-        sources, positive = zip(*(
-            with_predictions(source, self._enforced(*each), classes, abstain=abstain)
-            for source, each in zip(given, asked, strict=True)
-        ), strict=True)  # fmt: skip
-        tied = bind(self.goal_, sources, warn_trivial=False)
+        tied, positive = predicted_goal(self.goal_, rows, classes, self._enforced, getattr(self, "abstain", None))
         proof = fixed_sequence([self], [], lambda _: Judged.of(self, tied, tied.positive_mass(positive)), confidence)
         if not proof.met:
             text = unproved_text(tied, proof, confidence, refused="this classifier cannot", nearest="it")

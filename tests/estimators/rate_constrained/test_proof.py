@@ -12,6 +12,7 @@ from sklearn.base import clone
 from widemargin import RateConstrainedClassifier, load_model, save_model
 from widemargin.estimators.rate_constrained import proof as validation
 from widemargin.estimators.rate_constrained.options import gathered
+from widemargin.estimators.thresholds.scores import split_rows
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError
 from widemargin.rows import External
 
@@ -55,7 +56,7 @@ def test_validation_rows_are_not_trained_on_and_prove_the_goal(monkeypatch):
     X, y, _ = draw(3000)
     clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=7).fit(X, y)
     rng = np.random.RandomState(7)
-    train, kept = validation.split_rows(y, 0.2, rng, stratify=False)
+    train, kept = split_rows(y, 0.2, rng, stratify=False)
     said, positives = clf.predict(X[kept]), int(y[kept].sum())
     missed = int((said[y[kept] == 1] == 0).sum())
     assert clf.goal_report_["#1"].rate == pytest.approx(1 - missed / positives)
@@ -217,7 +218,7 @@ def test_time_budget_keeps_the_models_so_far():
 def test_kernel_models_are_proved_too(options):
     X, y, _ = draw(600)
     clf = RateConstrainedClassifier(RECALL, confidence=0.9, random_state=0, max_steps=2, **gathered(options)).fit(X, y)
-    _, kept = validation.split_rows(y, 0.2, np.random.RandomState(0), stratify=False)
+    _, kept = split_rows(y, 0.2, np.random.RandomState(0), stratify=False)
     missed = int((clf.predict(X[kept])[y[kept] == 1] == 0).sum())
     assert binom.cdf(missed, int(y[kept].sum()), 0.3) <= 0.1
     assert clf.goal_report_["#1"].rate == pytest.approx(1 - missed / y[kept].sum())

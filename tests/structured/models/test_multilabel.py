@@ -133,7 +133,7 @@ def test_pickles_and_serves_threads():
         (np.array([[0, 2]] * 6), r"Y\[0, 1\] is .*2.*: entries must be 0 or 1"),
         (np.zeros(6), "give a 0/1 matrix"),
         (np.zeros((6, 0)), "give a 0/1 matrix"),
-        (np.zeros((5, 2)), "X has 6 examples, Y has 5 labels"),
+        (np.zeros((5, 2)), "there are 6 examples and 5 labels"),
         (np.full((6, 2), np.nan), "entries must be 0 or 1"),
         (np.array([["1", "0"]] * 6), r"Y\[0, 0\] is '1': entries must be 0 or 1"),
         (np.array([["1", 0]] * 6, dtype=object), r"Y\[0, 0\] is '1': entries must be 0 or 1"),

@@ -30,6 +30,7 @@ from widemargin.cli.training import Prepared, prepare, sha256_of, table_name
 from widemargin.exceptions import DataError, InfeasibleGoalError, MarginConvergenceWarning, TableWarning
 from widemargin.goals.measuring.tradeoff_path import TradeoffPath
 from widemargin.report import html_report
+from widemargin.solvers.base import Budget
 
 PLAIN = "the same SVM without rules"
 
@@ -44,11 +45,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         progress.step("loading the model")
         request, digest, rows, model, external, facts = _measured(prepared, data, options)
         stored = [read_stored(file, prepared) for file in options.tradeoff]
-        clock = _Clock(options.time_budget)
-        plain = _plain(prepared, progress, clock)
+        budget = Budget(options.time_budget)  # and the user's patience, for what stands beside the model
+        plain = _plain(prepared, progress, budget)
         # Prices of rules come from sweeps, which there are for SVMs, and for models that decide every row.
         none = options.no_tradeoff or prepared.reduced or goals.abstain is not None
-        paths = stored + ([] if none else _short_paths(prepared, stored, progress, clock))
+        paths = stored + ([] if none else _short_paths(prepared, stored, progress, budget))
         progress.step("measuring")
         # Rows that were trained on have no intervals around their rates.
         fresh = request.part == "test" or digest != prepared.digest
@@ -90,49 +91,37 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if not options.json:
         say(str(report), "", f"Report written to {out}")
     content = document | {"command": "report", "out": str(out), "paths": [path.to_dict() for path in paths]}
-    return (130 if clock.interrupted else report.exit_code), content
+    return (130 if budget.interrupted else report.exit_code), content
 
 
-class _Clock:
-    """What is left of the time, and of the user's patience, for what stands beside the model."""
-
-    def __init__(self, budget: float | None) -> None:
-        self._end = None if budget is None else time.perf_counter() + budget
-        self.interrupted = False
-
-    def interrupt(self) -> None:
-        """Ctrl-C: the page is written with what is there."""
-        self.interrupted = True
-        warnings.warn("interrupted: the page is written with what is there.", MarginConvergenceWarning, stacklevel=2)
-
-    def left(self, shares: int = 1) -> float | None:
-        """Seconds for one of several jobs still to be done; None: as long as it takes; at most 0: none is left."""
-        return None if self._end is None else (self._end - time.perf_counter()) / shares
-
-    def is_over(self, what: str) -> bool:
-        """Whether no time is left; then a warning names what is left out."""
-        over = self._end is not None and time.perf_counter() >= self._end
-        if over:
-            warnings.warn(f"{what}: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)
-        return over
+def _interrupted(budget: Budget) -> None:
+    """Ctrl-C: the page is written with what is there."""
+    budget.interrupted = True
+    warnings.warn("interrupted: the page is written with what is there.", MarginConvergenceWarning, stacklevel=2)
 
 
-def _plain(prepared: Prepared, progress: Progress, clock: _Clock) -> Any:
+def _is_over(budget: Budget, what: str) -> bool:
+    """Whether no time is left; then a warning names what is left out."""
+    if budget.exhausted:
+        warnings.warn(f"{what}: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)
+    return budget.exhausted
+
+
+def _plain(prepared: Prepared, progress: Progress, budget: Budget) -> Any:
     """The SVM (or the learner of a reduction) without rules; None where the time is up, or the user stops it."""
     if not prepared.reduced:
         progress.step("training the same SVM without rules")
-        if clock.is_over(f"{PLAIN} is left out"):
+        if _is_over(budget, f"{PLAIN} is left out"):
             return None
-    left = clock.left()
     try:
-        return prepared.plain(progress, PLAIN, prepared.goals.model.time_budget if left is None else left)
+        return prepared.plain(progress, PLAIN, prepared.goals.model.time_budget if budget.left is None else budget.left)
     except KeyboardInterrupt:
-        clock.interrupt()
+        _interrupted(budget)
         return None
 
 
 def _short_paths(
-    prepared: Prepared, stored: Sequence[TradeoffPath], progress: Progress, clock: _Clock
+    prepared: Prepared, stored: Sequence[TradeoffPath], progress: Progress, budget: Budget
 ) -> list[TradeoffPath]:
     """A short path for each rule that none was given for."""
     goal = prepared.goals.goal
@@ -151,18 +140,18 @@ def _short_paths(
         values = short_values(goal, name)
         if values is None:
             continue
-        if clock.interrupted or clock.is_over(f"{len(missing) - number} rules have no price"):
+        if budget.interrupted or _is_over(budget, f"{len(missing) - number} rules have no price"):
             break
         progress.step(f"price of {name} ({number + 1} of {len(missing)})")
         try:
             with warnings_reworded(functools.partial(once, name)):
-                budget = clock.left(len(missing) - number)
+                share = None if budget.left is None else budget.left / (len(missing) - number)
                 began = time.perf_counter()
-                paths.append(sweep(prepared, name, values, progress, budget=budget))
-            if ended_by_hand(paths[-1], budget, time.perf_counter() - began):
-                clock.interrupt()
+                paths.append(sweep(prepared, name, values, progress, budget=share))
+            if ended_by_hand(paths[-1], share, time.perf_counter() - began):
+                _interrupted(budget)
         except KeyboardInterrupt:
-            clock.interrupt()
+            _interrupted(budget)
         except InfeasibleGoalError as error:
             warnings.warn(f"no price of {name!r}: {error}", MarginConvergenceWarning, stacklevel=2)
     return paths

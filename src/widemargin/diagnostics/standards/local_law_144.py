@@ -17,12 +17,11 @@ import numpy as np
 
 from widemargin._text import (
     aligned,
-    fields_of,
     html_table,
     listing,
-    of_format,
     pandas_for_frames,
     printable,
+    stored_report,
     with_lists,
     wrapped,
 )
@@ -246,11 +245,7 @@ class BiasAudit:
         DataError
             If the dict is no bias audit, or of a newer format.
         """
-        values = of_format(plain, "a bias audit", FORMAT)
-        try:
-            return cls(**fields_of(cls, values))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"this is no bias audit: {error}.") from None
+        return stored_report(cls, plain, "bias audit", FORMAT)
 
     def rows(self) -> list[dict[str, str | int | float | bool | None]]:
         """One flat row per category, for CSV files and data frames."""

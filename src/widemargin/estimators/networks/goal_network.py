@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Column, Features, Floats, Index, Ints, Table
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import external_rows
+from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import Checked, SolverOptions, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.networks.inputs import Inputs
 from widemargin.estimators.networks.lagrangian import Part, Pricing, ProxyLagrangian, reproducible, scores_of
 from widemargin.estimators.thresholds.groups import group_numbers
 from widemargin.estimators.thresholds.guarantee import refusal_text
 from widemargin.estimators.thresholds.rule import JudgedRule, Rule, judged_rule
-from widemargin.estimators.thresholds.scores import raw_scores, split_external, split_rows
+from widemargin.estimators.thresholds.scores import raw_scores, split_sources
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
 from widemargin.exceptions import DataError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -313,7 +313,7 @@ class GoalNetwork(ThresholdedModel):
         device = torch.device(self.device or next((value.device for value in network.parameters()), "cpu"))
         network.to(device)
         own = Inputs(X, device)
-        others = {name: Inputs(external_rows(external, name), device) for name in external or {}}
+        others = {name: Inputs(asked_rows(Rows(external=external or {}), name).X, device) for name in external or {}}
         if not own.is_table and any(map(is_asked, (self.baselines or {}).values())):
             raise DataError(
                 f"baselines are asked about the rows of a table, and X is a {type(X).__name__}: give their predictions "
@@ -323,11 +323,7 @@ class GoalNetwork(ThresholdedModel):
         rows, y, _ = self._checked(own.table, y, sample_weight, populations, beside)
         self._set_classes(y)
         self._set_groups(rows)
-        train, held = split_rows(y, fraction, rng, stratify=True)
-        parts = split_external(rows.external, fraction, rng)
-        learning, judging = (
-            rows.take(part).replaced(external=of) for part, of in zip((train, held), parts, strict=True)
-        )
+        learning, judging, train, held = split_sources(rows, y, fraction, rng, stratify=True)
         to_learn, to_judge = self._tie(learning), self._tie(judging)
         group, learners = self._group_numbers(judging, to_judge), self._groups_of_rows(learning, to_learn)
 
@@ -431,12 +427,11 @@ class GoalNetwork(ThresholdedModel):
             foretell=not self.randomize,
         )  # fmt: skip
         if not rule.met:
-            text = refusal_text(
-                tied, tied.measure(tied.positive_mass(shares)), refused="no network found", nearest="the nearest",
+            self._refuse(refusal_text(
+                tied, shares, refused="no network found", better="train longer",
                 tried=f"{self.n_epochs_} epochs of {name}, every one with all thresholds",
-            )  # fmt: skip
-            cure = 'Loosen one of them, train longer, or keep the nearest with on_infeasible="warn".'
-            self._refuse(f"{text} That is no proof: {name} is trained by a local search. {cure}")
+                doubt=f"{name} is trained by a local search",
+            ))  # fmt: skip
 
     def _scores_and_groups(self, X: Any, populations: Table | None) -> tuple[Floats, Ints]:
         check_is_fitted(self, "threshold_")

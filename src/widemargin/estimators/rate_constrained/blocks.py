@@ -25,7 +25,7 @@ from widemargin.distributed.backends import JoinedMap, SerialMap
 from widemargin.distributed.blocks import Block, BlockedRows, BlockMap
 from widemargin.distributed.recipes import HeldRows
 from widemargin.distributed.tables import as_rows, computed
-from widemargin.estimators._binary import checked_block, external_rows
+from widemargin.estimators._binary import asked_rows, checked_block
 from widemargin.estimators.rate_constrained.training import Plan, Trained, train_problem
 from widemargin.exceptions import DataError, MissingDataError
 from widemargin.goals.binding.bind import baselines_used, bind
@@ -38,7 +38,7 @@ from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.ramp import ramp
 from widemargin.problems.nearest_rows import nearest_rows
 from widemargin.problems.rate_constrained import RateConstrainedProblem, build_problem
-from widemargin.rows import Rows, external_data
+from widemargin.rows import Rows
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.checkpoints import Remembered
 from widemargin.solvers.convex.convex_step import BlockStep, ConvexStep
@@ -175,8 +175,8 @@ class BlockTraining:
     def __init__(self, blocks: BlockMap, external: Mapping[str, Rows], goal: Goal) -> None:
         maps: list[BlockMap] = [blocks]
         for name in sorted(name for name in baselines_used(goal) if name is not None):
-            data, X = external_data(name, external), external_rows(external, name)
-            X, y, weight, table = map(computed, (X, data.y, data.sample_weight, data.populations))
+            data = asked_rows(Rows(external=external), name)
+            X, y, weight, table = map(computed, (data.X, data.y, data.sample_weight, data.populations))
             baselines = {key: computed(value) for key, value in data.baselines.items()}
             maps.append(SerialMap([HeldRows(Rows(X, y, weight, table, baselines=baselines, source=name))]))
         self._blocks = blocks if len(maps) == 1 else JoinedMap(maps)

@@ -17,7 +17,7 @@ from widemargin.distributed.blocks import BlockMap
 from widemargin.distributed.tables import labelled_rows
 from widemargin.distributed.workers import block_map
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import as_goal, checked_rows, external_rows
+from widemargin.estimators._binary import as_goal, asked_rows, checked_rows
 from widemargin.estimators._calibration import fit_calibrator, hold_out
 from widemargin.estimators._options import parameters
 from widemargin.estimators.feature_scales import warn_of_tiny_features
@@ -536,7 +536,8 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         classes = positive_class(self.classes_.tolist(), self.positive_class_)
         sources, matrices = make_sources(uses, rows.rows, classes=classes), [rows.X]
         for source in sources[1:]:
-            X = external_rows(rows.rows.external, source.name)
+            X = asked_rows(rows.rows, source.name).X
+            assert X is not None
             try:
                 matrices.append(checked_rows(self, X, reset=False))
             except ValueError as error:

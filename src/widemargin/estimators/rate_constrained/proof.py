@@ -24,9 +24,10 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
 )
 from widemargin.estimators.thresholds.rule import choose_threshold
-from widemargin.estimators.thresholds.scores import split_external, split_rows
+from widemargin.estimators.thresholds.scores import split_sources
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.goals.measuring.exact_tests import EITHER, standard_errors
+from widemargin.rows import take
 from widemargin.solvers.base import Budget, Status
 
 TIGHTENINGS = (0.0, 2.0, 4.0, 6.0, 9.0)
@@ -97,12 +98,8 @@ def keep_rows(
     DataError
         If there are too few rows.
     """
-    own = [rows.take(part) for part in split_rows(rows.labels, fraction, random_state, stratify=False)]
-    beside = split_external(rows.rows.external, fraction, random_state)
-    first, second = (
-        replace(part, rows=part.rows.replaced(external=external)) for part, external in zip(own, beside, strict=True)
-    )
-    return first, second
+    first, second, learnt, aside = split_sources(rows.rows, rows.labels, fraction, random_state)
+    return CheckedRows(first, take(rows.X, learnt)), CheckedRows(second, take(rows.X, aside))
 
 
 def train_validated(

@@ -128,7 +128,7 @@ class GoalSeries:
         self._last: Neighbour | None = None
         self._given: Neighbour | None = None
         self._state: ConvexState | None = None
-        self._models: list[steps.Solution] = []
+        self.models: list[steps.Solution] = []
 
     def bind(self, goal: Goal) -> TiedGoal:
         """Tie a goal to the rows, with the cells of the goal before where they suffice."""
@@ -138,7 +138,7 @@ class GoalSeries:
         """Take over from an earlier run that ended with this goal; its solution is where the next one starts."""
         self._tied, self._given = tied, before
         if before is not None:
-            self._models.append((before.w, before.b))
+            self.models.append((before.w, before.b))
 
     def train(self, tied: TiedGoal) -> steps.Trained:
         """Train on a tied goal, warm where there is a goal before."""
@@ -181,7 +181,7 @@ class GoalSeries:
             cold = search(problem, convex, measures, self.plan.steps, hard=hard, budget=self.budget)
             found = cold if found is None or cold.best.beats(found.best) else found
         # The restarts begin near the best model for this goal that any point so far has found.
-        found.take_in(self._models, steps.OF_ANOTHER_GOAL)
+        found.take_in(self.models, steps.OF_ANOTHER_GOAL)
         found.restart(self.budget)
         best = found.best
         trained = steps.Trained(best, found, problem, steps.result_status(best, self.budget), tuple(solver.used))
@@ -189,15 +189,8 @@ class GoalSeries:
         self._last = Neighbour(last.w, last.b, last.rho, trained.met, problem.n_asked, best.objective)
         self._tied = tied
         if not isinstance(self.space, GramSpace):  # models of an exact kernel are weights of the rows of one goal
-            self._models.append((trained.best.w, trained.best.b))
+            self.models.append((trained.best.w, trained.best.b))
         return trained
-
-    def shared(self, points: Sequence[steps.Trained]) -> list[steps.Trained]:
-        """Each point with the best for its goal of all points' models, so that a looser goal is never worse off.
-
-        Models of an exact kernel stay with their points.
-        """
-        return [point.choosing_among(self._models) for point in points]
 
 
 class Sweep:
@@ -316,9 +309,9 @@ class Sweep:
                 if self.budget.exhausted:
                     break
         finally:  # an interrupt loses nothing that was trained
-            for number, trained in enumerate(self.series.shared([trained for _, trained, _ in done])):
-                tied, _, seconds = done[number]
-                goal, model = self.goals[begun + number], copy.copy(self.model)
+            for goal, (tied, own, seconds) in zip(self.goals[begun:], done, strict=False):
+                # Each point gets the best for its goal of all models, so that a looser goal is never worse off.
+                trained, model = own.choosing_among(self.series.models), copy.copy(self.model)
                 model.goal = model.goal_ = goal
                 model._adopt(self.series.space, trained, steps.TiedRows(tied, self.training.matrices))
                 if self.held is not None:

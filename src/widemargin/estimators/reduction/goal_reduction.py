@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from widemargin._typing import Column, Features, Floats, Ints, Table
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import external_rows
 from widemargin.estimators._options import Checked, budget_of, cause_of, interrupted, parameters
 from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
@@ -42,15 +41,8 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
 )
 from widemargin.estimators.thresholds.rule import between, constant_rule
-from widemargin.estimators.thresholds.scores import (
-    fold_of_rows,
-    label_and_cell,
-    make_splits,
-    row_wise,
-    split_external,
-    split_rows,
-)
-from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, randomizes
+from widemargin.estimators.thresholds.scores import fold_of_rows, label_and_cell, make_splits, split_sources
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.rows import External, Rows, length_of
@@ -253,7 +245,7 @@ class GoalReduction(ThresholdedModel):
             rows, aside, y = self._hold_out(rows, y)
         tied = self._tie(rows)
         mass = [part.weights for part in tied.given]
-        matrices = prepared(self.estimator, _matrices(rows, tied))
+        matrices = prepared(self.estimator, features_of(rows, tied))
         fold, n_folds = self._folds(tied, y)
         most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
         if self.one_run is True or (
@@ -345,17 +337,13 @@ class GoalReduction(ThresholdedModel):
                 "Use randomize=False, or confidence=None and then prove(X, y) on fresh rows."
             )
         rng, fraction = check_random_state(self.random_state), float(self.validation_fraction)
-        train, held = split_rows(y, fraction, rng, stratify=False)
-        beside = split_external(rows.external, fraction, rng)
-        first, second = (
-            rows.take(part).replaced(external=external) for part, external in zip((train, held), beside, strict=True)
-        )
+        first, second, train, _ = split_sources(rows, y, fraction, rng)
         return first, second, y[train]
 
     def _adopt_proved(self, visits: Visits, aside: Rows) -> None:
         """The best of the averages and thresholds that the held-out rows prove; the cross-fitted rows order them."""
         tied, proving, confidence = visits.tied, self._tie(aside), float(self.confidence or 0.0)
-        matrices, group = _matrices(aside, proving), self._group_numbers(aside, proving)
+        matrices, group = features_of(aside, proving), self._group_numbers(aside, proving)
 
         def search(margins: Floats) -> Found[Placed]:
             best = min((visits.placed(average, margins) for average in visits.averages), key=lambda one: one.rank)
@@ -462,22 +450,16 @@ class GoalReduction(ThresholdedModel):
             certificate += (
                 f"; at most {self.lagrangian_gap_:.2g} above the best lottery over the {self.n_models_} models visited"
             )
-        self._report(
-            tied,
-            positive,
-            shares,
-            data_name="training rows (cross-validated)" if cross_fitted else "training rows",
-            certificate=certificate,
-            foretell=not self.randomize,
-        )
+        data_name = "training rows (cross-validated)" if cross_fitted else "training rows"
+        foretell = not self.randomize
+        self._report(tied, positive, shares, data_name=data_name, certificate=certificate, foretell=foretell)
         if not met:
-            text = refusal_text(
-                tied, tied.measure(tied.positive_mass(shares)), refused="no model found", nearest="the nearest",
+            self._refuse(refusal_text(
+                tied, shares, refused="no model found", better="use a better estimator",
                 rows="training rows, by cross-validated scores",
                 tried=f"{self.n_models_} models of {name} with every threshold, and averages of two",
-            )  # fmt: skip
-            cure = 'Loosen one of them, use a better estimator, or keep the nearest with on_infeasible="warn".'
-            self._refuse(f"{text} That is no proof: {name} is a heuristic here. {cure}")
+                doubt=f"{name} is a heuristic here",
+            ))  # fmt: skip
 
     def _share_drawn(self, scores: Floats, group: Ints) -> Floats:
         """Probability that a row is called positive, shape (n,), from the scores of each ticket, shape (s, n)."""
@@ -513,8 +495,3 @@ class GoalReduction(ThresholdedModel):
 def _decisions(visits: Visits, placed: Placed) -> list[Floats | Ints]:
     """For each source the share of the positive class in each row; of several classes the number of its class."""
     return [placed.rule.shares(z, g) for z, g in zip(placed.average.scores, visits.group, strict=True)]
-
-
-def _matrices(rows: Rows, tied: TiedGoal) -> list[Features]:
-    """Features of the rows of each source."""
-    return [rows.X, *(row_wise(external_rows(rows.external, part.name)) for part in tied.given[1:])]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +11,11 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from widemargin._typing import Classifier
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators._binary import as_goal, predicted_goal
 from widemargin.estimators._options import parameters
 from widemargin.exceptions import DataError
 from widemargin.goals import Goal
-from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import innermost, ordered_classes
-from widemargin.goals.binding.sources import make_sources, with_predictions
 from widemargin.goals.measuring.intervals import slack_variances
 from widemargin.goals.measuring.rates_of_predictions import TOLERANCE
 from widemargin.rows import External, Rows, ask_model
@@ -66,21 +65,12 @@ class GoalScorer(BaseEstimator):  # type: ignore[misc]
         positive = _setting(estimator, "pos_label") if self.pos_label is None else self.pos_label
         pair = ordered_classes(classes, positive, goal)
         main = Rows(X, y, sample_weight, populations, external=self.external or {}, baselines=self.baselines or {})
-        given = make_sources(baselines_used(goal), main, classes=pair)
-        tables = {None: populations} | {name: data.populations for name, data in (self.external or {}).items()}
-        sources, positive = [], []
-        for source in given:
-            rows = X if source.name is None else external_rows(self.external, source.name)
-            labels = ask_model(estimator.predict, rows, tables[source.name])
-            abstain = _setting(estimator, "abstain")
-            said, above = with_predictions(source, labels, pair, abstain=abstain)
-            sources.append(said)
-            positive.append(above)
-        tied = bind(goal, sources, warn_trivial=False)
-        measured = tied.measure(tied.positive_mass(positive))
+        ask, abstain = partial(ask_model, estimator.predict), _setting(estimator, "abstain")
+        tied, decided = predicted_goal(goal, main, pair, ask, abstain)
+        measured = tied.measure(tied.positive_mass(decided))
         slack = measured.slack
         if self.tolerance != 0.0:
-            slack = slack + float(self.tolerance) * np.sqrt(slack_variances(tied, positive).sum(axis=0))
+            slack = slack + float(self.tolerance) * np.sqrt(slack_variances(tied, decided).sum(axis=0))
         missed = -slack / np.maximum(1.0, np.abs(np.nan_to_num(measured.bound)))
         # An undefined ratio counts as a violation of 1, as large as that of any rate can be.
         violation = float(np.where(np.isnan(slack), 1.0, missed).max(initial=0.0))

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Index, Signs
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import external_rows
+from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators.thresholds.by_rank import Ranks, chosen_ranks
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
@@ -42,7 +42,7 @@ from widemargin.estimators.thresholds.scores import (
     split_external,
     split_rows,
 )
-from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel
+from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
 from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tied_goal import Predictions
@@ -371,8 +371,7 @@ class GoalThresholdClassifier(ThresholdedModel):
 
         def scores_of(name: str | None) -> Floats:
             if name not in raw:
-                X = rows.X if name is None else row_wise(external_rows(rows.external, name))
-                raw[name] = self._scores_by(self.estimator_, X)
+                raw[name] = self._scores_by(self.estimator_, row_wise(asked_rows(rows, name).X))
             return raw[name]
 
         def said(source: Source) -> Signs:
@@ -406,19 +405,17 @@ class GoalThresholdClassifier(ThresholdedModel):
             tried = "every one was tried" if rule.proved else "not all combinations could be tried"
             if isinstance(rule, OffsetRule) and rule.proved:
                 tried = f"all miss its constraints by {rule.least_violation:.2g} or more together, which is proved"
-            text = refusal_text(
-                rows.tied, rows.tied.measure(rows.tied.positive_mass(shares)), refused=self._none_of(), tried=tried,
-                nearest=f"the nearest, {listed},",
-            )  # fmt: skip
-            keep = f'or keep {self._kept()} with on_infeasible="warn".'
-            self._refuse(f"{text} Loosen one of them, use a better estimator, {keep}")
+            self._refuse(refusal_text(
+                rows.tied, shares, refused=self._none_of(), tried=tried, better="use a better estimator",
+                nearest=f"the nearest, {listed},", keeping=self._kept(),
+            ))  # fmt: skip
 
     def _fit_predicted_groups(
         self, own: Rows, train: Rows | None, raw: Floats | None, rng: np.random.RandomState
     ) -> None:
         """A threshold for each population, mixed by the probabilities that the group estimator gives."""
         groups, rows = self.groups_ or (), self._scored(own, raw)
-        matrices = [own.X, *(row_wise(external_rows(own.external, part.name)) for part in rows.tied.given[1:])]
+        matrices = features_of(own, rows.tied)
         learnt = own if train is None else train
         self.group_estimator_, shares = learn_groups(self.group_estimator, groups, learnt, matrices, rng)
         no_margins = np.zeros(rows.tied.n_constraints)
@@ -442,12 +439,10 @@ class GoalThresholdClassifier(ThresholdedModel):
         data_name = f"validation rows{'' if raw is None else ' (cross-validated)'}"
         self._report(rows.tied, positive, positive, data_name=data_name, certificate=found, foretell=True)
         if not mixed.met:
-            text = refusal_text(
-                rows.tied, rows.tied.measure(rows.tied.positive_mass(positive)), nearest="the nearest",
-                refused="no thresholds mixed by predicted populations", tried="by a local search, which is no proof",
-            )  # fmt: skip
-            keep = 'or keep the nearest with on_infeasible="warn".'
-            self._refuse(f"{text} Loosen one of them, use better estimators, {keep}")
+            self._refuse(refusal_text(
+                rows.tied, positive, refused="no thresholds mixed by predicted populations",
+                tried="by a local search, which is no proof", better="use better estimators",
+            ))  # fmt: skip
 
     def _fit_proved(self, own: Rows, train: Rows | None, confidence: float, rng: np.random.RandomState) -> None:
         """The best rule of those that the validation rows prove, in an order that other rows give."""

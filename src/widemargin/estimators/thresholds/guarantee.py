@@ -31,7 +31,7 @@ import scipy.stats
 from scipy.special import ndtri
 
 from widemargin._typing import Floats
-from widemargin.goals.binding.tied_goal import TiedGoal
+from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 from widemargin.goals.language.linear import Rate
 from widemargin.goals.language.values import number_text
 from widemargin.goals.measuring.exact_tests import EITHER, Evidence, Possible, evidence, standard_errors
@@ -247,25 +247,35 @@ def guarantee_text(tied: TiedGoal, proof: Proof[T], confidence: float, *, more: 
 
 
 def refusal_text(
-    tied: TiedGoal, measured: Measured, *, refused: str, tried: str, nearest: str, rows: str = "validation rows"
-) -> str:
-    """Which constraints the nearest candidate misses by estimate, and by how much.
+    tied: TiedGoal, positive: Predictions, *, refused: str, tried: str, better: str, nearest: str = "the nearest",
+    keeping: str = "the nearest", doubt: str = "", rows: str = "validation rows",
+) -> str:  # fmt: skip
+    """Which constraints the nearest candidate misses by estimate, and by how much, and what can be done.
 
     Parameters
     ----------
+    tied : TiedGoal
+    positive : sequence of ndarray
+        What the nearest candidate predicts for each source.
     refused : str
         Such as "no threshold of these scores".
     tried : str
         Which were tried.
-    nearest : str
-        The nearest candidate, which is measured.
+    better : str
+        What may lead to others, such as "use a better estimator".
+    nearest, keeping : str
+        The nearest candidate, as the subject and as what is kept.
+    doubt : str
+        Why there may be others all the same.
     rows : str
         Which they are.
     """
+    measured = tied.measure(tied.positive_mass(positive))
     lines = [text for j in range(tied.n_constraints) if (text := _miss(tied, measured, j))]
     return (
         f"{refused} meets the goal on the {tied.n_rows} {rows} ({tried}); {nearest} misses {len(lines)} of "
-        f"{tied.n_constraints} constraints: {'; '.join(lines)}."
+        f"{tied.n_constraints} constraints: {'; '.join(lines)}.{f' That is no proof: {doubt}.' if doubt else ''} "
+        f'Loosen one of them, {better}, or keep {keeping} with on_infeasible="warn".'
     )
 
 

@@ -94,6 +94,16 @@ def split_external(
     return first, second
 
 
+def split_sources(
+    rows: Rows, y: npt.NDArray[Any], fraction: float, random_state: np.random.RandomState, *, stratify: bool = False
+) -> tuple[Rows, Rows, Index, Index]:
+    """Rows to learn from and rows held out, each with its part of every external data set; the row numbers of both."""
+    parts = split_rows(y, fraction, random_state, stratify=stratify)
+    beside = split_external(rows.external, fraction, random_state)
+    first, second = (rows.take(part).replaced(external=of) for part, of in zip(parts, beside, strict=True))
+    return first, second, *parts
+
+
 def fit_scorer(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
     """A fitted clone; it gets the weights if its `fit` names them."""
     if weight is not None and has_fit_parameter(estimator, "sample_weight"):

@@ -15,9 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 
 from widemargin._text import listing
-from widemargin._typing import Classifier, Floats, Ints, Signs
+from widemargin._typing import Classifier, Features, Floats, Ints, Signs
 from widemargin.estimators import _kinds as kinds
-from widemargin.estimators._binary import as_goal, external_rows
+from widemargin.estimators._binary import as_goal, asked_rows
 from widemargin.estimators._options import parameters
 from widemargin.estimators._prove import Provable
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, class_scores
@@ -41,7 +41,7 @@ from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.measuring.exact_tests import EITHER, Possible
 from widemargin.goals.measuring.goal_report import GoalReport
 from widemargin.goals.measuring.measured_report import make_report
-from widemargin.rows import Rows, external_data, length_of
+from widemargin.rows import Rows, length_of
 
 FEW = 30
 """Rows of a population: a rate of fewer is off by more than .18 in one draw of twenty."""
@@ -180,12 +180,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
 
     def _groups_of_rows(self, rows: Rows, tied: TiedGoal) -> list[Ints]:
         """The group of each row of each source, whatever the rows are for."""
-        numbers = [group_numbers(self.groups_, rows.X, rows.populations, rows.n_rows)]
-        for part in tied.given[1:]:
-            X = external_rows(rows.external, part.name)
-            populations = external_data(str(part.name), rows.external).populations
-            numbers.append(group_numbers(self.groups_, X, populations, length_of(X)))
-        return numbers
+        of_sources = [asked_rows(rows, part.name) for part in tied.given]
+        return [group_numbers(self.groups_, own.X, own.populations, own.n_rows) for own in of_sources]
 
     def _possible(self, rule: Rule | OffsetRule) -> Possible:
         """What a rule can decide for the rows of a population, by its definition."""
@@ -337,3 +333,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         if not hasattr(vars(self).get("estimator_"), name):
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}: its estimator has none.")
         return getattr(self.estimator_, name)
+
+
+def features_of(rows: Rows, tied: TiedGoal) -> list[Features]:
+    """Features of the rows of each source, in a form whose rows can be sliced."""
+    return [rows.X, *(row_wise(asked_rows(rows, part.name).X) for part in tied.given[1:])]

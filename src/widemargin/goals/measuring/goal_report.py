@@ -11,12 +11,11 @@ from typing import Any, Literal, cast
 from widemargin._text import (
     aligned,
     digits,
-    fields_of,
     html_table,
     listing,
-    of_format,
     pandas_for_frames,
     printable,
+    stored_report,
     with_lists,
     wrapped,
 )  # fmt: skip
@@ -316,11 +315,7 @@ class GoalReport:
         DataError
             If the dict is no report, or of a newer format.
         """
-        values = of_format(plain, "a report", FORMAT)
-        try:
-            return cls(**fields_of(cls, values))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"this is no report: {error}.") from None
+        return stored_report(cls, plain, "report", FORMAT)
 
     def to_frame(self) -> Any:
         """One row per constraint as a pandas DataFrame, indexed by label.

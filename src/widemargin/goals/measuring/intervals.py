@@ -127,14 +127,9 @@ def slack_intervals(
         if array.dtype != bool and not tied.several and not np.isin(array, (0, 1)).all():
             raise DataError("intervals need 0/1 predictions, not probabilities.")
     measured = measured or tied.measure(tied.positive_mass(signs))
-    if random_state is None:
-        seed = int(np.random.SeedSequence().generate_state(1)[0])
-    elif isinstance(random_state, np.random.RandomState):
-        seed = int(random_state.randint(2**31 - 1))
-    elif isinstance(random_state, np.random.Generator):
-        seed = int(random_state.integers(2**31 - 1))
-    else:
-        seed = int(random_state)
+    seed = np.random.default_rng() if random_state is None else random_state
+    if isinstance(seed, np.random.Generator | np.random.RandomState):
+        seed = int((seed.integers if isinstance(seed, np.random.Generator) else seed.randint)(2**31 - 1))
     tallies = Tallies(tied, signs)
     intervals: list[Interval | None] = []
     for j, item in enumerate(tied.constraints):

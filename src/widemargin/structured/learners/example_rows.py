@@ -13,14 +13,14 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from widemargin._numba import array_kernel, kernel
-from widemargin._typing import Floats, Ints, Matrix
+from widemargin._typing import ArrayLike, Floats, Ints, Matrix
 from widemargin.exceptions import DataError
 from widemargin.linalg.equal_rows import canonical_rows
 from widemargin.structured.model import Examples, StructuredModel
 
 __all__ = [
-    "ExampleRows", "add_blocks", "add_rows", "all_scores", "as_examples", "count", "grams", "model_rows",
-    "potentials_of", "row_parts", "scores", "scores_of", "stack_rows",
+    "ExampleRows", "add_blocks", "add_rows", "all_scores", "as_examples", "check_lengths", "check_weights", "count",
+    "grams", "model_rows", "potentials_of", "row_parts", "scores", "scores_of", "stack_rows",
 ]  # fmt: skip
 
 
@@ -55,6 +55,41 @@ def count(X: Examples) -> int:
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         raise DataError(f"{X!r} is no sequence of examples or labels: give a list or an array, one entry per example.")
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def check_lengths(X: Examples, Y: Examples) -> int:
+    """As many examples as labels; returns how many.
+
+    Raises
+    ------
+    DataError
+    """
+    n = count(X)
+    if n != count(Y):
+        raise DataError(f"there are {n} examples and {count(Y)} labels: give one label per example.")
+    if n == 0:
+        raise DataError("there are no examples to learn from.")
+    return n
+
+
+def check_weights(weights: ArrayLike | None, n: int, name: str = "weights", each: str = "label") -> Floats:
+    """Loss weights of n labels, or other weights; 1 each by default.
+
+    Raises
+    ------
+    DataError
+    """
+    if weights is None:
+        return np.ones(n)
+    weight = np.array(weights, dtype=np.float64)
+    if weight.shape != (n,):
+        raise DataError(f"{name} have the shape {weight.shape}: give {n} numbers, one per {each}.")
+    # Weights of 0 are allowed for what nobody cares about, but not for all.
+    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
+    if wrong.size or not weight.any():
+        fault = f"that of {each} {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
+        raise DataError(f"{name} must be finite numbers >= 0, not all 0; {fault}.")
+    return weight
 
 
 def model_rows(model: StructuredModel, X: Examples, d: int) -> tuple[ExampleRows, Ints]:

@@ -28,7 +28,14 @@ from widemargin._typing import ArrayLike, Bools, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError, OracleError
 from widemargin.structured.compiled import CompiledModel, Structure
 from widemargin.structured.learners.check import CheckedOracle
-from widemargin.structured.learners.example_rows import add_blocks, count, grams, model_rows, scores
+from widemargin.structured.learners.example_rows import (
+    add_blocks,
+    check_lengths,
+    check_weights,
+    grams,
+    model_rows,
+    scores,
+)
 from widemargin.structured.learners.many_answers import ManyAnswers
 from widemargin.structured.model import Examples, Features, StructuredModel, Weights
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
@@ -99,11 +106,7 @@ def check_examples(model: StructuredModel, X: Examples, Y: Examples) -> int:
     ------
     DataError
     """
-    n = count(X)
-    if n != count(Y):
-        raise DataError(f"there are {n} examples and {count(Y)} labels; each example needs one.")
-    if n == 0:
-        raise DataError("there are no examples to learn from.")
+    n = check_lengths(X, Y)
     methods = ("prepare", "rows", "features", "loss", "oracle", "decode")
     lacking = [name for name in methods if not callable(getattr(model, name, None))]
     if lacking:
@@ -121,16 +124,7 @@ def example_weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     ------
     DataError
     """
-    if sample_weight is None:
-        return np.ones(n)
-    weight = np.array(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise DataError(f"sample_weight has the shape {weight.shape}; give {n} numbers, one for each example.")
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
-    if wrong.size or not weight.any():
-        fault = f"that of example {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are zero"
-        raise DataError(f"sample_weight must be finite numbers >= 0, not all zero; {fault}.")
-    return weight
+    return check_weights(sample_weight, n, "values of sample_weight", "example")
 
 
 def held(Y: Floats | Ints, where: Bools) -> Floats:

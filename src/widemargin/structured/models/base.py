@@ -2,14 +2,13 @@
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
-from widemargin._typing import ArrayLike, Floats, Ints
+from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr, check_sparse
 from widemargin.structured.compiled import (
@@ -170,22 +169,6 @@ class StructureModel(ABC):
         return self.restore(label)
 
 
-def check_lengths(X: Examples, Y: Sequence[Any] | npt.NDArray[Any]) -> int:
-    """As many examples as labels; returns how many.
-
-    Raises
-    ------
-    DataError
-    """
-    # Sparse matrices have no length.
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if n != len(Y):
-        raise DataError(f"X has {n} examples, Y has {len(Y)} labels: give one label per example.")
-    if n == 0:
-        raise DataError("There are no examples.")
-    return int(n)
-
-
 class LabelSetModel(StructureModel):
     """A model whose labels are 0/1 vectors of shape (k,).
 
@@ -290,23 +273,3 @@ def indicator(Y: Examples) -> Ints:
         raise DataError(f"Y[{i}, {label}] is {Y[i : i + 1, label].tolist()[0]!r}: entries must be 0 or 1.")
     whole: Ints = Y.astype(np.int64, copy=False)
     return whole
-
-
-def check_weights(weights: ArrayLike | None, k: int) -> Floats:
-    """Loss weights of k labels.
-
-    Raises
-    ------
-    DataError
-    """
-    if weights is None:
-        return np.ones(k)
-    weight = np.asarray(weights, dtype=np.float64)
-    if weight.shape != (k,):
-        raise DataError(f"weights have the shape {weight.shape}: give {k} numbers, one per label.")
-    # Weights of 0 are allowed for labels that nobody cares about, but not for all.
-    wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
-    if wrong.size or not weight.any():
-        fault = f"that of label {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
-        raise DataError(f"weights must be finite numbers >= 0, not all 0; {fault}.")
-    return weight

@@ -11,8 +11,9 @@ from widemargin._typing import ArrayLike, Ints, Label
 from widemargin.exceptions import DataError
 from widemargin.rows import as_csr
 from widemargin.structured.compiled import CHAIN, make_structure
+from widemargin.structured.learners.example_rows import check_lengths
 from widemargin.structured.model import Examples
-from widemargin.structured.models.base import StructureModel, check_lengths
+from widemargin.structured.models.base import StructureModel
 
 
 class ChainModel(StructureModel):

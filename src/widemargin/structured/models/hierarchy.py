@@ -7,8 +7,9 @@ import numpy as np
 from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import HIERARCHY, PATHS, make_structure
+from widemargin.structured.learners.example_rows import check_lengths, check_weights
 from widemargin.structured.model import Examples
-from widemargin.structured.models.base import LabelSetModel, check_lengths, check_weights, indicator
+from widemargin.structured.models.base import LabelSetModel, indicator
 from widemargin.structured.models.label_graph import Hierarchy, LabelGraph, read_hierarchy, storable
 from widemargin.structured.models.max_marginals import of_closed_sets, of_closures, of_paths
 from widemargin.structured.oracle import Oracle

@@ -8,8 +8,9 @@ import numpy as np
 from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.structured.compiled import MULTICLASS, make_structure
+from widemargin.structured.learners.example_rows import check_lengths, check_weights
 from widemargin.structured.model import Examples
-from widemargin.structured.models.base import LabelSetModel, StructureModel, check_lengths, check_weights, indicator
+from widemargin.structured.models.base import LabelSetModel, StructureModel, indicator
 
 
 class MulticlassModel(StructureModel):

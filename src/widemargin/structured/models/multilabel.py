@@ -9,8 +9,9 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, mini
 from widemargin._typing import ArrayLike, Floats, Ints
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.compiled import ENUMERATION, GREEDY, TREE, UNARY, Structure, integer_costs, make_structure
+from widemargin.structured.learners.example_rows import check_lengths, check_weights
 from widemargin.structured.model import Examples, Features
-from widemargin.structured.models.base import LabelSetModel, check_lengths, check_weights, indicator
+from widemargin.structured.models.base import LabelSetModel, indicator
 from widemargin.structured.models.max_marginals import of_others, of_table, of_tree
 from widemargin.structured.oracle import Oracle
 from widemargin.structured.oracles.lp_relaxation import PairwiseProgram, ProgramOracle, Relaxed
