@@ -281,3 +281,17 @@ def test_features_that_overflow_are_refused():
     X = 1e160 * np.random.default_rng(0).standard_normal((30, 2))
     with pytest.raises(DataError, match=r"features as large as .* overflow inner products in float64"):
         SBPClassifier(kernel="linear").fit(X, np.arange(30) % 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_model_is_the_one_that_the_rows_held_out_judged(seed):
+    """Also where its direction is shorter than 1, which a margin of 1 no longer shows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(400, 8)) * np.exp(rng.normal(0.0, 2.0, 8))
+    y = (rng.random(400) < np.where(X[:, 0] > 0.0, 0.6, 0.3)).astype(int)
+    model = SBPClassifier(random_state=seed)
+    held = model.prepare(X, y).problem.upper == 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    assert np.mean(model.predict(X[held]) != y[held]) == pytest.approx(model.held_out_error_, abs=1e-9)

@@ -96,6 +96,17 @@ def test_c_is_chosen_by_the_costs_on_rows_held_out():
     assert (clf.predict(X)[y == "c"] == "c").mean() > (plain.predict(X)[y == "c"] == "c").mean()
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1e3])
+def test_the_unit_of_sparse_features_does_not_matter_where_c_is_chosen(unit):
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 150)
+    X = sp.csr_matrix(np.eye(3)[y] + np.where(rng.random((150, 3)) < 0.5, rng.normal(size=(150, 3)), 0.0))
+    plain, other = (MulticlassSVC(random_state=0).fit(rows, y) for rows in (X, unit * X))
+    np.testing.assert_allclose(other.coef_ * unit, plain.coef_, rtol=0.05, atol=0.01)
+    assert other.C_ * unit**2 == pytest.approx(plain.C_, rel=1e-6)
+    assert plain.score(X, y) > 0.6 and abs(other.score(unit * X, y) - plain.score(X, y)) < 0.03
+
+
 def test_neither_unit_nor_offset_of_the_features_matters_where_c_is_chosen():
     """Years beside lengths had left all rows but the most frequent class in one."""
     X, y = load_iris(return_X_y=True)

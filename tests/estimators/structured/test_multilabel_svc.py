@@ -54,6 +54,7 @@ QUICK = {"C": 0.01, "tol": 0.3, "max_iter": 5000}
     [MultiLabelSVC()],
     expected_failed_checks=lambda estimator: EXPECTED | (COLUMNS if isinstance(estimator, HierarchicalSVC) else {}),
 )
+@pytest.mark.filterwarnings("ignore::widemargin.exceptions.MarginConvergenceWarning")
 def test_sklearn_contract(estimator, check):
     check(estimator)
 

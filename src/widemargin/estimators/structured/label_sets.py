@@ -62,8 +62,8 @@ class MultiLabelSVC(LabelSetSVM):
         margins do where many are rare. Takes seconds for some thousand rows, which `time_budget` does not count.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and divided
-        by the root of their mean square: neither unit nor offset of the features matters.
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and all
+        rows divided by the root of their mean square: neither unit nor, of dense rows, offset of the features matters.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -229,8 +229,8 @@ class HierarchicalSVC(LabelSetSVM):
         training rows. "auto": "sigmoid" where `C="auto"` chose, so that both predictions can be compared, else None.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and divided
-        by the root of their mean square: neither unit nor offset of the features matters.
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and all
+        rows divided by the root of their mean square: neither unit nor, of dense rows, offset of the features matters.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.

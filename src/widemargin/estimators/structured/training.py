@@ -346,12 +346,12 @@ class ReadyMadeSVM(StructuralEstimator):
 
         A number of C is of the rows as they are, a map has features of its own, and zeros of sparse rows stay zeros.
         """
-        if C != "auto" or self.feature_map is not None or not isinstance(X, np.ndarray):
+        if C != "auto" or self.feature_map is not None:
             return X, None
         # Rows of weight 0 are as if they were not there.
         counted = X[np.flatnonzero(example_weights(weight, X.shape[0]))]
         centre = np.zeros(X.shape[1])
-        if self.fit_intercept:
+        if self.fit_intercept and isinstance(X, np.ndarray):
             centre = counted.mean(axis=0, dtype=np.float64)
             X, counted = (np.asarray(rows - centre, X.dtype) for rows in (X, counted))
         unit = mean_square(counted) ** 0.5

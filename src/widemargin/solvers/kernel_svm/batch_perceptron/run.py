@@ -103,6 +103,7 @@ def run(
     # The average is the better the later it is, so no best point is remembered.
     recorder = Recorder[Judged]("batch perceptron", budget, 0.0)
     next_look, next_law, converged = 1, 1.0, False
+    chosen: Judged | None = None
 
     def gap_of(at: Judged) -> float:
         return (at.primal - recorder.dual) / max(abs(at.primal), 1e-300)
@@ -135,12 +136,15 @@ def run(
                 converged = tol is not None and gap_of(at) <= tol
             elif rule.due(steps):
                 converged = rule.look(steps, at.coef, at.scores, at.intercept)
+                if rule.best is not None and rule.best.work == steps:
+                    chosen = at
     except KeyboardInterrupt:
         budget.interrupted = True
     held_out_error = math.nan
-    # Rows held out remember the model that they judged best, which need not be the last average.
-    if rule is not None and rule.best is not None:
-        at, held_out_error = form.judge(rule.best.coef, rule.best.scores), rule.best.error
+    # Rows held out judged one model best, which need not be the last average. It stays as it was judged: its margin is
+    # 1 now, and the length that its direction had before is lost.
+    if chosen is not None and rule is not None and rule.best is not None:
+        at, held_out_error = chosen, rule.best.error
     else:
         at = form.judge(direction.mean_coef, direction.mean_scores)
     # The last bound takes both laws: most looks leave out the average law, as it costs a pass over cached rows.
