@@ -72,7 +72,7 @@ def test_every_solver_knows_the_weights(solver, kind):
 def test_wrong_weights_are_named():
     model, X, Y = task("pairs")
     for weight, message in (
-        (np.ones(23), r"shape \(23,\)"), (np.r_[np.ones(23), -1.0], "example 23 is -1"), (np.zeros(24), "all are 0"),
+        (np.ones(23), r"shape \(23,\)"), (np.r_[np.ones(23), -1.0], "example 23 is -1"), (np.zeros(24), "all are zero"),
         (np.r_[np.nan, np.ones(23)], "example 0 is nan"),
     ):  # fmt: skip
         with pytest.raises(DataError, match=message):

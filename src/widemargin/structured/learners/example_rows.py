@@ -87,8 +87,8 @@ def check_weights(weights: ArrayLike | None, n: int, name: str = "weights", each
     # Weights of 0 are allowed for what nobody cares about, but not for all.
     wrong = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0.0)))
     if wrong.size or not weight.any():
-        fault = f"that of {each} {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are 0"
-        raise DataError(f"{name} must be finite numbers >= 0, not all 0; {fault}.")
+        fault = f"that of {each} {wrong[0]} is {weight[wrong[0]]:g}" if wrong.size else "all are zero"
+        raise DataError(f"{name} must be finite numbers >= 0, not all zero; {fault}.")
     return weight
 
 
