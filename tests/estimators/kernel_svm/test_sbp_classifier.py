@@ -289,7 +289,7 @@ def test_the_model_is_the_one_that_the_rows_held_out_judged(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(400, 8)) * np.exp(rng.normal(0.0, 2.0, 8))
     y = (rng.random(400) < np.where(X[:, 0] > 0.0, 0.6, 0.3)).astype(int)
-    model = SBPClassifier(random_state=seed)
+    model = SBPClassifier(1e-3, random_state=seed)
     held = model.prepare(X, y).problem.upper == 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
