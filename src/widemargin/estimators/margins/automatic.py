@@ -11,9 +11,11 @@ the scores have a scale of their own. It tells two candidates apart by far fewer
 part in it is bounded, and labels that are wrong at random change it for all candidates alike.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.model_selection import StratifiedKFold
 
 from widemargin._typing import Floats, Ints
@@ -84,36 +86,43 @@ More levels, smaller C, tempered rows for the mean and plain ones for the likeli
 norm, second fits without suspects, and averages of candidates by their likelihood gained nothing that was sure."""
 
 
-def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tuple[Candidate, dict[Candidate, float]]:
+def choose(
+    problem: RiskProblem, signs: Sequence[Floats], budget: Budget, max_iter: int, seed: int
+) -> tuple[Candidate, dict[Candidate, float]]:
     """The candidate for a problem, and the losses in folds of all of them.
 
     Parameters
     ----------
     problem : RiskProblem
-        Whose own risk and loss do not count.
+        Whose own labels, risk and loss do not count.
+    signs : sequence of ndarray of shape (n,)
+        The labels; of several classes those of each against the rest.
     budget : Budget
     max_iter : int
     seed : int
         Of the folds.
     """
-    n_folds = min(FOLDS.number, int(np.unique(problem.y, return_counts=True)[1].min()))
+    codes = np.argmax(signs, axis=0) if len(signs) > 1 else (signs[0] > 0.0).astype(np.int64)
+    n_folds = min(FOLDS.number, int(np.unique(codes, return_counts=True)[1].min()))
     if n_folds < 2:
         return CANDIDATES[0], {}
-    scores = {candidate: np.zeros(len(problem.y)) for candidate in CANDIDATES}
-    for training, aside in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(problem.y, problem.y):
-        part, held = _part(problem, training), problem.rows.take(aside)
-        for candidate in CANDIDATES:
-            point = train(part, candidate, FOLDS.tol, budget, max_iter).point
-            scores[candidate][aside] = replace(part, rows=held).scores(point)
-        if budget.exhausted:
-            return CANDIDATES[0], {}
+    scores = {candidate: np.zeros((len(signs), len(codes))) for candidate in CANDIDATES}
+    for training, aside in StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(codes, codes):
+        held = problem.rows.take(aside)
+        for number, sign in enumerate(signs):
+            part = _part(problem.of_class(sign), training)
+            for candidate in CANDIDATES:
+                point = train(part, candidate, FOLDS.tol, budget, max_iter).point
+                scores[candidate][number, aside] = replace(part, rows=held).scores(point)
+            if budget.exhausted:
+                return CANDIDATES[0], {}
     weight = problem.share * _temper(problem.rows, problem.share) ** FOLDS.temper
     weight /= weight.sum()
     surprises = {}  # minus the log-likelihood of the label of each held-out row
     for candidate, each in scores.items():
         # Each candidate is judged at its own best share of wrong labels and scale of scores: candidates differ in how
         # sure their scores are, and only how well these order the rows should decide.
-        scaled = [SURROGATES["logistic"].derivatives(scale * problem.y * each)[0] for scale in FOLDS.scales]
+        scaled = [_losses(scale * each, codes) for scale in FOLDS.scales]
         settings = (LabelNoise(wrong).of_rows(loss) for wrong in FOLDS.shares_wrong for loss in scaled)
         surprises[candidate] = min(settings, key=lambda loss: float(weight @ loss))
     losses = {candidate: float(weight @ each) for candidate, each in surprises.items()}
@@ -122,6 +131,15 @@ def choose(problem: RiskProblem, budget: Budget, max_iter: int, seed: int) -> tu
     lead = losses[plain] - losses[best]
     error = float(np.sqrt(weight**2 @ (ahead - lead) ** 2))
     return (best if lead > FOLDS.doubt * error else plain), losses
+
+
+def _losses(scores: Floats, codes: Ints) -> Floats:
+    """Minus the logarithm of the chance that scores, shape (1, n) or (n_classes, n), give the label of each row.
+
+    Of several classes the largest score decides, so what counts is how the scores of a row lie to each other.
+    """
+    every = scores if len(scores) > 1 else np.concatenate([np.zeros_like(scores), scores])
+    return np.asarray(logsumexp(every, axis=0) - every[codes, np.arange(len(codes))])
 
 
 def train(problem: RiskProblem, candidate: Candidate, tol: float, budget: Budget, max_iter: int) -> SmoothResult:

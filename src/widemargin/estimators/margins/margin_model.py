@@ -141,15 +141,18 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             narrow = rows if span is None else span.coordinates(rows)
             problem = self._problem(narrow, weight / total, total)
             targets, runs = range(self.classes_.shape[0]) if self.classes_.shape[0] > 2 else (1,), []
-            for number, target in enumerate(targets):
-                problem = problem.of_class(np.where(codes == target, 1.0, -1.0))
+            signs = [np.where(codes == target, 1.0, -1.0) for target in targets]
+            with budget.part(2) as share:
+                self._choose(problem, signs, seed, share)
+            for number, sign in enumerate(signs):
+                problem = problem.of_class(sign)
                 start = None
                 if before is not None and np.array_equal(before["classes_"], self.classes_):
                     point = before["coef_"][number]
                     point = np.append(point, before["intercept_"][number]) if self.fit_intercept else point
                     if len(point) == problem.n_unknowns:
                         start = Start(point, *self._kept(before, number))
-                with budget.part(len(targets) - number) as share:
+                with budget.part(len(signs) - number) as share:
                     runs.append(self._solve(problem, start, seed, share))
             points = np.array([run.result.point for run in runs])
             w = points[:, : narrow.n_features]
@@ -159,6 +162,9 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
         if self.kernel is None and self.classes_.shape[0] > 2:
             self._warn_of_classes_between(X if used is None else X[used], codes, weight)
         return self
+
+    def _choose(self, problem: Any, signs: Sequence[Floats], seed: int, budget: Budget) -> None:
+        """Choose what all classes have in common, by the labels of each; nothing, unless a subclass does."""
 
     def _warn_of_classes_between(self, X: Matrix, codes: Ints, weight: Floats) -> None:
         """Warn of classes that are as good as never predicted, of training rows.

@@ -1,7 +1,7 @@
 """A classifier that makes a risk of its margin losses small: `RiskClassifier`."""
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Annotated, Any
 
 import numpy as np
@@ -108,9 +108,9 @@ class RiskClassifier(MarginModel):
     feature_map_ : transformer
         Only with a feature map.
     chosen_ : tuple of dict
-        Only with "auto", one for each problem: `risk`, `level`, `tempered` (the power, 0 for plain rows), `C` (the
-        multiple of the parameter), `loss`, and `losses`, those in folds of the plain mean and of what was chosen (empty
-        where there are too few rows or too little time).
+        Only with "auto", one for each problem, and the same for all classes, whose scores are compared: `risk`,
+        `level`, `tempered` (the power, 0 for plain rows), `C` (the multiple of the parameter), `loss`, and `losses`,
+        those in folds of the plain mean and of what was chosen (empty where there are too few rows or too little time).
     gap_ : ndarray of shape (n_problems,)
         Proved: the objective exceeds its least value by at most this, relative to it. NaN for risks that are not
         convex.
@@ -148,7 +148,6 @@ class RiskClassifier(MarginModel):
     max_iter: kinds.Count = 1000
 
     def _problem(self, rows: RowBlocks, share: Floats, total: float) -> RiskProblem | MarginPursuitProblem:
-        self.__dict__.pop("chosen_", None)  # of an earlier fit
         if self.risk == "pursuit":
             level = level_between(self.risk, 1.0 if self.level is None else self.level, 0.0, np.inf, "the margin level")
             loss = CatoniLoss(level, level)
@@ -161,16 +160,23 @@ class RiskClassifier(MarginModel):
             self.fit_intercept,
         )  # fmt: skip
 
+    def _choose(
+        self, problem: RiskProblem | MarginPursuitProblem, signs: Sequence[Floats], seed: int, budget: Budget
+    ) -> None:
+        self.__dict__.pop("chosen_", None)  # of an earlier fit
+        if self.risk == "auto" and isinstance(problem, RiskProblem):
+            chosen, losses = automatic.choose(problem, signs, budget, self.max_iter, seed)
+            known = {"losses": tuple(losses[each] for each in (automatic.CANDIDATES[0], chosen) if losses)}
+            self.chosen_ = (vars(chosen) | known,) * len(signs)
+
     def _solve(
         self, problem: RiskProblem | MarginPursuitProblem, start: Start | None, seed: int, budget: Budget
     ) -> Pursuit:
         if isinstance(problem, MarginPursuitProblem):
             return pursue(Recipe("auto", "lbfgs", self.tol, self.max_iter, self._options, seed), problem, start, budget)
         if self.risk == "auto":
-            chosen, losses = automatic.choose(problem, budget, self.max_iter, seed)
+            chosen = automatic.Candidate(*(self.chosen_[0][item.name] for item in fields(automatic.Candidate)))
             result = automatic.train(problem, chosen, self.tol, budget, self.max_iter)
-            known = {"losses": tuple(losses[each] for each in (automatic.CANDIDATES[0], chosen) if losses)}
-            self.chosen_ = (*vars(self).get("chosen_", ()), vars(chosen) | known)
             return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
         point = None if start is None else start.point
         result = risk_newton.solve(problem, tol=self.tol, start=point, budget=budget, max_iter=self.max_iter)
