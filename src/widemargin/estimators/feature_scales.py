@@ -24,16 +24,19 @@ def warn_of_scales(model: object, kernel: Kernel | None, X: Matrix, least: int =
     if X.shape[0] < least or (kernel is not None and kernel.name in ("precomputed", "callable")):
         return
     X, variance = _some_rows(X)
-    total, varying = float(variance.sum()), int((variance > 0.0).sum())
+    total = float(variance.sum())
     if not (total > 0.0 and np.isfinite(total)):
         return
     largest = _drowning(X, variance)
     count = largest.shape[0]
     if count:
-        share, others = float(variance[largest].sum()) / total, varying - count
+        share, hidden = float(variance[largest].sum()) / total, np.setdiff1d(np.flatnonzero(variance > 0.0), largest)
+        # Where these are the fewer ones, they are what is to be looked at.
+        others, which = len(hidden), f" ({_named(model, hidden)})" if len(hidden) < count else ""
         warn(
             f"{_named(model, largest)} {'makes' if count == 1 else 'make'} {share:.1%} {DISTANCES} between rows: the "
-            f"{'model' if kernel is None else 'kernel'} hardly sees the other {others} feature{'s' * (others != 1)}. "
+            f"{'model' if kernel is None else 'kernel'} hardly sees the other {others} feature{'s' * (others != 1)}"
+            f"{which}. "
             "Scale them (sklearn.preprocessing.StandardScaler) unless these scales are meant.",
             DoubtfulModelWarning if kernel is None else KernelWarning,
         )

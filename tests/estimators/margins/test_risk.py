@@ -379,3 +379,13 @@ def test_auto_on_classes_few_rows_and_sparse_rows():
     assert few.chosen_[0]["risk"] == "mean" and few.chosen_[0]["losses"] == ()
     with pytest.raises(DataError, match="has no level"):
         wm.RiskClassifier("auto", level=1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("known", [0, 40])
+def test_auto_takes_rows_of_which_most_are_the_mean(known):
+    """Constant columns, and a column that is 0 in most rows: no distance from the mean is the usual one."""
+    x = np.repeat([1.0, -1.0, 0.0], [known, known, 200 - 2 * known])
+    y = np.where(x == 0.0, np.arange(200) % 2, x > 0.0).astype(int)
+    X = np.c_[x, np.ones(200)]
+    clf = wm.RiskClassifier("auto", random_state=0).fit(X, y)
+    assert (clf.predict(X) == y)[x != 0.0].all()

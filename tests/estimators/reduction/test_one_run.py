@@ -153,7 +153,7 @@ def test_what_a_booster_was_stays_when_it_grows(name):
     fold = [np.arange(500) % 2]
     learner = BoostingLearner(grown_by(name, n_estimators=40), np.array([0, 1]), 1.0, rounds=10)
     fitter = continued_fitter(learner, [X], mass, fold, 2, None)
-    scores = [fitter.scores([sign * part for part in cost])[0] for sign in (1.0, 1.0, 1.0, -1.0)]
+    scores = [fitter.scores([sign * part for part in cost])[0][0] for sign in (1.0, 1.0, 1.0, -1.0)]
     for stage, held in enumerate(scores):
         for number, booster in enumerate(fitter.boosters[stage]):
             mine = fold[0] == number

@@ -177,4 +177,6 @@ def _temper(rows: RowBlocks, share: Floats) -> Floats:
     distance = np.sqrt(np.maximum(0.0, rows.norms2(scale) - 2.0 * rows.dot(mean * scale) + float(mean**2 @ scale)))
     order = np.argsort(distance)
     middle = distance[order[np.searchsorted(np.cumsum(share[order]), 0.5)]]
+    if middle == 0.0:  # half of the rows or more are the mean row, so no distance is a usual one
+        return np.ones(len(distance))
     return np.asarray(np.minimum(1.0, middle / np.maximum(distance, 1e-300)))

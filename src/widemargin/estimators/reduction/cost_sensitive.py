@@ -324,9 +324,13 @@ class CrossFitter:
     ends_early: ClassVar[bool] = True
     """Whether nothing is gained by a visit at prices that were visited before."""
 
-    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
-        """Scores of every row by a model that did not see it, for each source."""
-        return self._joined(cost, side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
+    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
+        """Scores of every row by a model that did not see it, for each source; and of each model, by rows that it saw.
+
+        The second ones are of two classes and a single source, else none.
+        """
+        done = list(side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
+        return self._joined(cost, [held for held, _ in done]), [own for _, own in done if own is not None]
 
     def model(self, visit: int, cost: Sequence[Floats]) -> Any:
         """The model of a visit at these costs, for rows that no fold held; None where nothing was to be learned."""
@@ -340,8 +344,12 @@ class CrossFitter:
                 whole[fold == number] = part
         return scores
 
-    def _one_fold(self, cost: Sequence[Floats], number: int) -> list[Floats]:
-        return self._scores_by(self.fitted(cost, self._others(number)), cost, number)
+    def _one_fold(self, cost: Sequence[Floats], number: int) -> tuple[list[Floats], Floats | None]:
+        others = self._others(number)
+        fitted, own = self.fitted(cost, others), None
+        if len(self.X) == 1 and len(self.learner.classes) == 2:
+            own = common_scores(fitted, take(self.X[0], others[0]), self.learner.direction)
+        return self._scores_by(fitted, cost, number), own
 
     def _others(self, number: int) -> list[Ints]:
         """The rows that a part does not hold."""

@@ -134,11 +134,11 @@ class _MeanOfFolds(CrossFitter):
 class ContinuedFitter(_MeanOfFolds):
     """Of scikit-learn, each fitted further."""
 
-    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
+    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
         before = self.boosters[-1] if self.boosters else [None] * self.n_folds
         done = list(side_by_side(partial(self._go_on, cost), list(enumerate(before)), self.n_jobs))
         self.boosters.append([booster for booster, _ in done])
-        return self._joined(cost, [scores for _, scores in done])
+        return self._joined(cost, [scores for _, scores in done]), []
 
     def _go_on(self, cost: Sequence[Floats], fold: tuple[int, Any]) -> tuple[Any, list[Floats]]:
         number, before = fold
@@ -160,7 +160,7 @@ class GrowingFitter(_MeanOfFolds):
 
     growing: list[GrowingTrees | None] = field(default_factory=list)
 
-    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
+    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
         self.growing.extend([None] * (self.n_folds - len(self.growing)))
         parts: list[list[Floats]] = []
         for number in range(self.n_folds):
@@ -180,7 +180,7 @@ class GrowingFitter(_MeanOfFolds):
             scores = np.zeros(sum(sizes)) if begun is None else self.learner.direction * begun.scores
             parts.append(np.split(scores, np.cumsum(sizes)[:-1]))
         self.boosters.append([growing and growing.grown() for growing in self.growing])
-        return self._joined(cost, parts)
+        return self._joined(cost, parts), []
 
     def _begun(self, others: Sequence[Ints], held: Sequence[Ints], second: Bools, weight: Floats) -> GrowingTrees:
         """A booster without trees."""

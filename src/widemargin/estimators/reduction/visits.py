@@ -6,7 +6,7 @@ visits are enough, because every threshold of every model counts, and so do aver
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -111,6 +111,8 @@ class Visits:
         What each model was fitted to, for each source.
     scores : list of list of ndarray
         Of each model, cross-fitted, for each source.
+    own : list of list of ndarray
+        Of each model and each fold the scores of the rows that were learned from; none where they are not asked for.
     averages : list of Average
         In the order of the models of `mixture`.
     lottery : MixedModels
@@ -125,6 +127,7 @@ class Visits:
     options: ReductionOptions
     cost: list[list[Floats]] = field(default_factory=list)
     scores: list[list[Floats]] = field(default_factory=list)
+    own: list[list[Floats]] = field(default_factory=list)
     averages: list[Average] = field(default_factory=list)
     mixture: ModelMixture = field(default_factory=ModelMixture)
     lottery: MixedModels = field(init=False)
@@ -138,7 +141,9 @@ class Visits:
             while len(self.cost) < self.most:
                 visited.append(prices)
                 cost = self._cost_at(prices)
-                self.scores.append(self.fitter.scores(cost))
+                held, own = self.fitter.scores(cost)
+                self.scores.append(held)
+                self.own.append(own)
                 self.cost.append(cost)
                 self._take(np.eye(self.most)[len(self.cost) - 1])
                 solved = self._solve(highest)
@@ -198,6 +203,19 @@ class Visits:
         """What the models of an average were fitted to, averaged as they are, for the rows of all sources."""
         used = np.flatnonzero(average.shares).tolist()
         return np.concatenate([sum(average.shares[k] * part[k] for k in used) for part in zip(*self.cost, strict=True)])
+
+    def carried(self, placed: Placed, scores: Floats) -> Placed:
+        """A rule for the models of all rows, which score these so: see `Rule.carried`."""
+        used = np.flatnonzero(placed.average.shares).tolist()
+        folds = [*zip(*(self.own[k] for k in used), strict=True)]
+        if not folds or not isinstance(placed.rule, Rule):
+            return placed
+        group, of_fold, shares = self.group[0], self.fitter.fold[0], placed.average.shares
+        before = [
+            (sum(shares[k] * part for k, part in zip(used, parts, strict=True)), group[of_fold != number])
+            for number, parts in enumerate(folds)
+        ]
+        return replace(placed, rule=placed.rule.carried(before, (scores, group), 0.0))
 
     @property
     def _no_margins(self) -> Floats:

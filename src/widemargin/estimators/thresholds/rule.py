@@ -188,6 +188,40 @@ class Rule:
         above = scores[:, None] > self.thresholds[group]
         return np.asarray(np.minimum((above * self.probability[group]).sum(axis=1), 1.0))
 
+    def carried(
+        self, before: Sequence[tuple[Floats, Ints]], now: tuple[Floats, Ints], natural: float, *, within: float = 0.01
+    ) -> "Rule":
+        """The same rule for another model: it calls as large a share of the rows that this one was fitted to positive.
+
+        Models of more rows are surer of themselves, and those of other rows have other scores, so that a threshold
+        means something else to each. The share of the own rows above it means the same to all.
+
+        Parameters
+        ----------
+        before : sequence of (ndarray of shape (m,), ndarray of int64, shape (m,))
+            For each model that the rule was chosen with its scores of the rows that it was fitted to, and their groups.
+        now : (ndarray of shape (n,), ndarray of int64, shape (n,))
+            The same of the model that the rule is for.
+        natural : float
+            The scorer's own threshold, which stays.
+        within : float, default=0.01
+            A threshold stays where no other one has that share by so much: models of few scores, such as small trees,
+            cannot call any share of rows positive.
+        """
+        thresholds = self.thresholds.copy()
+        for g, k in np.ndindex(*thresholds.shape):
+            threshold, own = thresholds[g, k], np.sort(now[0][now[1] == g])
+            above = [(z[numbers == g] > threshold).mean() for z, numbers in before if (numbers == g).any()]
+            if threshold == natural or not np.isfinite(threshold) or not above or not len(own):
+                continue
+            # Rows of equal scores are called alike, so only these numbers of rows can be above a threshold.
+            counts = len(own) - np.append(0, np.flatnonzero(np.append(own[1:] != own[:-1], True)) + 1)
+            nearest = int(counts[np.argmin(np.abs(counts - np.mean(above) * len(own)))])
+            if abs(nearest / len(own) - np.mean(above)) > within:
+                continue
+            thresholds[g, k] = between(own, nearest, natural)
+        return replace(self, thresholds=thresholds)
+
     def with_constants(self, scores: Floats, group: Ints) -> "Rule":
         """The same rule on rows with these scores; a threshold above or below all those of a group becomes infinite.
 
