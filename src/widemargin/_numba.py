@@ -32,7 +32,7 @@ from numba.extending import lower_builtin, overload, type_callable
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 R = TypeVar("R")
-N = TypeVar("N", bound="np.floating[Any]")
+N = TypeVar("N", float, "np.floating[Any]")
 
 
 @functools.cache

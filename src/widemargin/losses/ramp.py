@@ -6,7 +6,7 @@ The compiled sums below run over rows and leave one number for each cell.
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import kernel, larger
 from widemargin._typing import Cells, Flags, Floats
 
 __all__ = ["KEEP_MINUS", "KEEP_PLUS", "clipped", "hinge_sums", "majoriser", "positive_sums", "ramp", "ramp_sums"]
@@ -22,8 +22,8 @@ def ramp(z: Floats) -> Floats:
 
 @kernel
 def clipped(t: float) -> float:
-    """The nearest number in [0, 1]; the builtins `min` and `max` are compiled anew for every loop."""
-    return 0.0 if t < 0.0 else 1.0 if t > 1.0 else t
+    """The nearest number in [0, 1] to one that is not NaN, without a branch, which processors would guess wrong."""
+    return -larger(-larger(t, 0.0), -1.0)
 
 
 @kernel
