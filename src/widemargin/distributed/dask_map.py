@@ -181,9 +181,7 @@ class DaskMap:
             numbers = [[number[i] for i in held if i in number] for held in self._bundles]
             kept = [k for k, some in enumerate(numbers) if some]
             other._bundles = [range(numbers[k][0], numbers[k][-1] + 1) for k in kept]
-            other._blocks = self._submit(
-                "block", _numbered, *zip(*((self._held(k), number) for k in kept), strict=True)
-            )
+            other._blocks = self._submit("block", _numbered, map(self._held, kept), repeat(number))
             other._states = [None] * len(kept)
         return other
 
@@ -198,10 +196,8 @@ class DaskMap:
         """One task a bundle; None: the results of all blocks, of all bundles."""
         chosen = range(len(self._bundles)) if bundles is None else bundles
         # Each bundle is made right before its call, so that workers begin while the rest is still being sent.
-        held, states = (self._held(k) for k in chosen), (self._state(k) for k in chosen)
-        return self._submit(
-            "call", how or _call, repeat(self._sent(step)), held, states, [len(self._log)] * len(chosen)
-        )
+        of_bundles = map(self._held, chosen), map(self._state, chosen)
+        return self._submit("call", how or _call, repeat(self._sent(step)), *of_bundles, repeat(len(self._log)))
 
     def _held(self, k: int) -> Any:
         """The task that makes the blocks of bundle k."""

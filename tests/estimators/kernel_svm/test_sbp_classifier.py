@@ -17,6 +17,7 @@ from testing.contract import parametrize_with_fitting_checks
 
 import widemargin
 from svm_rows import noisy_products
+from widemargin.estimators.kernel_svm import sbp_classifier
 from widemargin.estimators.kernel_svm.sbp_classifier import SBPClassifier
 from widemargin.exceptions import CapabilityError, DataError, KernelError, KernelWarning, MarginConvergenceWarning
 
@@ -64,6 +65,28 @@ def test_nu_is_chosen_by_how_noisy_the_labels_are(data):
     assert model.nu_ > 0.05
     apart = X[np.abs(X[:, 0]) > 0.3]
     assert SBPClassifier(random_state=0).fit(apart, apart[:, 0] > 0).nu_ < 0.01
+
+
+def test_an_interrupt_of_the_choice_of_nu_leaves_a_model(data, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    X, y, *_ = data
+    monkeypatch.setattr(sbp_classifier, "nu_by_folds", interrupt)
+    model = SBPClassifier(random_state=0)
+    with pytest.warns(MarginConvergenceWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.nu_ == 0.03 and model.status_ == "interrupted"
+    model.set_params(solver_options={"on_interrupt": "return"})
+    with pytest.warns(MarginConvergenceWarning, match="interrupted"):
+        assert len(model.fit(X, y).predict(X)) == len(y)
+
+
+def test_callbacks_are_told_of_the_run_and_not_of_the_choice_of_nu(data):
+    stages = set()
+    X, y, *_ = data
+    SBPClassifier(random_state=0, callbacks=[lambda told: bool(stages.add(told.stage))]).fit(X, y)
+    assert stages == {"batch perceptron"}
 
 
 def test_nu_where_nothing_can_be_chosen():

@@ -312,6 +312,8 @@ class CrossFitter:
     n_folds : int
     n_jobs : int or None
         Parts at a time, in processes.
+    both : bool, default=False
+        Whether models also score the rows that they learned from; of two classes and a single source.
     """
 
     learner: CostLearner
@@ -320,15 +322,14 @@ class CrossFitter:
     fold: Sequence[Ints]
     n_folds: int
     n_jobs: int | None
+    both: bool = False
 
     ends_early: ClassVar[bool] = True
     """Whether nothing is gained by a visit at prices that were visited before."""
 
     def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
-        """Scores of every row by a model that did not see it, for each source; and of each model, by rows that it saw.
-
-        The second ones are of two classes and a single source, else none.
-        """
+        """Scores of every row by a model that did not see it, for each source; and for each part those of the rows that
+        its model saw, or none."""
         done = list(side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
         return self._joined(cost, [held for held, _ in done]), [own for _, own in done if own is not None]
 
@@ -347,7 +348,7 @@ class CrossFitter:
     def _one_fold(self, cost: Sequence[Floats], number: int) -> tuple[list[Floats], Floats | None]:
         others = self._others(number)
         fitted, own = self.fitted(cost, others), None
-        if len(self.X) == 1 and len(self.learner.classes) == 2:
+        if self.both:
             own = common_scores(fitted, take(self.X[0], others[0]), self.learner.direction)
         return self._scores_by(fitted, cost, number), own
 

@@ -262,7 +262,9 @@ class GoalReduction(ThresholdedModel):
             learner = BoostingLearner(*about, rounds=-(-rounds // most))
             fitter = continued_fitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
         else:
-            fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs)
+            # Thresholds are carried over from the cross-fitted models to those of all rows, by the rows of each.
+            carries = aside is None and not self.randomize and len(matrices) == 1 and not self._several()
+            fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs, carries)
         group = self._group_numbers(rows, tied)
         visits = (ClassVisits if self._several() else Visits)(
             tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options

@@ -39,10 +39,6 @@ class HoldOutOptions:
         Standard errors up to which a gain is plausible (`could_gain`), the usual two.
     judged : int, default=50
         Rows of a rare class that judge it (`choose_rows`): their error has a standard error of 7 points at most.
-    fewest : int, default=200
-        Rows that stop a batch perceptron whose nu was chosen: of fewer the error has a standard error of more than 3
-        points, the run ends by chance, and they are missing from the training. On 78 real tables of up to 750 training
-        rows the error is .5 points lower without.
     without_rows : float, default=0.1
         The `tol` of estimators where no row can be held out: every class has only one, or a rare one too few to judge
         it. The error is that of a smaller one nearly always.
@@ -54,7 +50,6 @@ class HoldOutOptions:
     worth: float = 0.001
     plausible: float = 2.0
     judged: int = 50
-    fewest: int = 200
     without_rows: float = 0.1
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from widemargin._threads import in_threads
 from widemargin._typing import Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.solvers.base import Budget, Status
@@ -187,7 +188,12 @@ def nu_by_folds(problem: KernelProblem, folds: Sequence[Ints], search: NuSearch,
         paths.append(SVMsByNu(replace(problem, upper=upper), search, budget=budget))
     best, least, size = None, math.inf, float(problem.rows.diagonal().max(initial=0.0))
     for decade in range(-1, 1 + round(math.log10(search.widest))):
-        duals = [path.at(10.0**decade / max(size, 1e-300)) for path in paths]
+        factor = 10.0**decade / max(size, 1e-300)
+
+        def solve(first: int, last: int, factor: float = factor) -> list[Dual]:
+            return [path.at(factor) for path in paths[first:last]]
+
+        duals = [dual for part in in_threads(len(paths), 1, solve) for dual in part]
         if budget.exhausted:
             break
         missed = sum(
