@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_iris, make_blobs
+from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -118,6 +118,26 @@ def test_neither_unit_nor_offset_of_the_features_matters_where_c_is_chosen():
         np.testing.assert_allclose(moved.coef_ * unit, plain.coef_, rtol=0.05, atol=0.01)
         assert (moved.predict(unit * (X + offset)) == plain.predict(X)).mean() > 0.98
         assert moved.C_ * unit**2 == pytest.approx(plain.C_, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_columns_of_unlike_units_are_all_seen_where_c_is_chosen(kind):
+    """Wine has a column in hundreds beside those below 1; a constant column is nothing but the rounding of its mean."""
+    X, y = load_wine(return_X_y=True)
+    X = np.column_stack([X, np.full(len(X), 0.1)]) * np.where(np.arange(14) % 3, 1.0, 1e3)
+    clf = MulticlassSVC(random_state=0).fit(kind(X[::2]), y[::2])
+    assert clf.score(kind(X[1::2]), y[1::2]) > 0.95
+    assert clf.gap_ <= 0.05
+    assert sp.issparse(kind(X)) or abs(clf.coef_[:, 13]).max() < 1e-12
+
+
+def test_a_warm_start_where_c_is_chosen_begins_at_a_point_of_the_same_problem():
+    """It was scaled by the square of the unit of the rows: beyond C for large rows, which proves nothing."""
+    X, y = make_blobs(90, 3, random_state=0, cluster_std=3.0)
+    clf = MulticlassSVC(warm_start=True, random_state=0)
+    fits = [(clf.fit(100.0 * X, y).dual_, clf.primal_, clf.n_iter_) for _ in range(3)]
+    assert all(dual <= fits[0][1] for dual, _, _ in fits)
+    assert fits[1][2] < fits[0][2]
 
 
 def test_every_fold_of_the_choice_of_c_has_all_classes():

@@ -1,6 +1,7 @@
-"""C, offset and kernel width of a ready-made structural SVM, chosen inside `fit` on rows held out.
+"""C, offset, units and kernel width of a ready-made structural SVM, chosen inside `fit` on rows held out.
 
-A path over C from warm starts is scored on held-out rows, with every offset on every model of it. Where the rows are
+A path over C from warm starts is scored on held-out rows, with every offset on every model of it. Where columns of
+dense rows have other scales, there are two paths: with a unit for each column, and with one for all. Where the rows are
 mapped and gamma is None, twice the usual gamma is tried, and so on while that scores better, else half of it; each has
 a path of its own that begins at the best C so far.
 """
@@ -12,14 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.utils import _safe_indexing, check_random_state
 
-from widemargin._typing import ArrayLike
+from widemargin._typing import ArrayLike, Matrix
 from widemargin.estimators._options import budget_of
 from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.structural_search import Folds, PathSearch, Scoring, StructuralCell
-from widemargin.estimators.structured.training import StructuralEstimator, mean_square
+from widemargin.estimators.structured.training import ReadyMadeSVM, Standard, mean_square
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
@@ -53,6 +54,9 @@ class Automatic:
         passes.
     doublings : int
         Most steps from the usual width of a kernel, up or down.
+    alike, alike_words : float
+        Columns whose standard deviations, of sparse rows largest values, differ by no more than this factor share one
+        unit. Words differ by 20 in rows of length 1, and gained nothing by units of their own.
     """
 
     fewest: int = 20
@@ -65,11 +69,13 @@ class Automatic:
     margin_from: int = 5
     worth: float = 0.002
     doublings: int = 3
+    alike: float = 2.0
+    alike_words: float = 100.0
 
 
 class Chosen(NamedTuple):
-    """C, offset and width of the kernel for a training, the seconds of their choice, and their score on rows held out,
-    NaN where nothing was chosen.
+    """C, offset and width of the kernel for a training, the seconds of their choice, their score on rows held out, NaN
+    where nothing was chosen, and the units of the rows that C is for, None where it is for the rows as they are.
     """
 
     C: float
@@ -77,10 +83,11 @@ class Chosen(NamedTuple):
     gamma: float | str
     seconds: float
     score: float = np.nan
+    standard: Standard | None = None
 
 
 def choose(
-    model: StructuralEstimator, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
+    model: ReadyMadeSVM, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
     y: Examples, sample_weight: ArrayLike | None = None, scoring: Scoring = None, *,
     complete: Examples | None = None, by_class: bool = False, how: Automatic = Automatic(),
 ) -> Chosen:  # fmt: skip
@@ -120,6 +127,8 @@ def choose(
     if n < how.fewest:
         return Chosen(1.0, known, usual, 0.0)
     rng, mapped = check_random_state(model.random_state), bool(getattr(model, "feature_map", None))
+    # A number of C is for the rows as they are, and a map has features of its own.
+    standards = [None] if mapped else _standards(X, bool(model.fit_intercept), how)
     if n > how.most:
         drawn = np.sort(rng.permutation(n)[: how.most])
         if by_class:
@@ -139,24 +148,28 @@ def choose(
     if offset == "auto":
         tried = how.offsets
         plain.set_params(offset=0.0)
-    search = PathSearch(
-        plain, X, y, options.scoring or scoring, held_out, rng, tol=how.tol, within=0.0, worth=how.worth
-    )
-    if sample_weight is not None:
-        search.weight = np.asarray(sample_weight)
-    # In units of the mean square of the rows, so that their unit does not matter.
-    size = 1.0 if mapped else mean_square(X)
     rescaling = model._rescaling_of(y)
     first = how.slack_from if rescaling == "slack" else how.margin_from
-    Cs = [10.0 ** (half / 2.0) / (search.n_rows * size) for half in range(first, first + 9)]
     limit = None if model.time_budget is None else 0.5 * model.time_budget
     budget, told = budget_of(limit, model.callbacks, options.verbose), list[float]()
 
-    def best_of_path(gamma: float | str, start: int) -> StructuralCell | None:
+    def path_search(standard: Standard | None) -> tuple[PathSearch, list[float]]:
+        """The folds in these units, and the C of their path."""
+        rows = X
+        if standard is not None:
+            rows = standard.rows(X) if hasattr(X, "shape") else [standard.rows(part) for part in X]
+        search = PathSearch(
+            plain, rows, y, options.scoring or scoring, held_out, rng, tol=how.tol, within=0.0, worth=how.worth
+        )
+        if sample_weight is not None:
+            search.weight = np.asarray(sample_weight)
+        return search, [10.0 ** (half / 2.0) / search.n_rows for half in range(first, first + 9)]
+
+    def best_of_path(search: PathSearch, Cs: Sequence[float], gamma: float | str) -> StructuralCell | None:
         """The cell of the smallest C whose next one is not worth its time."""
         search.model = plain.set_params(solver_options=replace(options, gamma=gamma))
         best: StructuralCell | None = None
-        for cell in search.path(rescaling, Cs[start:], [None], tried, 1, budget, None):
+        for cell in search.path(rescaling, Cs, [None], tried, 1, budget, None):
             # A C that the passes of the path do not solve would not be solved by the final training either.
             if best is not None and cell.gap > max(how.tol, model.tol):
                 break
@@ -166,23 +179,48 @@ def choose(
                 best = cell
         return best
 
-    best, gamma = best_of_path(usual, 0), usual
+    best, standard, gamma = None, standards[0], usual
+    for units in standards:
+        search, Cs = path_search(units)
+        cell = best_of_path(search, Cs, usual)
+        if cell is not None and (best is None or cell.score > best.score):
+            best, standard = cell, units
     if best is not None and mapped and options.gamma is None and options.kernel != "linear":
         rows = X if hasattr(X, "shape") else stacked(X)
         scale = resolve_kernel(options.kernel, rows, gamma="scale", degree=options.degree, coef0=options.coef0).gamma
         for factor in (2.0, 0.5):
             middle = best
             for step in range(1, how.doublings + 1):
-                cell = best_of_path(scale * factor**step, Cs.index(best.C))
+                cell = best_of_path(search, Cs[Cs.index(best.C) :], scale * factor**step)
                 if cell is None or cell.score <= best.score:
                     break
                 best, gamma = cell, scale * factor**step
             if best is not middle:
                 break
     if best is None:
-        return Chosen(Cs[2], known, usual, time.perf_counter() - started)
+        return Chosen(Cs[2], known, usual, time.perf_counter() - started, standard=units)
     seconds = time.perf_counter() - started
-    return Chosen(best.C, known if best.offset is None else best.offset, gamma, seconds, best.score)
+    return Chosen(best.C, known if best.offset is None else best.offset, gamma, seconds, best.score, standard)
+
+
+def _standards(X: Examples, centred: bool, how: Automatic) -> list[Standard]:
+    """A unit for each column, where columns differ, and one unit for all."""
+    rows: Matrix = X if hasattr(X, "shape") else stacked(X)
+    centre, alike = np.zeros(rows.shape[1]), how.alike
+    if isinstance(rows, np.ndarray) and centred:
+        centre = rows.mean(axis=0, dtype=np.float64)
+        rows = rows - centre
+    found = [Standard(centre, np.ones_like(centre), mean_square(rows) ** 0.5)]
+    if isinstance(rows, np.ndarray):
+        scale = np.square(rows, dtype=np.float64).mean(axis=0) ** 0.5
+    else:
+        scale, alike = abs(rows).max(axis=0).toarray().ravel().astype(np.float64), how.alike_words
+    # What is left of a constant column is the rounding of its mean.
+    varies = scale > np.finfo(np.float64).eps * rows.shape[0] * np.abs(centre)
+    if varies.any() and scale[varies].max() > alike * scale[varies].min():
+        units = Standard(np.zeros_like(centre), np.where(varies, scale, 1.0), 1.0)
+        found.insert(0, units._replace(centre=centre, size=mean_square(units.rows(rows)) ** 0.5))
+    return found
 
 
 def _folds(classes: Examples | None, n: int, rng: np.random.RandomState, how: Automatic) -> Folds | None:
@@ -192,7 +230,8 @@ def _folds(classes: Examples | None, n: int, rng: np.random.RandomState, how: Au
     out in none. None where too few rows are left.
     """
     if classes is None:
-        return ShuffleSplit(1, test_size=1 / 3, random_state=rng) if n >= how.many else 3
+        one = ShuffleSplit(1, test_size=1 / 3, random_state=rng)
+        return list((one if n >= how.many else KFold(3, shuffle=True, random_state=rng)).split(np.zeros(n)))
     _, number, rows_of = np.unique(classes, return_inverse=True, return_counts=True)
     common, rare = (np.flatnonzero(part) for part in (rows_of[number] >= 3, rows_of[number] < 3))
     if len(common) < how.fewest or (rows_of >= 3).sum() < 2:

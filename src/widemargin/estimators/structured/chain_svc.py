@@ -1,5 +1,6 @@
 """Labelling of sequences: `ChainSVC`."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any, Self
@@ -41,8 +42,8 @@ class ChainSVC(ReadyMadeSVM):
         Loss of a wrong step by its true state (by name, or in sorted order), `>= 0`. None: 1 each.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and all
-        rows divided by the root of their mean square: neither unit nor, of dense rows, offset of the features matters.
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
+        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -90,7 +91,7 @@ class ChainSVC(ReadyMadeSVM):
     theta_ : ndarray of shape (S * S,)
         Weights of two successive states: `theta_.reshape(S, S)[before, after]`.
     C_ : float
-        `C`, or what was chosen.
+        `C`, or what was chosen; for columns divided by units of their own where these were chosen.
     primal_, dual_, gap_ : float
         Upper bound of the objective at these weights, lower bound of its optimum, relative difference.
     certified_ : bool
@@ -167,25 +168,18 @@ class ChainSVC(ReadyMadeSVM):
                 if not parts:
                     raise DataError("y holds nothing but NaN or None: somebody has to have looked at some step.")
                 sequences, y, sample_weight = parts, labels, weights[whose]
-        model, lengths, standard = ChainModel(self.weights), [x.shape[0] for x in sequences], None
-
-        def cut(steps: Matrix) -> list[Matrix]:
-            return [steps[end - length : end] for end, length in zip(np.cumsum(lengths), lengths, strict=True)]
-
-        rows, alike = sequences, len({x.shape[1] for x in sequences}) == 1
-        if alike:
-            weight = np.repeat(example_weights(sample_weight, len(lengths)), lengths)
-            steps, standard = self._standard(stacked(sequences), self.C, weight)
-            rows = cut(steps)
-        chosen = choose(self, self.C, 0.0, model, rows, y, sample_weight)
-        if not chosen.seconds:  # C is 1, of the rows as they are
-            rows, standard = sequences, None
+        model, rows = ChainModel(self.weights), sequences
+        chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
-            if alike:
+            if len({x.shape[1] for x in sequences}) == 1:
                 # one map for the steps of all sequences
-                rows = cut(self._training_rows(stacked(rows), chosen.gamma))
-        self._train(model, rows, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=standard)
+                steps = self._training_rows(stacked(sequences), chosen.gamma, chosen.standard)
+                ends = np.cumsum([0, *(x.shape[0] for x in sequences)])
+                rows = [steps[first:last] for first, last in itertools.pairwise(ends)]
+        self._train(
+            model, rows, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=chosen.standard
+        )
         return self
 
     def _completed(self, steps: Matrix, states: ArrayLike, known: Bools) -> npt.NDArray[Any]:

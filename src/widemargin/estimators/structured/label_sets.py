@@ -62,8 +62,8 @@ class MultiLabelSVC(LabelSetSVM):
         margins do where many are rare. Takes seconds for some thousand rows, which `time_budget` does not count.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and all
-        rows divided by the root of their mean square: neither unit nor, of dense rows, offset of the features matters.
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
+        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -117,7 +117,7 @@ class MultiLabelSVC(LabelSetSVM):
     classes_ : ndarray of shape (k,)
         Names of the columns of y, or their numbers.
     C_ : float
-        `C`, or what was chosen.
+        `C`, or what was chosen; for columns divided by units of their own where these were chosen.
     offset_ : float
         `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
     decode_ : str
@@ -229,8 +229,8 @@ class HierarchicalSVC(LabelSetSVM):
         training rows. "auto": "sigmoid" where `C="auto"` chose, so that both predictions can be compared, else None.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and all
-        rows divided by the root of their mean square: neither unit nor, of dense rows, offset of the features matters.
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
+        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -281,7 +281,7 @@ class HierarchicalSVC(LabelSetSVM):
     classes_ : ndarray of shape (k,)
         Names of the columns of y, or their numbers.
     C_ : float
-        `C`, or what was chosen.
+        `C`, or what was chosen; for columns divided by units of their own where these were chosen.
     offset_ : float
         `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
     decode_ : str

@@ -34,8 +34,8 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         0/1.
     fit_intercept : bool, default=True
         Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean, and all
-        rows divided by the root of their mean square: neither unit nor, of dense rows, offset of the features matters.
+        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
+        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
@@ -74,7 +74,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     Attributes
     ----------
     C_ : float
-        C, or what was chosen.
+        C, or what was chosen; for columns divided by units of their own where these were chosen.
     classes_ : ndarray of shape (S,)
     coef_ : ndarray of shape (S, d)
         With a feature map: one column for each of its features.
@@ -139,16 +139,13 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         model = MulticlassModel(self.cost)
         scoring = None if self.cost is None else _saved_cost
         # Its path begins at a larger C than those of label sets: below, all of them predict the same classes.
-        rows, standard = self._standard(X, self.C, sample_weight)
         chosen = choose(
-            self, self.C, 0.0, model, rows, labels, sample_weight, scoring, by_class=True, how=Automatic(slack_from=5)
+            self, self.C, 0.0, model, X, labels, sample_weight, scoring, by_class=True, how=Automatic(slack_from=5)
         )
-        if not chosen.seconds:  # C is 1, of the rows as they are
-            rows, standard = X, None
-        rows = self._training_rows(rows, chosen.gamma)
         self._train(
-            model, rows, labels, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=standard
-        )
+            model, self._training_rows(X, chosen.gamma, chosen.standard), labels, C=chosen.C, spent=chosen.seconds,
+            sample_weight=sample_weight, standard=chosen.standard,
+        )  # fmt: skip
         return self
 
     @property

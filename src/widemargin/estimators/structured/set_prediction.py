@@ -108,14 +108,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         if self._options.decode == "seen" and missing.any(axis=1).all():
             raise DataError("decode='seen' predicts label sets of training rows, and every row has an unknown label.")
         self.classes_ = given.classes
-        rows, standard = self._standard(X, self.C, sample_weight)
-        chosen = choose(self, self.C, self.offset, model, rows, marked, sample_weight, "jaccard", complete=Y)
+        chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
         self.offset_ = chosen.offset
-        if not chosen.seconds:  # C is 1, of the rows as they are
-            rows, standard = X, None
         self._train(
-            model, self._training_rows(rows, chosen.gamma), Y, C=chosen.C, spent=chosen.seconds,
-            sample_weight=sample_weight, missing=left_out, standard=standard,
+            model, self._training_rows(X, chosen.gamma, chosen.standard), Y, C=chosen.C, spent=chosen.seconds,
+            sample_weight=sample_weight, missing=left_out, standard=chosen.standard,
         )  # fmt: skip
         for name in ("label_sets_", "probabilities_", "_seen"):
             self.__dict__.pop(name, None)

@@ -28,7 +28,7 @@ from widemargin.estimators.feature_space import (
 from widemargin.exceptions import CapabilityError, DataError, MarginConvergenceWarning, OracleWarning, warn
 from widemargin.solvers.base import Budget, Status
 from widemargin.structured.learners import block_frank_wolfe
-from widemargin.structured.learners.problem import Blocks, StructuredProblem, example_weights
+from widemargin.structured.learners.problem import Blocks, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.models.base import StructureModel
@@ -240,7 +240,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
         self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
         if self.warm_start:
-            self.blocks_, self._origin = result.blocks, (self.C_, result.steps, problem.fingerprint())
+            self.blocks_, self._origin = result.blocks, (float(C), result.steps, problem.fingerprint())
         self._conclude(result, budget, options)
 
     def _rescaling_of(self, Y: Examples) -> str:
@@ -302,14 +302,30 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
 
 
 class Standard(NamedTuple):
-    """What was taken off rows, and what they were then divided by, so that neither offset nor unit matters.
+    """What is taken off rows, and what they are then divided by, so that neither offsets nor units matter.
 
     The weights of the column of ones are regularised like the others. Beside a year, or amounts in thousands, the ones
     are so small that an intercept would have to be large, and hardly any class but the most frequent is predicted.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+    units : ndarray of shape (d,)
+        Of the columns: their standard deviations, or 1 where all share one unit.
+    size : float
+        Root of the mean square of the rows in these units.
     """
 
     centre: Floats
-    unit: float
+    units: Floats
+    size: float
+
+    def rows(self, X: Matrix) -> Matrix:
+        """Rows in these units. Zeros of sparse ones stay zeros: their centre is 0."""
+        scale = (self.size * self.units).astype(X.dtype)
+        return (
+            np.asarray(X - self.centre, X.dtype) / scale if isinstance(X, np.ndarray) else X @ sparse.diags(1.0 / scale)
+        )
 
 
 @parameters
@@ -327,9 +343,10 @@ class ReadyMadeSVM(StructuralEstimator):
     def _shape_of_weights(self) -> tuple[int, ...]:
         return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})
 
-    def _training_rows(self, X: Matrix, gamma: float | str = "scale") -> Matrix:
-        """Checked rows as the solvers take them: mapped by a map that is fitted here, and with the constant column."""
+    def _training_rows(self, X: Matrix, gamma: float | str = "scale", standard: Standard | None = None) -> Matrix:
+        """Checked rows as the solvers take them: in these units, mapped by a map fitted here, with their constant."""
         known_map = self.__dict__.pop("feature_map_", None)
+        X = X if standard is None else standard.rows(X)
         warn_of_scales(self, None, X)
         if self.feature_map is not None:
             space = make_space(
@@ -340,22 +357,6 @@ class ReadyMadeSVM(StructuralEstimator):
             (X,) = space.features([X])
             self.feature_map_ = space.feature_map
         return with_constant(X) if self.fit_intercept else X
-
-    def _standard(self, X: Matrix, C: float | str, weight: ArrayLike | None) -> tuple[Matrix, Standard | None]:
-        """Checked rows as C is chosen by and the model is trained on, and what `_train` needs to know of them.
-
-        A number of C is of the rows as they are, a map has features of its own, and zeros of sparse rows stay zeros.
-        """
-        if C != "auto" or self.feature_map is not None:
-            return X, None
-        # Rows of weight 0 are as if they were not there.
-        counted = X[np.flatnonzero(example_weights(weight, X.shape[0]))]
-        centre = np.zeros(X.shape[1])
-        if self.fit_intercept and isinstance(X, np.ndarray):
-            centre = counted.mean(axis=0, dtype=np.float64)
-            X, counted = (np.asarray(rows - centre, X.dtype) for rows in (X, counted))
-        unit = mean_square(counted) ** 0.5
-        return X / X.dtype.type(unit), Standard(centre, unit)
 
     def _scores(self, X: Matrix) -> Floats:
         """Potentials of checked rows, an ndarray in float64 of shape (rows, S)."""
@@ -372,9 +373,9 @@ class ReadyMadeSVM(StructuralEstimator):
 
     def _give_back(self, standard: Standard) -> None:
         """Express weights and C of standard rows in the rows that were given."""
-        self.coef_ /= standard.unit
+        self.coef_ /= standard.size * standard.units
         self.intercept_ -= self.coef_ @ standard.centre
-        self.C_ /= standard.unit**2
+        self.C_ /= standard.size**2
 
 
 def with_constant(X: Matrix) -> Matrix:
