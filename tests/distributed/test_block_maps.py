@@ -283,14 +283,32 @@ def test_a_cluster_without_workers_is_not_waited_for_in_vain():
         DaskMap(array_rows({"x": VALUES}), client, patience=0.1).sum(sums, 1.0)
 
 
-def test_a_call_is_one_task_a_thread_however_many_blocks(dask_client, monkeypatch):
+def test_a_call_is_no_task_and_else_one_a_thread_however_many_blocks(dask_client, monkeypatch):
     blocks = DaskMap(array_rows({"x": VALUES}, block_rows=50), dask_client)
     blocks.advance(moved, 1.0)
     submit, sent = dask_client.submit, []
     monkeypatch.setattr(dask_client, "submit", lambda *given, **named: sent.append(given[0]) or submit(*given, **named))
-    assert blocks.sum(sums, 1.0).rows == N
-    assert len(blocks.map(index)) == blocks.n_blocks > 100
-    assert len(sent) == 2 * sum(dask_client.nthreads().values())
+
+    def called():
+        total, numbers = blocks.sum(sums, 1.0), blocks.map(index)
+        assert len(numbers) == blocks.n_blocks > 100
+        return total, numbers, len(sent)
+
+    asked = called()
+    monkeypatch.setattr(dask_client, "run", lambda *given, **named: {})  # as if no worker held a block
+    as_tasks = called()
+    assert (asked[2], as_tasks[2]) == (0, 2 * sum(dask_client.nthreads().values()))
+    np.testing.assert_equal(asked[:2], as_tasks[:2])
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_prepared_rows_stay_in_the_bundles_of_their_source(dask_client, monkeypatch, hold):
+    """Bundles were counted anew: with a worker more or less, or rows not held, there was none to a number."""
+    blocks = DaskMap(array_rows({"x": VALUES}, block_rows=50), dask_client)
+    monkeypatch.setattr(dask_client, "nthreads", lambda: {"of a new worker": 7})
+    other = blocks.prepared(lambda data, _: {"x": data["x"] + 1.0}, hold=hold)
+    assert [number for number, _ in other.map(index)] == list(range(blocks.n_blocks))
+    assert other.sum(sums, 1.0).total == pytest.approx(VALUES.sum() + N)
 
 
 def test_which_back_end(dask_client):
