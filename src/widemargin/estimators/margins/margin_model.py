@@ -181,7 +181,7 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             warn(
                 f"class {self.classes_[first]!s} has {of_rows[first]:.0%} of the training rows and {said[first]:.1%} "
                 "of the predictions: each class is learned against the rest, and a linear score does not find one that "
-                "lies between others. Use a feature_map, a kernel, or MulticlassSVC.",
+                "lies between others. Use a feature_map, a kernel, MulticlassSVC, or OneVsOneClassifier.",
                 DoubtfulModelWarning,
             )
 

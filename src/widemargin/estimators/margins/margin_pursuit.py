@@ -29,7 +29,7 @@ class MarginPursuitClassifier(MarginModel):
     are wrong, and rows that are right by far more than the level, are both pulled towards it, with a force that the
     scale bounds. Margins gather around the level, more closely and more symmetrically than those of an SVM. The effect
     of a wrong *label* is bounded. Rows with extreme *features* are not guarded against. With more than two classes each
-    is learned against the rest.
+    is learned against the rest; `sklearn.multiclass.OneVsOneClassifier` around it errs less (see the guide).
 
     Parameters
     ----------
