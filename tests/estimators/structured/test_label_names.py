@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from widemargin import HierarchicalSVC, MultiLabelSVC, StructuralSVM, label_set_scorers
+from widemargin.estimators.structured.training import Chosen
 from widemargin.exceptions import DataError
 from widemargin.structured.learners.problem import StructuredProblem
 from widemargin.structured.models import MultiLabelModel
@@ -137,7 +138,7 @@ def test_labels_that_nobody_looked_at_are_left_out(solver, rescaling, edges):
 def test_compiled_loops_and_oracles_agree_on_what_is_left_out():
     X, Y, missing, known = partly()
     searched = StructuralSVM(MultiLabelModel(), search="angular", **FIXED)
-    searched._train(MultiLabelModel(), X, known, C=0.1, missing=missing)
+    searched._train(MultiLabelModel(), X, known, Chosen(0.1), missing=missing)
     compiled = MultiLabelSVC(fit_intercept=False, **FIXED).fit(X, np.where(missing, -1, Y))
     assert searched.dual_ <= compiled.primal_
     assert compiled.dual_ <= searched.primal_

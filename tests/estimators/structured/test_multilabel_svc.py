@@ -195,14 +195,15 @@ def test_warm_start_goes_on():
     assert clf.set_params(C=0.4).fit(X, Y).n_iter_ < first
 
 
+@pytest.mark.parametrize(("C", "stage"), [(1.0, "bcfw"), ("auto", "choice")])
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
-def test_an_interrupt_leaves_a_fitted_model(on_interrupt):
+def test_an_interrupt_leaves_a_fitted_model(on_interrupt, C, stage):
     def interrupt(progress):
-        if progress.iteration == 3:
+        if progress.iteration == 3 and progress.stage.startswith(stage):
             raise KeyboardInterrupt
 
     X, Y = sets()
-    clf = MultiLabelSVC(C=1.0, tol=0.0, callbacks=[interrupt], solver_options={"on_interrupt": on_interrupt})
+    clf = MultiLabelSVC(C=C, tol=0.0, callbacks=[interrupt], solver_options={"on_interrupt": on_interrupt})
     with pytest.warns(MarginConvergenceWarning, match="interrupted after"):
         if on_interrupt == "raise":
             with pytest.raises(KeyboardInterrupt):
@@ -210,7 +211,7 @@ def test_an_interrupt_leaves_a_fitted_model(on_interrupt):
         else:
             clf.fit(X, Y)
     assert clf.status_ == "interrupted"
-    assert clf.predict(X).shape == Y.shape
+    assert clf.score(X, Y) > 0.3
 
 
 def test_bad_input():

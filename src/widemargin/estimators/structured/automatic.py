@@ -9,7 +9,6 @@ a path of its own that begins at the best C so far.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -20,7 +19,7 @@ from widemargin._typing import ArrayLike, Matrix
 from widemargin.estimators._options import budget_of
 from widemargin.estimators.feature_space import stacked
 from widemargin.estimators.structured.structural_search import Folds, PathSearch, Scoring, StructuralCell
-from widemargin.estimators.structured.training import ReadyMadeSVM, Standard, mean_square
+from widemargin.estimators.structured.training import Chosen, ReadyMadeSVM, Standard, mean_square
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.structured.learners.problem import check_examples, example_weights
 from widemargin.structured.model import Examples, StructuredModel
@@ -73,19 +72,6 @@ class Automatic:
     alike_words: float = 100.0
 
 
-class Chosen(NamedTuple):
-    """C, offset and width of the kernel for a training, the seconds of their choice, their score on rows held out, NaN
-    where nothing was chosen, and the units of the rows that C is for, None where it is for the rows as they are.
-    """
-
-    C: float
-    offset: float
-    gamma: float | str
-    seconds: float
-    score: float = np.nan
-    standard: Standard | None = None
-
-
 def choose(
     model: ReadyMadeSVM, C: float | str, offset: float | str, structure: StructuredModel, X: Examples,
     y: Examples, sample_weight: ArrayLike | None = None, scoring: Scoring = None, *,
@@ -115,7 +101,7 @@ def choose(
     started, known, options = time.perf_counter(), 0.0 if offset == "auto" else float(offset), model._options
     usual = "scale" if options.gamma is None else options.gamma
     if C != "auto":
-        return Chosen(float(C), known, usual, 0.0)
+        return Chosen(float(C), known, usual)
     # Before folds give the rows other numbers.
     n = check_examples(structure, X, y)
     structure.prepare(X, y if complete is None else complete)
@@ -125,7 +111,7 @@ def choose(
         there = np.flatnonzero(weight > 0.0)
         X, y, sample_weight, n = _safe_indexing(X, there), _safe_indexing(y, there), weight[there], there.shape[0]
     if n < how.fewest:
-        return Chosen(1.0, known, usual, 0.0)
+        return Chosen(1.0, known, usual)
     rng, mapped = check_random_state(model.random_state), bool(getattr(model, "feature_map", None))
     # A number of C is for the rows as they are, and a map has features of its own.
     standards = [None] if mapped else _standards(X, bool(model.fit_intercept), how)
@@ -138,7 +124,7 @@ def choose(
         n = len(drawn)
     held_out = _folds(y if by_class else None, n, rng, how)
     if held_out is None:
-        return Chosen(1.0, known, usual, 0.0)
+        return Chosen(1.0, known, usual)
     plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
     if hasattr(plain, "calibration"):
         # Probabilities know no C, and sets by probability do not tell one C from another.
@@ -169,14 +155,17 @@ def choose(
         """The cell of the smallest C whose next one is not worth its time."""
         search.model = plain.set_params(solver_options=replace(options, gamma=gamma))
         best: StructuralCell | None = None
-        for cell in search.path(rescaling, Cs, [None], tried, 1, budget, None):
-            # A C that the passes of the path do not solve would not be solved by the final training either.
-            if best is not None and cell.gap > max(how.tol, model.tol):
-                break
-            told.append(cell.score)
-            budget.tell(f"choice of C={cell.C:.4g}", len(told), cell.score, cell.gap, cell.standard_error)
-            if best is None or cell.score > best.score + how.worth:
-                best = cell
+        try:
+            for cell in search.path(rescaling, Cs, [None], tried, 1, budget, None):
+                # A C that the passes of the path do not solve would not be solved by the final training either.
+                if best is not None and cell.gap > max(how.tol, model.tol):
+                    break
+                told.append(cell.score)
+                budget.tell(f"choice of C={cell.C:.4g}", len(told), cell.score, cell.gap, cell.standard_error)
+                if best is None or cell.score > best.score + how.worth:
+                    best = cell
+        except KeyboardInterrupt:
+            budget.interrupted = True
         return best
 
     best, standard, gamma = None, standards[0], usual
@@ -197,10 +186,9 @@ def choose(
                 best, gamma = cell, scale * factor**step
             if best is not middle:
                 break
-    if best is None:
-        return Chosen(Cs[2], known, usual, time.perf_counter() - started, standard=units)
-    seconds = time.perf_counter() - started
-    return Chosen(best.C, known if best.offset is None else best.offset, gamma, seconds, best.score, standard)
+    C, score = (Cs[2], np.nan) if best is None else (best.C, best.score)
+    known = known if best is None or best.offset is None else best.offset
+    return Chosen(C, known, gamma, time.perf_counter() - started, score, standard, budget.interrupted)
 
 
 def _standards(X: Examples, centred: bool, how: Automatic) -> list[Standard]:

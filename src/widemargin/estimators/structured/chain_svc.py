@@ -174,12 +174,10 @@ class ChainSVC(ReadyMadeSVM):
             self.n_features_in_ = sequences[0].shape[1]
             if len({x.shape[1] for x in sequences}) == 1:
                 # one map for the steps of all sequences
-                steps = self._training_rows(stacked(sequences), chosen.gamma, chosen.standard)
+                steps = self._training_rows(stacked(sequences), chosen)
                 ends = np.cumsum([0, *(x.shape[0] for x in sequences)])
                 rows = [steps[first:last] for first, last in itertools.pairwise(ends)]
-        self._train(
-            model, rows, y, C=chosen.C, spent=chosen.seconds, sample_weight=sample_weight, standard=chosen.standard
-        )
+        self._train(model, rows, y, chosen, sample_weight=sample_weight)
         return self
 
     def _completed(self, steps: Matrix, states: ArrayLike, known: Bools) -> npt.NDArray[Any]:

@@ -142,10 +142,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         chosen = choose(
             self, self.C, 0.0, model, X, labels, sample_weight, scoring, by_class=True, how=Automatic(slack_from=5)
         )
-        self._train(
-            model, self._training_rows(X, chosen.gamma, chosen.standard), labels, C=chosen.C, spent=chosen.seconds,
-            sample_weight=sample_weight, standard=chosen.standard,
-        )  # fmt: skip
+        self._train(model, self._training_rows(X, chosen), labels, chosen, sample_weight=sample_weight)
         return self
 
     @property

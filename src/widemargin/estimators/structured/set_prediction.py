@@ -110,10 +110,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         self.classes_ = given.classes
         chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
         self.offset_ = chosen.offset
-        self._train(
-            model, self._training_rows(X, chosen.gamma, chosen.standard), Y, C=chosen.C, spent=chosen.seconds,
-            sample_weight=sample_weight, missing=left_out, standard=chosen.standard,
-        )  # fmt: skip
+        self._train(model, self._training_rows(X, chosen), Y, chosen, sample_weight=sample_weight, missing=left_out)
         for name in ("label_sets_", "probabilities_", "_seen"):
             self.__dict__.pop(name, None)
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode

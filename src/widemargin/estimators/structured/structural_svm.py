@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from widemargin._typing import ArrayLike, Bools, Floats
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import parameters
-from widemargin.estimators.structured.training import StructuralEstimator
+from widemargin.estimators.structured.training import Chosen, StructuralEstimator
 from widemargin.exceptions import CapabilityError, DataError
 from widemargin.structured.learners.example_rows import as_examples, count, potentials_of
 from widemargin.structured.model import Examples, Weights
@@ -146,7 +146,9 @@ class StructuralSVM(StructuralEstimator):
             at random weights; `debug=True` compares every answer.
         """
         model = copy.deepcopy(self.model)
-        self._train(model, as_examples(X), as_examples(Y), C=self.C, sample_weight=sample_weight, debug=self.debug)
+        self._train(
+            model, as_examples(X), as_examples(Y), Chosen(self.C), sample_weight=sample_weight, debug=self.debug
+        )
         return self
 
     def _set_weights(self, weights: Weights) -> None:

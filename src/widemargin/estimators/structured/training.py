@@ -130,6 +130,60 @@ class StructuralOptions(SolverOptions):
     verbose: kinds.Verbose = 0
 
 
+class Standard(NamedTuple):
+    """What is taken off rows, and what they are then divided by, so that neither offsets nor units matter.
+
+    The weights of the column of ones are regularised like the others. Beside a year, or amounts in thousands, the ones
+    are so small that an intercept would have to be large, and hardly any class but the most frequent is predicted.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+    units : ndarray of shape (d,)
+        Of the columns: their standard deviations, or 1 where all share one unit.
+    size : float
+        Root of the mean square of the rows in these units.
+    """
+
+    centre: Floats
+    units: Floats
+    size: float
+
+    def rows(self, X: Matrix) -> Matrix:
+        """Rows in these units. Zeros of sparse ones stay zeros: their centre is 0."""
+        scale = (self.size * self.units).astype(X.dtype)
+        return (
+            np.asarray(X - self.centre, X.dtype) / scale if isinstance(X, np.ndarray) else X @ sparse.diags(1.0 / scale)
+        )
+
+
+class Chosen(NamedTuple):
+    """What a training goes by.
+
+    Attributes
+    ----------
+    C, offset : float
+    gamma : float or str
+        Width of the kernel.
+    seconds : float
+        What their choice took.
+    score : float
+        On rows held out; NaN where nothing was chosen.
+    standard : Standard or None
+        The units that C is for; None: the rows as they are.
+    interrupted : bool
+        Whether Ctrl-C ended the choice.
+    """
+
+    C: float
+    offset: float = 0.0
+    gamma: float | str = "scale"
+    seconds: float = 0.0
+    score: float = np.nan
+    standard: Standard | None = None
+    interrupted: bool = False
+
+
 @parameters
 class StructuralParameters:
     """The parameters that all structural SVMs have; each says in its own docstring what they mean there."""
@@ -179,16 +233,15 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         return self.coef_.shape
 
     def _train(
-        self, model: StructuredModel, X: Examples, Y: Examples, *, C: float, spent: float = 0.0,
+        self, model: StructuredModel, X: Examples, Y: Examples, chosen: Chosen, *,
         sample_weight: ArrayLike | None = None, missing: Bools | None = None, debug: bool = False,
-        standard: "Standard | None" = None,
     ) -> None:  # fmt: skip
         """Train the model, set the fitted attributes, then warn or raise according to how the run ended.
 
-        `spent` are the seconds of the time budget that the choice of C took; `standard` says what the rows are.
+        The time budget is what the choice has left of it. After a choice that was interrupted it is one pass.
         """
-        options, self.C_ = self._options, float(C)
-        left = None if self.time_budget is None else max(self.time_budget - spent, 1e-3)
+        options, self.C_ = self._options, float(chosen.C)
+        left = None if self.time_budget is None else max(self.time_budget - chosen.seconds, 1e-3)
         budget = budget_of(left, self.callbacks, options.verbose)
         problem = StructuredProblem(
             model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self._rescaling_of(Y),
@@ -204,7 +257,8 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
                 OracleWarning,
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        arguments: dict[str, object] = {"tol": self.tol, "max_iter": self.max_iter, "seed": seed}
+        max_iter = 1 if chosen.interrupted else self.max_iter
+        arguments: dict[str, object] = {"tol": self.tol, "max_iter": max_iter, "seed": seed}
         if self.solver in ("bcfw", "sgd"):
             arguments |= {"average": options.average, "check_every": options.check_every}
         if options.oracle_batch is not None:
@@ -230,17 +284,19 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
                 module, function = _IN_PAPERS[self.solver]
                 learn = getattr(papers_module(f"solvers.{module}", f"solver={self.solver!r}"), function)
             result = learn(problem, budget=budget, **arguments)
+        if chosen.interrupted:
+            budget.interrupted, result = True, replace(result, status=Status.INTERRUPTED)
         self.model_, self.search_ = problem.model, problem.search_name
         self._set_weights(result.weights)
-        if standard is not None:
-            self._give_back(standard)
+        if chosen.standard is not None:
+            self._give_back(chosen.standard)
         self.primal_, self.dual_, self.gap_ = result.primal, result.dual, result.gap
         self.certified_, self.averaged_ = result.certified, result.averaged
         self.proved_primal_, self.proved_gap_ = result.proved, result.proved_gap
         self.status_, self.n_iter_, self.history_ = str(result.status), result.n_iter, result.history
         self.n_oracle_calls_, self.n_queries_ = result.n_oracle_calls, result.n_queries
         if self.warm_start:
-            self.blocks_, self._origin = result.blocks, (float(C), result.steps, problem.fingerprint())
+            self.blocks_, self._origin = result.blocks, (float(chosen.C), result.steps, problem.fingerprint())
         self._conclude(result, budget, options)
 
     def _rescaling_of(self, Y: Examples) -> str:
@@ -251,7 +307,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         """Set `coef_`, `theta_` and what else the weights are called."""
         self.coef_, self.theta_ = weights
 
-    def _give_back(self, standard: "Standard") -> None:
+    def _give_back(self, standard: Standard) -> None:
         """Express weights and C of standard rows in the rows that were given."""
 
     def _conclude(self, result: LearnerResult, budget: Budget, options: StructuralOptions) -> None:
@@ -301,33 +357,6 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         return np.array(margins)
 
 
-class Standard(NamedTuple):
-    """What is taken off rows, and what they are then divided by, so that neither offsets nor units matter.
-
-    The weights of the column of ones are regularised like the others. Beside a year, or amounts in thousands, the ones
-    are so small that an intercept would have to be large, and hardly any class but the most frequent is predicted.
-
-    Attributes
-    ----------
-    centre : ndarray of shape (d,)
-    units : ndarray of shape (d,)
-        Of the columns: their standard deviations, or 1 where all share one unit.
-    size : float
-        Root of the mean square of the rows in these units.
-    """
-
-    centre: Floats
-    units: Floats
-    size: float
-
-    def rows(self, X: Matrix) -> Matrix:
-        """Rows in these units. Zeros of sparse ones stay zeros: their centre is 0."""
-        scale = (self.size * self.units).astype(X.dtype)
-        return (
-            np.asarray(X - self.centre, X.dtype) / scale if isinstance(X, np.ndarray) else X @ sparse.diags(1.0 / scale)
-        )
-
-
 @parameters
 class ReadyMadeSVM(StructuralEstimator):
     """A structural SVM whose model follows from the parameters; its rows may be mapped, and get a constant column."""
@@ -343,14 +372,14 @@ class ReadyMadeSVM(StructuralEstimator):
     def _shape_of_weights(self) -> tuple[int, ...]:
         return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})
 
-    def _training_rows(self, X: Matrix, gamma: float | str = "scale", standard: Standard | None = None) -> Matrix:
+    def _training_rows(self, X: Matrix, chosen: Chosen) -> Matrix:
         """Checked rows as the solvers take them: in these units, mapped by a map fitted here, with their constant."""
         known_map = self.__dict__.pop("feature_map_", None)
-        X = X if standard is None else standard.rows(X)
+        X = X if chosen.standard is None else chosen.standard.rows(X)
         warn_of_scales(self, None, X)
         if self.feature_map is not None:
             space = make_space(
-                replace(SpaceParameters.of(self, self._options), gamma=gamma), X, None,
+                replace(SpaceParameters.of(self, self._options), gamma=chosen.gamma), X, None,
                 random_state=self.random_state, by_factor=True, known_map=known_map if self.warm_start else None,
             )  # fmt: skip
             assert isinstance(space, MappedSpace)
