@@ -98,10 +98,10 @@ def choose(
     by_class : bool, default=False
         Whether every label is a class and every fold needs all of them, as a matrix of costs does.
     """
-    started, known, options = time.perf_counter(), 0.0 if offset == "auto" else float(offset), model._options
-    usual = "scale" if options.gamma is None else options.gamma
+    started, gamma = time.perf_counter(), "scale" if model._options.gamma is None else model._options.gamma
+    as_given = Chosen(1.0 if C == "auto" else float(C), 0.0 if offset == "auto" else float(offset), gamma)
     if C != "auto":
-        return Chosen(float(C), known, usual)
+        return as_given
     # Before folds give the rows other numbers.
     n = check_examples(structure, X, y)
     structure.prepare(X, y if complete is None else complete)
@@ -111,10 +111,10 @@ def choose(
         there = np.flatnonzero(weight > 0.0)
         X, y, sample_weight, n = _safe_indexing(X, there), _safe_indexing(y, there), weight[there], there.shape[0]
     if n < how.fewest:
-        return Chosen(1.0, known, usual)
-    rng, mapped = check_random_state(model.random_state), bool(getattr(model, "feature_map", None))
-    # A number of C is for the rows as they are, and a map has features of its own.
-    standards = [None] if mapped else _standards(X, bool(model.fit_intercept), how)
+        return as_given
+    rng = check_random_state(model.random_state)
+    # A map has features of its own.
+    standards = [None] if model.feature_map is not None else _standards(X, model.fit_intercept, how)
     if n > how.most:
         drawn = np.sort(rng.permutation(n)[: how.most])
         if by_class:
@@ -122,73 +122,101 @@ def choose(
         X, y = _safe_indexing(X, drawn), _safe_indexing(y, drawn)
         sample_weight = None if sample_weight is None else weight[there][drawn]
         n = len(drawn)
-    held_out = _folds(y if by_class else None, n, rng, how)
-    if held_out is None:
-        return Chosen(1.0, known, usual)
-    plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
-    if hasattr(plain, "calibration"):
-        # Probabilities know no C, and sets by probability do not tell one C from another.
-        options = replace(options, decode="best" if options.decode == "expected" else options.decode)
-        plain.set_params(calibration=None, solver_options=options)
-    tried: Sequence[float | None] = [None]
-    if offset == "auto":
-        tried = how.offsets
-        plain.set_params(offset=0.0)
-    rescaling = model._rescaling_of(y)
-    first = how.slack_from if rescaling == "slack" else how.margin_from
-    limit = None if model.time_budget is None else 0.5 * model.time_budget
-    budget, told = budget_of(limit, model.callbacks, options.verbose), list[float]()
+    folds = _folds(y if by_class else None, n, rng, how)
+    if folds is None:
+        return as_given
+    paths = _Paths(model, X, y, sample_weight, scoring, folds, rng, offset == "auto", how)
+    return paths.chosen(standards, as_given)._replace(seconds=time.perf_counter() - started)
 
-    def path_search(standard: Standard | None) -> tuple[PathSearch, list[float]]:
-        """The folds in these units, and the C of their path."""
-        rows = X
+
+class _Paths:
+    """The paths over C of one choice, which share rows, folds and the time."""
+
+    def __init__(
+        self, model: ReadyMadeSVM, X: Examples, y: Examples, weight: ArrayLike | None, scoring: Scoring, folds: Folds,
+        rng: np.random.RandomState, any_offset: bool, how: Automatic,
+    ) -> None:  # fmt: skip
+        self.model, self.X, self.y, self.weight, self.folds, self.rng, self.how = model, X, y, weight, folds, rng, how
+        self.options = model._options
+        self.scoring = self.options.scoring or scoring
+        self.plain = clone(model).set_params(C=1.0, max_iter=min(how.passes, model.max_iter), callbacks=None)
+        if hasattr(self.plain, "calibration"):
+            # Probabilities know no C, and sets by probability do not tell one C from another.
+            decode = "best" if self.options.decode == "expected" else self.options.decode
+            self.options = replace(self.options, decode=decode)
+            self.plain.set_params(calibration=None, solver_options=self.options)
+        self.offsets: Sequence[float | None] = [None]
+        if any_offset:
+            self.offsets = how.offsets
+            self.plain.set_params(offset=0.0)
+        self.rescaling = model._rescaling_of(y)
+        limit = None if model.time_budget is None else 0.5 * model.time_budget
+        self.budget, self.told = budget_of(limit, model.callbacks, self.options.verbose), 0
+
+    def chosen(self, standards: Sequence[Standard | None], as_given: Chosen) -> Chosen:
+        """The best of a path in each of these units; of mapped rows the width is chosen, too, where it is not given."""
+        best, standard, gamma, half = None, standards[0], as_given.gamma, self.how.margin_from
+        if self.rescaling == "slack":
+            half = self.how.slack_from
+        for units in standards:
+            search = self.search(units)
+            Cs = [10.0 ** (some / 2.0) / search.n_rows for some in range(half, half + 9)]
+            cell = self.best(search, Cs, gamma)
+            if cell is not None and (best is None or cell.score > best.score):
+                best, standard = cell, units
+            if self.budget.exhausted:
+                break
+        if best is None:
+            return as_given._replace(C=Cs[2], standard=standard, interrupted=self.budget.interrupted)
+        if standards == [None] and self.options.gamma is None and self.options.kernel != "linear":
+            best, gamma = self.width(search, Cs, best)
+        offset = as_given.offset if best.offset is None else best.offset
+        return Chosen(best.C, offset, gamma, 0.0, best.score, standard, self.budget.interrupted)
+
+    def search(self, standard: Standard | None) -> PathSearch:
+        """The folds, of rows in these units."""
+        rows, how = self.X, self.how
         if standard is not None:
-            rows = standard.rows(X) if hasattr(X, "shape") else [standard.rows(part) for part in X]
+            rows = standard.rows(rows) if hasattr(rows, "shape") else [standard.rows(part) for part in rows]
         search = PathSearch(
-            plain, rows, y, options.scoring or scoring, held_out, rng, tol=how.tol, within=0.0, worth=how.worth
+            self.plain, rows, self.y, self.scoring, self.folds, self.rng, tol=how.tol, within=0.0, worth=how.worth
         )
-        if sample_weight is not None:
-            search.weight = np.asarray(sample_weight)
-        return search, [10.0 ** (half / 2.0) / search.n_rows for half in range(first, first + 9)]
+        search.weight = None if self.weight is None else np.asarray(self.weight)
+        return search
 
-    def best_of_path(search: PathSearch, Cs: Sequence[float], gamma: float | str) -> StructuralCell | None:
+    def best(self, search: PathSearch, Cs: Sequence[float], gamma: float | str) -> StructuralCell | None:
         """The cell of the smallest C whose next one is not worth its time."""
-        search.model = plain.set_params(solver_options=replace(options, gamma=gamma))
+        search.model = self.plain.set_params(solver_options=replace(self.options, gamma=gamma))
         best: StructuralCell | None = None
         try:
-            for cell in search.path(rescaling, Cs, [None], tried, 1, budget, None):
+            for cell in search.path(self.rescaling, Cs, [None], self.offsets, 1, self.budget, None):
                 # A C that the passes of the path do not solve would not be solved by the final training either.
-                if best is not None and cell.gap > max(how.tol, model.tol):
+                if best is not None and cell.gap > max(self.how.tol, self.model.tol):
                     break
-                told.append(cell.score)
-                budget.tell(f"choice of C={cell.C:.4g}", len(told), cell.score, cell.gap, cell.standard_error)
-                if best is None or cell.score > best.score + how.worth:
+                self.told += 1
+                self.budget.tell(f"choice of C={cell.C:.4g}", self.told, cell.score, cell.gap, cell.standard_error)
+                if best is None or cell.score > best.score + self.how.worth:
                     best = cell
         except KeyboardInterrupt:
-            budget.interrupted = True
+            self.budget.interrupted = True
         return best
 
-    best, standard, gamma = None, standards[0], usual
-    for units in standards:
-        search, Cs = path_search(units)
-        cell = best_of_path(search, Cs, usual)
-        if cell is not None and (best is None or cell.score > best.score):
-            best, standard = cell, units
-    if best is not None and mapped and options.gamma is None and options.kernel != "linear":
-        rows = X if hasattr(X, "shape") else stacked(X)
+    def width(
+        self, search: PathSearch, Cs: Sequence[float], best: StructuralCell
+    ) -> tuple[StructuralCell, float | str]:
+        """The best cell, and the width of its kernel: the usual one doubled while that scores better, else halved."""
+        rows, options = self.X if hasattr(self.X, "shape") else stacked(self.X), self.options
         scale = resolve_kernel(options.kernel, rows, gamma="scale", degree=options.degree, coef0=options.coef0).gamma
+        gamma: float | str = "scale"
         for factor in (2.0, 0.5):
-            middle = best
-            for step in range(1, how.doublings + 1):
-                cell = best_of_path(search, Cs[Cs.index(best.C) :], scale * factor**step)
+            for step in range(1, self.how.doublings + 1):
+                cell = self.best(search, Cs[Cs.index(best.C) :], scale * factor**step)
                 if cell is None or cell.score <= best.score:
                     break
                 best, gamma = cell, scale * factor**step
-            if best is not middle:
+            if gamma != "scale":
                 break
-    C, score = (Cs[2], np.nan) if best is None else (best.C, best.score)
-    known = known if best is None or best.offset is None else best.offset
-    return Chosen(C, known, gamma, time.perf_counter() - started, score, standard, budget.interrupted)
+        return best, gamma
 
 
 def _standards(X: Examples, centred: bool, how: Automatic) -> list[Standard]:
