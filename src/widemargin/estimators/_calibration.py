@@ -1,5 +1,6 @@
 """Class probabilities by calibration on rows that training did not see."""
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,11 +38,17 @@ def hold_out(y: npt.NDArray[Any], random_state: Seed, share: float = 0.2) -> tup
     Raises
     ------
     DataError
-        If a class has fewer than two rows.
+        If a class has fewer than two rows, or the rows are fewer than that leaves one of each class on both sides.
     """
-    smallest = int(np.unique(y, return_counts=True)[1].min())
+    counts = np.unique(y, return_counts=True)[1]
+    smallest, held = int(counts.min()), math.ceil(share * y.shape[0])
     if smallest < 2:
         raise DataError(f"calibration holds out {share:.0%} of each class, and the smallest has {smallest} row.")
+    if held < len(counts):
+        raise DataError(
+            f"calibration holds out {share:.0%} of the {y.shape[0]} rows, which is {held}, of {len(counts)} classes. "
+            "Give more rows, or leave calibration out."
+        )
     train, held = train_test_split(np.arange(y.shape[0]), test_size=share, stratify=y, random_state=random_state)
     return np.sort(train), np.sort(held)
 

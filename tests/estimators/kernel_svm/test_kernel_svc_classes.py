@@ -246,6 +246,13 @@ def test_coupled_probabilities_solve_their_problem():
     assert all(loss(found) <= loss(other) + 1e-12 for other in rng.dirichlet(np.ones(4), size=3000))
 
 
+def test_calibration_of_few_rows_says_how_many_it_holds_out():
+    X, y = digits(400)
+    rows = np.concatenate([np.flatnonzero(y == digit)[:2] for digit in range(3)])
+    with pytest.raises(DataError, match="20% of the 6 rows, which is 2, of 3 classes"):
+        KernelSVC(calibration="sigmoid").fit(X[rows], y[rows])
+
+
 def test_calibration_of_precomputed_values_and_two_classes():
     X, y = digits(400)
     y = y % 2

@@ -57,6 +57,14 @@ def test_scores_without_a_row_are_those_of_a_fit_without_it():
         np.testing.assert_allclose(found[row], alone, atol=1e-7)
 
 
+def test_rows_in_single_precision_that_are_nearly_equal():
+    """Kernel values were as exact as the rows, which left the matrix between landmarks no factor."""
+    X = np.random.default_rng(0).integers(0, 24, (48, 1)).astype(np.float32)
+    X, Y = 1e-4 * X.astype(np.float32), np.column_stack([X[:, 0] > 11, X[:, 0] % 3 == 0]).astype(int)
+    single, double = (fitted(rows, Y)(rows) for rows in (X, X.astype(np.float64)))
+    np.testing.assert_allclose(single, double, atol=1e-3)
+
+
 def test_least_squares_are_kernel_ridge_regression_of_centred_rows():
     X, Y = sets(30)
     ridge = _Ridge.of(X, Y, np.ones(Y.shape, dtype=bool), np.ones(30), np.arange(30), 0.5)

@@ -195,6 +195,20 @@ def test_the_scale_stays() -> None:
     assert np.linalg.norm(found.w) == pytest.approx(np.linalg.norm(w), rel=0.5)
 
 
+def test_a_kick_of_one_feature_that_leads_to_nothing_is_not_scaled() -> None:
+    """The bias became infinite, with a warning, where w was kicked to exactly 0."""
+
+    class Backwards:
+        def standard_normal(self, size: int) -> np.ndarray:
+            return np.full(size, -1.0)
+
+    problem, _, _ = tight(1, 0.01, n=60, d=1, m=1)
+    columns = Columns(problem.rows, problem.fit_intercept)
+    columns.__dict__["spread"] = np.ones(2)
+    kicked = line_moves._kicked(problem, columns, np.array([3.0, 100.0]), 1.0, Backwards())  # type: ignore[arg-type]
+    assert kicked[0] == 0.0 and np.isfinite(kicked[1])
+
+
 def test_on_larger_tables_work_ends_with_the_entries_that_may_be_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, w, b = tight(1, 0.01, n=400, d=30, m=2, sparse=True)
     monkeypatch.setattr(line_moves, "OPTIONS", replace(line_moves.OPTIONS, small=0, chunk=1))

@@ -230,8 +230,9 @@ class _Ridge(NamedTuple):
         total = weight.sum()
         mean = weight @ values / total
         values -= mean
-        between = rbf_kernel(landmarks, gamma=gamma)
-        # Rows that are there twice make the matrix singular: a hundred millionth more keeps its factor.
+        # Rows that are there twice make the matrix singular: a hundred millionth more keeps its factor, in double
+        # precision.
+        between = rbf_kernel(landmarks.astype(np.float64), gamma=gamma)
         between[np.diag_indices_from(between)] += 1e-8 * landmarks.shape[0]
         spread, basis = linalg.eigh((values * weight[:, None]).T @ values, between)
         seen = known * weight[:, None]
@@ -279,7 +280,7 @@ def _of_all_rows(
     best: tuple[float, tuple[Floats, Floats, Floats]] | None = None
     for strength in (one for one in how.strengths if one <= lam):
         # Rows that are there twice make K singular: a hundred millionth more keeps its factor.
-        values, more = rbf_kernel(X, gamma=gamma), strength / weight + 1e-8
+        values, more = rbf_kernel(X.astype(np.float64), gamma=gamma), strength / weight + 1e-8
         values[np.diag_indices_from(values)] += more
         # Both in the place of the kernel values, in one triangle; there is no room for a second matrix.
         factor, _ = linalg.lapack.dpotrf(values.T, overwrite_a=True)

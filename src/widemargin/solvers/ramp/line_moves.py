@@ -17,7 +17,7 @@ from widemargin._typing import Floats, Ints
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget
 from widemargin.solvers.convex.subsample_start import is_uneven
-from widemargin.solvers.ramp.line_loops import TIE, TINY, Counted, Lines, State, hold, try_lines
+from widemargin.solvers.ramp.line_loops import TIE, Counted, Lines, State, hold, try_lines
 from widemargin.solvers.ramp.majorization import RampProblem
 from widemargin.solvers.thresholds.threshold_sweep import FEASIBLE, best_threshold, swept
 
@@ -197,8 +197,9 @@ def _kicked(problem: RampProblem, columns: "Columns", w: Floats, far: float, rng
     direction = rng.standard_normal(w.shape[0] - 1) / columns.spread[:-1]
     kicked, size = w.copy(), float(np.linalg.norm(w[:-1]))
     kicked[:-1] += far * size / np.linalg.norm(direction) * direction
-    # Back to the norm of w: 0/1 rates do not feel it, and the price of a larger one is not what is explored here.
-    kicked *= size / max(float(np.linalg.norm(kicked[:-1])), TINY)
+    # Back to the norm of w: 0/1 rates do not feel it, and the price of a larger one is not what is explored here. A
+    # kick of a single feature may lead to 0, where there is nothing to scale.
+    kicked *= size / (float(np.linalg.norm(kicked[:-1])) or size or 1.0)
     if columns.bias != 0.0:
         z = problem.scores(kicked[:-1], float(kicked[-1]))
         kicked[-1] += best_threshold(
