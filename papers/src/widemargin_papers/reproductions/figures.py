@@ -94,8 +94,8 @@ FIGURES = {
         title="Choi et al. 2016, Figures 4 and 8: objective and accuracy against time, questions and passes",
         module="slack_rescaling_fig4",
         needs="yeast and rcv1subset1",
-        runs=2,
-        minutes=5,
+        runs=1,
+        minutes=30,
     ),
     "slack-rescaling-table2": FigureEntry(
         title="Choi et al. 2016, Table 2: slack against margin rescaling on yeast and RCV1",

@@ -48,7 +48,7 @@ METHODS = {
     "bcfw": "block-coordinate Frank-Wolfe, compiled",
 }
 
-PASSES = {"sgd": [1, 4, 16, 64, 128], "cp": [1, 2, 4, 8, 16, 24], "bcfw": [1, 4, 16, 64, 256, 1024]}
+PASSES = {"sgd": [1, 2, 4, 8, 16, 32, 64], "cp": [1, 2, 4, 8, 16, 24], "bcfw": [1, 4, 16, 64, 256, 1024]}
 LEVELS = (1.0, 0.3, 0.1, 0.03)
 """Of the objective above the optimum."""
 
@@ -61,8 +61,8 @@ _MOST_PASSES = 2000
 def settings(quick: bool) -> dict[str, Any]:
     """Training rows, the papers' C, and after how many passes (cutting planes: rounds) a point is drawn."""
     return {
-        "train_rows": 12 if quick else 200,
-        "C": {"yeast": 0.1, "rcv1": 0.1},
+        "train_rows": 12 if quick else 3000,
+        "C": {"yeast": 0.01, "rcv1": 0.001},
         "passes": {learner: [1, 4] for learner in PASSES} if quick else PASSES,
         "search_ratio": 0.999,
         "reference_gap": 0.01 if quick else 0.005,
