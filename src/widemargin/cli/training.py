@@ -16,6 +16,7 @@ from widemargin.cli.console import Progress, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, TablePath, paths_of
 from widemargin.cli.tables.table_files import table_files
 from widemargin.cli.tables.training_data import TrainingData, read_data
+from widemargin.estimators.margins.risk import RiskClassifier
 from widemargin.estimators.rate_constrained.classifier import RateConstrainedClassifier
 from widemargin.estimators.rate_constrained.cross_validated import RateConstrainedClassifierCV
 from widemargin.estimators.rate_constrained.options import gathered
@@ -46,9 +47,11 @@ class Prepared:
         return self.goals.model.learner == "trees" or len(np.unique(np.asarray(self.data.rows["train"].y))) > 2
 
     @property
-    def plain_name(self) -> str:
-        """What the learner of a reduction is called where it is compared with."""
-        return "plain boosted trees" if self.goals.model.learner == "trees" else "plain logistic regression"
+    def plain_name(self) -> str | None:
+        """What the learner of a model that is no SVM is called where it is compared with; None of an SVM."""
+        if self.goals.model.learner == "trees":
+            return "plain boosted trees"
+        return "plain logistic regression" if self.reduced or self.goals.abstain is not None else None
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -59,7 +62,7 @@ class Prepared:
         return plain if weight is None else plain | {"weight": weight}
 
     def estimator(self, progress: Progress) -> Any:
-        """What the file describes: trained to the goal, or an SVM with two thresholds to it.
+        """What the file describes: trained to the goal, or logistic regression with two thresholds to it.
 
         Raises
         ------
@@ -72,10 +75,10 @@ class Prepared:
             proof = {"confidence": goals.validation.confidence}
             proof |= {} if goals.validation.fraction is None else {"validation_fraction": goals.validation.fraction}
         if goals.abstain is not None:
-            # One convex step: beyond the margin the scores of more steps have no meaning, and their scale differs from
-            # fold to fold, so that two thresholds around the decision would not carry over.
+            # The scores of an SVM say nothing beyond its margin, so they cannot tell which decisions are surest. Those
+            # of logistic regression are log odds: their scale is the same in every fold, so thresholds carry over.
             return GoalThresholdClassifier(
-                self.svm(progress, None, max_steps=1), goals.goal, abstain=goals.abstain,
+                self._learner(progress), goals.goal, abstain=goals.abstain,
                 per_population=model.thresholds_by, pos_label=goals.data.positive, on_infeasible=model.on_infeasible,
                 random_state=0, **proof,
             )  # fmt: skip
@@ -87,7 +90,7 @@ class Prepared:
                 if is_asked:
                     raise DataError(f"{key} is for two classes, and the target {goals.data.target!r} has more. Drop it")
             return GoalReduction(
-                self._learner(), goals.goal, pos_label=goals.data.positive, time_budget=model.time_budget,
+                self._learner(progress), goals.goal, pos_label=goals.data.positive, time_budget=model.time_budget,
                 on_infeasible=model.on_infeasible, callbacks=[_watched(progress)], random_state=0,
                 solver_options={"on_interrupt": "return"}, **proof,
             )  # fmt: skip
@@ -100,10 +103,10 @@ class Prepared:
         return RateConstrainedClassifier(goal, C=self.goals.model.C, **self._options(progress, **others))
 
     def plain(self, progress: Progress, called: str, seconds: float | None) -> Any:
-        """The SVM, or the learner of a reduction, trained without rules; in messages an SVM is `called` so."""
+        """The SVM, or the learner of another model, trained without rules; in messages an SVM is `called` so."""
         train = self.data.rows["train"]
-        if self.reduced:
-            return self._learner().fit(train.X, train.y, sample_weight=train.sample_weight)
+        if self.plain_name is not None:
+            return self._learner(progress).fit(train.X, train.y, sample_weight=train.sample_weight)
         positive = self.goals.data.positive
         if positive is None:  # without a goal it does not matter which
             positive = np.unique(np.asarray(train.y))[-1]
@@ -111,10 +114,20 @@ class Prepared:
             svm = self.svm(progress, None, on_interrupt="raise", time_budget=seconds, pos_label=positive)
             return svm.fit(train.X, train.y, sample_weight=train.sample_weight)
 
-    def _learner(self) -> Any:
-        if self.goals.model.learner == "trees":
+    def _learner(self, progress: Progress) -> Any:
+        """Of a model that is no SVM."""
+        model = self.goals.model
+        if model.learner == "trees":
             return HistGradientBoostingClassifier(random_state=0)
-        return LogisticRegression(C=self.goals.model.C, max_iter=1000)
+        if self.goals.abstain is None:
+            return LogisticRegression(C=model.C, max_iter=1000)
+        kernel = model.kernel
+        options: dict[str, object] = {"on_interrupt": "return"}
+        options |= {name: kernel.pop(name) for name in ("degree", "coef0", "cache_size") if name in kernel}
+        return RiskClassifier(
+            C=model.C, time_budget=model.time_budget, callbacks=[_watched(progress)], random_state=0,
+            solver_options=options, **kernel,
+        )  # fmt: skip
 
     def _options(self, progress: Progress, **others: Any) -> Mapping[str, Any]:
         """What SVMs are given besides their goal; `others` come first."""

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         # What the SVM without rules and the earlier models say, where they know all rows that the goal is measured on.
         tables: dict[str | None, pa.Table] = {None: rows.populations}
         tables |= {source: beside.populations for source, beside in external.items()}
-        called = prepared.plain_name if prepared.reduced else PLAIN
+        called = prepared.plain_name or PLAIN
         others = {} if plain is None else {
             called: {name: plain.predict(prepared.step.transform(table)) for name, table in tables.items()}
         }  # fmt: skip
@@ -108,8 +108,8 @@ def _is_over(budget: Budget, what: str) -> bool:
 
 
 def _plain(prepared: Prepared, progress: Progress, budget: Budget) -> Any:
-    """The SVM (or the learner of a reduction) without rules; None where the time is up, or the user stops it."""
-    if not prepared.reduced:
+    """The SVM (or the learner of another model) without rules; None where the time is up, or the user stops it."""
+    if prepared.plain_name is None:
         progress.step("training the same SVM without rules")
         if _is_over(budget, f"{PLAIN} is left out"):
             return None

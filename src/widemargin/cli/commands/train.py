@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "features": prepared.data.features,
         "protected_as_features": list(goals.data.protected_as_features),
         "status": classifier.status_,
-        "C": getattr(_svm(classifier), "C", goals.model.C),
+        "C": getattr(_learner(classifier), "C", goals.model.C),
         "guarantee": classifier.guarantee_,
         "met": result.verdicts,
         "cautions": result.cautions,
@@ -121,10 +121,10 @@ def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
         )  # fmt: skip
     spent = time.perf_counter() - started
     classifier = fitted.best_estimator_ if isinstance(fitted, RateConstrainedClassifierCV) else fitted
-    interrupted = "interrupted" in (fitted.status_, _svm(classifier).status_)
+    interrupted = "interrupted" in (fitted.status_, _learner(classifier).status_)
     if isinstance(classifier, GoalThresholdClassifier):
         classifier.set_params(estimator__callbacks=None)
-    _svm(classifier).set_params(callbacks=None)
+    _learner(classifier).set_params(callbacks=None)
     model = Pipeline([("table", prepared.step), ("model", classifier)])
     if path is not None:
         # An unfinished model does not replace an earlier one.
@@ -139,7 +139,7 @@ def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
     try:
         plain = None if interrupted else _plain(prepared, spent, progress)
         progress.step("measuring the goal")
-        classifiers = {MODEL: classifier, prepared.plain_name if prepared.reduced else PLAIN: plain}
+        classifiers = {MODEL: classifier, prepared.plain_name or PLAIN: plain}
         reports = {part: _measured(prepared, part, classifiers) for part in data.rows}
     except KeyboardInterrupt:
         raise KeyboardInterrupt(*([] if path is None else [f"the trained model is saved as {path}"])) from None
@@ -165,8 +165,8 @@ def _naming(part: str) -> Iterator[None]:
         raise GoalError(f"on the {PART_NAMES[part]}: {error}") from error
 
 
-def _svm(classifier: Any) -> Any:
-    """The SVM behind the thresholds of a model that abstains; any other model itself."""
+def _learner(classifier: Any) -> Any:
+    """The learner behind the thresholds of a model that abstains; any other model itself."""
     return classifier.estimator_ if isinstance(classifier, GoalThresholdClassifier) else classifier
 
 
@@ -187,10 +187,10 @@ def _save(model: Pipeline, path: Path, prepared: Prepared) -> None:
 
 
 def _plain(prepared: Prepared, spent: float, progress: Progress) -> Any:
-    """The SVM (or the learner of a reduction) to compare with, in what is left of the time budget; None without."""
+    """The SVM (or the learner of another model) to compare with, in what is left of the time budget; None without."""
     budget = prepared.goals.model.time_budget
     left = None if budget is None else budget - spent
-    if not prepared.reduced:
+    if prepared.plain_name is None:
         progress.step("training an SVM without constraints")
         if left is not None and left <= 0.0:
             text = f"the {PLAIN} to compare with is left out: model.time_budget is used up."

@@ -361,8 +361,8 @@ class ModelSection:
     cache_size: float | None = _key(POSITIVE, "megabytes for the kernel matrix of exact training", default=None)
     time_budget: float | None = _key(POSITIVE, "seconds after which the best model so far is kept", default=None)
     abstain: str | None = _key(
-        TEXT, "what the model answers where it decides nothing, by two thresholds around the SVM's own that meet the "
-        'goal; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
+        TEXT, "what the model, logistic regression with two thresholds that meet the goal, answers where it decides "
+        'nothing; "undecided" by default where the goal is about decisions, as selective_error() is', default=None,
     )  # fmt: skip
     thresholds_by: str | None = _key(
         TEXT, "column each value of which gets two thresholds of its own; the model, which abstains, decides by it",

@@ -95,7 +95,7 @@ def _settings(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[st
     abstains = goals.goal is not None and not {"goal", "model"} & {*spoilt} and goals.abstain is not None
     of_rows: list[tuple[bool, str, str]] = [
         (trees and abstains, "model.learner",
-         'is "trees", and only an SVM abstains. Drop it, or ask nothing about decisions'),
+         'is "trees", and no trees abstain here. Drop it, or ask nothing about decisions'),
         (not abstains and goals.model.thresholds_by is not None, "model.thresholds_by",
          "is for models that abstain. Ask something about decisions, or drop it"),
         (goals.model.thresholds_by is not None and goals.audit_goal is not None and bool(goals.audit_goal.facts),
