@@ -369,14 +369,14 @@ def _spectral(level: Sequence[Sequence[float]]) -> Risk:
             "[(0.1, 0.5), (1, 0.5)]: half the mean of the worst tenth, half the mean of all."
         )
     for tail in tails.tolist():
-        level_between("spectral", tail, 0.0, 1.0, "a share of the worst rows")
+        level_between("spectral", tail, 0.0, 1.0, "a share of the worst rows", closed=True)
     if not ((weights > 0.0).all() and np.isfinite(weights).all()):
         raise DataError(f"level={level!r} of risk='spectral': each weight must be a finite number > 0.")
     return Spectral(tuple(tails.tolist()), tuple((weights / weights.sum()).tolist()))
 
 
-def level_between(risk: str, level: object, low: float, high: float, what: str) -> float:
-    """The level as a number in `(low, high]`, or below an infinite `high`.
+def level_between(risk: str, level: object, low: float, high: float, what: str, *, closed: bool = False) -> float:
+    """The level as a number in `(low, high)`, or `(low, high]`.
 
     Raises
     ------
@@ -387,8 +387,8 @@ def level_between(risk: str, level: object, low: float, high: float, what: str) 
         number = float(level)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
-    if not (low < number <= high and math.isfinite(number)):
-        limits = f"in ({low:g}, {high:g}]" if math.isfinite(high) else f"> {low:g} and finite"
+    if not (low < number < high or (closed and number == high)):
+        limits = f"in ({low:g}, {high:g}{']' if closed else ')'}" if math.isfinite(high) else f"> {low:g} and finite"
         raise DataError(f"level={level!r} of risk={risk!r} must be {what}, a number {limits}.")
     return number
 
@@ -397,17 +397,19 @@ RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "mean": (None, lambda level: Mean()),
     "cvar": (
         0.5,
-        lambda level: Spectral((level_between("cvar", level, 0.0, 1.0, "the share of the worst rows"),), (1.0,)),
+        lambda level: Spectral(
+            (level_between("cvar", level, 0.0, 1.0, "the share of the worst rows", closed=True),), (1.0,)
+        ),
     ),
     "tilted": (1.0, _tilted),
     "spectral": (((0.1, 0.5), (1.0, 0.5)), _spectral),
     "chi-square": (0.5, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),
     "wasserstein": (0.01, lambda level: Mean()),  # the radius goes into the regulariser
-    "trimmed": (0.1, lambda level: Trimmed(level_between("trimmed", level, 0.0, 1.0 - 1e-9, "the share left out"))),
+    "trimmed": (0.1, lambda level: Trimmed(level_between("trimmed", level, 0.0, 1.0, "the share left out"))),
     "catoni": (1.0, lambda level: CatoniMean(level_between("catoni", level, 0.0, math.inf, "the scale"))),
     "label-noise": (
         0.2,
-        lambda level: LabelNoise(level_between("label-noise", level, 0.0, 0.5 - 1e-9, "the share of wrong labels")),
+        lambda level: LabelNoise(level_between("label-noise", level, 0.0, 0.5, "the share of wrong labels")),
     ),
     "m-location": (2.0, lambda level: MLocation(level_between("m-location", level, 1.0, math.inf, "eta"))),
 }
@@ -422,7 +424,7 @@ def make_risk(name: str, level: object = None) -> tuple[Risk, float]:
     DataError
         If the level is not one of this risk.
     """
-    default, make = RISKS[name]
+    default, make = RISKS["mean" if name == "auto" else name]  # until another one is chosen
     if default is None and level is not None:
         raise DataError(f"risk={name!r} has no level, and level={level!r} was given; leave it out.")
     level = default if level is None else level

@@ -1,6 +1,7 @@
 """RiskClassifier: each risk against an exact reference, its certificate, weights, sparse rows, and how a fit ends."""
 
 import dataclasses
+import warnings
 
 import clarabel
 import numpy as np
@@ -15,7 +16,7 @@ from testing.contract import parametrize_with_fitting_checks
 
 import widemargin as wm
 from widemargin.estimators.margins import automatic
-from widemargin.exceptions import DataError, MarginConvergenceWarning
+from widemargin.exceptions import DataError, DoubtfulModelWarning, MarginConvergenceWarning
 from widemargin.losses.margin import SURROGATES
 from widemargin.losses.risks import RISKS, make_risk
 
@@ -296,6 +297,36 @@ def test_a_forgiving_fit_goes_on_from_where_it_ended(name, level):
         assert clf.fit(X, y).status_ == "converged"
 
 
+@pytest.mark.parametrize("name", ["cvar", "spectral", "chi-square"])
+def test_scores_that_are_all_equal_are_told(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), np.arange(400) % 2
+    X[:, 0] += 0.5 * y  # classes so close that the worst rows of both cancel each other
+    level = {"cvar": 0.3, "spectral": [(0.1, 1.0)], "chi-square": 5.0}[name]
+    with pytest.warns(DoubtfulModelWarning, match="weights of 0 have the same risk up to tol=1e-06"):
+        flat = wm.RiskClassifier(name, level=level).fit(X, y)
+    assert np.ptp(flat.decision_function(X)) < 1e-3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wm.RiskClassifier().fit(X, y)
+        wm.RiskClassifier("cvar", level=0.95).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["mean", "tilted", "wasserstein"])
+def test_the_bias_is_found_however_strong_the_ridge(name):
+    X, y = some_rows(0, n=80)
+    clf = wm.RiskClassifier(name, C=1e-13).fit(X, y * (X[:, 0] > 0.0))
+    assert clf.status_ == "converged" and clf.gap_[0] <= 1e-6 and clf.intercept_[0] < -0.1
+
+
+def test_one_row_that_outweighs_all_others():
+    X, y = some_rows(0)
+    weight = np.ones(len(y))
+    weight[0] = 1e12
+    clf = wm.RiskClassifier("cvar").fit(X, y, weight)
+    assert clf.status_ == "converged" and (clf.predict(X) == y)[0]
+
+
 def test_a_warm_start_takes_fewer_steps():
     X, y = some_rows(4, n=500)
     clf = wm.RiskClassifier("tilted", warm_start=True).fit(X, y)
@@ -306,9 +337,11 @@ def test_a_warm_start_takes_fewer_steps():
 @pytest.mark.parametrize(
     ("risk", "level", "said"),
     [("cvar", 0.0, "the share of the worst rows, a number in"), ("cvar", 2, "in \\(0, 1\\]"),
-     ("mean", 1.0, "has no level"), ("spectral", 0.5, "must be pairs"), ("spectral", [(0.1, -1.0)], "each weight"),
+     ("mean", 1.0, "has no level"), ("auto", 1.0, "'auto' has no level"), ("spectral", 0.5, "must be pairs"),
+     ("spectral", [(0.1, -1.0)], "each weight"),
      ("spectral", [(1.5, 1.0)], "a share of the worst rows"), ("tilted", "much", "the tilt t"),
-     ("trimmed", 1.0, "the share left out"), ("m-location", 1.0, "eta, a number > 1"), ("pursuit", -1, "margin level")],
+     ("trimmed", 1.0, "the share left out, a number in \\(0, 1\\)"),
+     ("label-noise", 0.5, "\\(0, 0.5\\)"), ("m-location", 1.0, "eta, a number > 1"), ("pursuit", -1, "margin level")],
 )  # fmt: skip
 def test_a_wrong_level_is_named(risk, level, said):
     with pytest.raises(DataError, match=said):
@@ -319,6 +352,8 @@ def test_a_fit_that_is_cut_short_says_so():
     X, y = some_rows(0, n=300)
     with pytest.warns(MarginConvergenceWarning, match="the gap is"):
         assert wm.RiskClassifier("cvar", max_iter=2).fit(X, y).status_ == "max_iter"
+    with pytest.warns(MarginConvergenceWarning, match="iterations; more do not change that: raise tol"):
+        assert wm.RiskClassifier("pursuit", tol=1e-300).fit(X, y).status_ == "max_iter"
     with pytest.warns(MarginConvergenceWarning, match="steps still lower the objective"):
         assert wm.RiskClassifier("trimmed", max_iter=2).fit(X, y).status_ == "max_iter"
     with pytest.warns(MarginConvergenceWarning, match="raise time_budget"):
@@ -369,7 +404,7 @@ def test_auto_keeps_the_plain_mean_at_c_where_nothing_is_clearly_better(monkeypa
 
 
 def test_auto_on_classes_few_rows_and_sparse_rows():
-    X, y = some_rows(4, n=200)
+    X, _ = some_rows(4, n=200)
     three = np.digitize(X[:, 0], [-0.5, 0.5])
     clf = wm.RiskClassifier("auto", random_state=0).fit(X, three)
     # Scores of the classes are compared, so all have one scale: that of one risk.
@@ -378,8 +413,6 @@ def test_auto_on_classes_few_rows_and_sparse_rows():
     np.testing.assert_allclose(sparse.decision_function(X), clf.decision_function(X), atol=1e-4)
     few = wm.RiskClassifier("auto").fit(X[:3], [0, 0, 1])
     assert few.chosen_[0]["risk"] == "mean" and few.chosen_[0]["losses"] == ()
-    with pytest.raises(DataError, match="has no level"):
-        wm.RiskClassifier("auto", level=1.0).fit(X, y)
 
 
 @pytest.mark.parametrize("known", [0, 40])

@@ -80,8 +80,9 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
             return
         gap = max(run.history[-1]["gap"] if np.isnan(run.result.gap) else run.result.gap for run in runs)
         state = "steps still lower the objective" if np.isnan(gap) else f"the gap is {gap:.1e} > tol {self.tol:g}"
+        cure = "raise max_iter or tol" if self.n_iter_ >= self.max_iter else "more do not change that: raise tol"
         warn(
-            f"{state} after {self.n_iter_} iterations; raise max_iter or tol, or scale the features.",
+            f"{state} after {self.n_iter_} iterations; {cure}, or scale the features.",
             MarginConvergenceWarning,
         )
 

@@ -13,6 +13,7 @@ from widemargin.estimators._options import parameters
 from widemargin.estimators.margins import automatic
 from widemargin.estimators.margins.margin_model import MarginModel
 from widemargin.estimators.margins.pursuit import Pursuit, Recipe, Start, pursue
+from widemargin.exceptions import DoubtfulModelWarning, warn
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.losses.margin import SURROGATES, CatoniLoss
 from widemargin.losses.risks import RISKS, level_between, make_risk
@@ -38,7 +39,7 @@ class RiskClassifier(MarginModel):
 
         - "mean".
         - "cvar": the mean of the worst losses (superquantile; Rockafellar and Uryasev 2000). Level: their share of the
-          rows, .5. At a small share nothing but the margin 0 for all rows may be left to be gained.
+          rows, .5. At a small share the margin 0 for all rows may be the best there is; a warning says so.
         - "spectral": a mixture of such means (Acerbi 2002). Level: pairs of a share and its weight,
           `[(.1, .5), (1, .5)]`.
         - "tilted": `log(mean(exp(t l))) / t` (Li et al. 2021). Level: t, 1. With t < 0 it forgives, and is not convex.
@@ -154,7 +155,7 @@ class RiskClassifier(MarginModel):
             return MarginPursuitProblem(
                 rows, np.ones(rows.n_rows), share, total, 1.0 / (total * self.C), loss, self.fit_intercept
             )
-        risk, radius = make_risk("mean" if self.risk == "auto" else self.risk, self.level)
+        risk, radius = make_risk(self.risk, self.level)
         return RiskProblem(
             rows, np.ones(rows.n_rows), share, 1.0 / (total * self.C), radius, risk, SURROGATES[self.loss],
             self.fit_intercept,
@@ -180,6 +181,14 @@ class RiskClassifier(MarginModel):
             return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
         point = None if start is None else start.point
         result = risk_newton.solve(problem, tol=self.tol, start=point, budget=budget, max_iter=self.max_iter)
+        flat = np.where(np.arange(problem.n_unknowns) < problem.rows.n_features, 0.0, result.point)
+        if result.gap <= self.tol and problem.value(flat, problem.scores(flat)) <= (1.0 + self.tol) * result.value:
+            warn(
+                f"weights of 0 have the same risk up to tol={self.tol:g}: what is gained on some rows is lost on "
+                "others, and all scores are as good as equal. Let more rows count (a larger share of 'cvar' and "
+                "'spectral', a lower level of the others), or raise C.",
+                DoubtfulModelWarning,
+            )
         return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
 
     def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:

@@ -136,7 +136,9 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
             # or less. With sharp corners the gradient stays large long after the value is good enough: there the steps
             # also end where one promises more than half of what the one before did, which rounding leads to.
             lacking = float(look.gradient @ look.gradient) / (2.0 * problem.lam)
-            settled = lacking <= 0.1 * max(tol * size, look.mu) or (near and look.promised > 0.5 * before)
+            # The bias has no ridge. What it lacks is in the promise, which is else at most `lacking`.
+            short = max(lacking, look.promised)
+            settled = short <= 0.1 * max(tol * size, look.mu) or (near and look.promised > 0.5 * before)
             before = look.promised
             if problem.risk.certified:
                 done = (near or settled) and certify()
@@ -218,7 +220,9 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
             du = u_of(losses - sigma * y * change) - u
             border = np.where(du > 0.0, 1.0 - u, u) / np.maximum(np.abs(du), 1e-300)
             length = min(1.0, _STAY_INSIDE * float(border.min(initial=np.inf)))
-            u, point, scores = u + length * du, point + length * step, scores + length * change
+            # A u that rounding takes for 1 would be divided by what is left of it.
+            u = np.minimum(u + length * du, 1.0 - np.finfo(float).epsneg)
+            point, scores = point + length * step, scores + length * change
             recorder.note(recorder.primal, mu)
     except KeyboardInterrupt:
         budget.interrupted = True
