@@ -203,6 +203,13 @@ def test_a_rare_class_that_is_hardly_known_is_not_thinned_out():
     assert found.margin == pytest.approx(once.margin)
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_suspects_need_labels(missing):
+    y = np.array([missing, *([0, 1] * 10)], dtype=object)
+    with pytest.raises(DataError, match="1 of 21 labels are missing"):
+        wm.label_suspects(LogisticRegression(), np.arange(21.0)[:, None], y)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

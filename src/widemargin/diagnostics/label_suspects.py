@@ -7,7 +7,7 @@ import numpy as np
 
 from widemargin._text import aligned, html_report, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
-from widemargin.diagnostics.margins import margins_of
+from widemargin.diagnostics.margins import margins_of, refuse_missing
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import plain_value
 from widemargin.rows import length_of, take
@@ -86,7 +86,7 @@ class LabelSuspects:
         return pandas_for_frames().DataFrame(rows, columns=columns).set_index("row")
 
     def _headline(self) -> str:
-        return f"{len(self.suspects)} of {len(self.ranking)} labels are suspects: their margins stay negative."
+        return f"{len(self.suspects)} of {len(self.ranking)} labels are suspects: models that never saw them disagree."
 
     @staticmethod
     def _table(suspects: tuple[Suspect, ...]) -> list[list[str]]:
@@ -156,6 +156,7 @@ def label_suspects(
     labels = np.asarray(y)
     if labels.ndim != 1 or length_of(X) != len(labels):
         raise DataError(f"X has {length_of(X)} rows and y the shape {labels.shape}; give one label per row.")
+    refuse_missing(labels)
     classes, counts = np.unique(labels, return_counts=True)
     if folds < 2 or repeats < 1 or len(classes) < 2 or counts.min() < folds:
         raise DataError(

@@ -122,9 +122,7 @@ def _scores(
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
         labels = np.asarray(y if classes is None else classes)
         if classes is None:
-            missing = [label for label in labels.ravel().tolist() if label is None or label != label]
-            if missing:
-                raise DataError(f"{len(missing)} of {labels.size} labels are missing; leave those rows out.")
+            refuse_missing(labels)
             labels = np.unique(labels)
     else:
         from sklearn.base import BaseEstimator  # slow to import, and not needed where there are only decisions
@@ -216,6 +214,13 @@ def _size(
         )
     # The label's score equals the rival's on a hyperplane whose normal is the difference of their weights.
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
+
+
+def refuse_missing(labels: npt.NDArray[Any]) -> None:
+    """Refuse labels of which some are None or NaN."""
+    n_missing = sum(label is None or label != label for label in labels.ravel().tolist())
+    if n_missing:
+        raise DataError(f"{n_missing} of {labels.size} labels are missing; leave those rows out.")
 
 
 def row_weights(sample_weight: Column | None, n: int) -> Floats | None:
