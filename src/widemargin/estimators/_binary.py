@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from widemargin._typing import Bools, Column, Features, Floats, Label, Seed, Signs, Table
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, DoubtfulModelWarning, warn
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.bind import baselines_used, bind
 from widemargin.goals.binding.labels import ordered_classes
@@ -162,6 +162,12 @@ class BinaryGoalMixin:
         goal: Goal | str | None = getattr(self, "goal", None)
         named = None if goal is None else checked_goal(goal)
         self.positive_class_ = ordered_classes(self.classes_.tolist(), self.pos_label, named)[1]
+        if named is not None and named.counts_decisions and getattr(self, "abstain", None) is None:
+            warn(
+                "the goal asks how many rows are decided, and this model decides all of them. "
+                "GoalThresholdClassifier(..., abstain='unsure') leaves some undecided.",
+                DoubtfulModelWarning,
+            )
 
     def _direction(self) -> float:
         """+1 where the positive class is `classes_[1]`, else -1."""

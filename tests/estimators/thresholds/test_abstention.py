@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 import widemargin as wm
 from widemargin.diagnostics import AuditBlock, audit_stream
-from widemargin.exceptions import CapabilityError, DataError, InfeasibleGoalError
+from widemargin.exceptions import CapabilityError, DataError, DoubtfulModelWarning, InfeasibleGoalError
 from widemargin.persistence import load_model, save_model
 
 GOAL = "minimize abstention_rate()\nsubject to limit: selective_error() <= 0.2"
@@ -232,6 +232,17 @@ def test_a_side_that_no_row_has_shown_is_left_undecided():
     assert clf.predict([[-1.0], [4.0]]).tolist() == ["unsure", 1]
 
 
+@pytest.mark.parametrize(
+    "model", [wm.GoalThresholdClassifier(Column(), GOAL, cv="prefit"), wm.RateConstrainedClassifier(GOAL)]
+)
+def test_a_model_that_decides_every_row_says_so(model):
+    X, y = np.arange(8.0)[:, None] - 3.5, np.repeat([0, 1], 4)
+    if hasattr(model, "estimator"):
+        model.estimator.fit(X, y)
+    with pytest.warns(DoubtfulModelWarning, match="this model decides all of them. GoalThresholdClassifier"):
+        model.fit(X, y)
+
+
 def test_refusals():
     X, y = np.arange(8.0)[:, None] - 3.5, np.repeat([0, 1], 4)
     with pytest.raises(DataError, match="without a goal decides no row"):
@@ -244,6 +255,9 @@ def test_refusals():
         wm.audit([0, 1], GOAL, y=[0, 1], abstain=1)
     with pytest.raises(DataError, match="which is neither class"):
         wm.audit([0, "?"], GOAL, y=[0, 1], abstain="unsure")
+    for said in ([0, "?"], [0, 2]):
+        with pytest.raises(DataError, match="named by abstain="):
+            wm.audit(said, GOAL, y=[0, 1])
     with pytest.raises(InfeasibleGoalError, match="no pair of thresholds"):
         fitted([-1.0, 1.0], [1, 0])
     with pytest.raises(DataError, match="about scores"):

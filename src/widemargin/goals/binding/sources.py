@@ -333,7 +333,10 @@ def with_predictions(
     """
     what = "predictions" if source.name is None else f"predictions for external {source.name!r}"
     if abstain is None:
-        codes = encode_labels(predictions, classes, what=what)
+        try:
+            codes = encode_labels(predictions, classes, what=what)
+        except DataError as error:
+            raise DataError(f"{error} An answer that stands for no decision is named by abstain=.") from error
         return source, codes > 0 if len(classes) == 2 else codes
     if len(classes) > 2:
         raise CapabilityError(
