@@ -50,6 +50,13 @@ def test_problems_of_the_file_are_listed_on_stdout(project, capsys):
     assert "subject to recall: recal() >= 0.6\n" in printed.out
 
 
+@pytest.mark.parametrize("options", [(), ("--data",)])
+def test_what_training_does_not_bound_is_a_problem_with_and_without_the_table(project, capsys, options):
+    changed(project, "recall() >= 0.6", "margin_quantile(0.1) >= 0")
+    (problem,) = check(project, capsys, *options, code=2)["problems"]
+    assert problem["key"] == "goal.text" and "about scores" in problem["text"]
+
+
 def test_without_a_file_it_says_so(capsys, tmp_path):
     assert main(["check"]) == 2
     assert "no goals file was named" in capsys.readouterr().err

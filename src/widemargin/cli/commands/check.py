@@ -46,6 +46,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             from widemargin.cli.checks.examine import examine
 
             findings, counts = examine(goals, None if options.data is True else options.data, of_file)
+    elif findings.goals.goal.facts:  # with a table `examine` says so
+        name = findings.goals.goal.facts[0].name
+        findings.problem(("goal", "text"), f"{name} is about scores, which training does not bound. Ask in goal.audit")
     path, lines = findings.goals.path, findings.goals.lines
     for noted, word in ((findings.problems, "problem"), (findings.warnings, "warning")):
         if noted and not options.json:
