@@ -192,6 +192,13 @@ def test_what_is_wrong_about_a_kernel_is_named(tmp_path, lines, message):
     assert message in text
 
 
+@pytest.mark.parametrize("line", ['numbers = "bins"', 'learner = "trees"', 'kernel = "poly"', 'kernel = "sigmoid"'])
+def test_what_cannot_be_certified_is_named(tmp_path, line):
+    asked = '[goal.audit]\ntext = "subject to certified_rate(0.1) >= 0.5"\n'
+    text = problems(tmp_path, SMALL + asked + f"[model]\n{line}\n")
+    assert f"model.{line.replace(' =', ': is')}, and such decisions cannot be certified" in text
+
+
 def test_all_problems_are_told_at_once(tmp_path):
     text = problems(tmp_path, '[data]\ntable = 1\n[model]\nC = "x"\nD = 1\n')
     assert "5 problems" in text

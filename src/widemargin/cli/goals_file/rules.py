@@ -93,6 +93,7 @@ def _settings(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[st
     ]  # fmt: skip
     # `goals.abstain` needs a goal and a model; a section that is missing altogether does not count as spoilt.
     abstains = goals.goal is not None and not {"goal", "model"} & {*spoilt} and goals.abstain is not None
+    certified = goals.audit_goal is not None and any(fact.metric == "certified_rate" for fact in goals.audit_goal.facts)
     of_rows: list[tuple[bool, str, str]] = [
         (trees and abstains, "model.learner",
          'is "trees", and no trees abstain here. Drop it, or ask nothing about decisions'),
@@ -100,6 +101,9 @@ def _settings(goals: GoalsFile, tables: Mapping[str, Any], spoilt: Collection[st
          "is for models that abstain. Ask something about decisions, or drop it"),
         (goals.model.thresholds_by is not None and goals.audit_goal is not None and bool(goals.audit_goal.facts),
          "model.thresholds_by", "leaves margins and certified rates undefined. Ask for none in goal.audit, or drop it"),
+        *((certified and model.get(key) == value, f"model.{key}",
+           f'is "{value}", and such decisions cannot be certified. Ask for no certified_rate in goal.audit, or drop it')
+          for key, value in (("numbers", "bins"), ("learner", "trees"), ("kernel", "poly"), ("kernel", "sigmoid"))),
         (trees and folds, "validation.folds", 'choose C, and model.learner is "trees". Drop one of them'),
         (abstains and goals.model.enforce == "randomized", "model.enforce",
          'is "randomized", and a model that abstains has fixed thresholds. Drop it, or ask nothing about decisions'),
