@@ -5,10 +5,11 @@ held out for a proof, and blocks of rows that do not fit in memory. Rows in memo
 """
 
 import copy
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONE_TABLE", "External", "Rows", "as_csr", "ask_model", "check_sparse", "external_data", "is_asked",
-    "is_collection", "length_of", "rows_of_source", "take",
+    "is_collection", "length_of", "rows_of_source", "take", "with_populations",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -265,6 +266,26 @@ def ask_model(method: Callable[..., Column], X: Features, populations: Table | N
     check_sparse(X)
     takes = populations is not None and "populations" in inspect.signature(method).parameters
     return method(X, populations=populations) if takes else method(X)
+
+
+class _WithPopulations:
+    """A model whose methods are given the populations of the rows that they are asked about."""
+
+    def __init__(self, model: Any, populations: Table) -> None:
+        self._model, self._populations = model, populations
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._model, name)
+        takes = inspect.ismethod(value) and "populations" in inspect.signature(value).parameters
+        return functools.partial(value, populations=self._populations) if takes else value
+
+
+def with_populations(model: P, populations: Table | None) -> P:
+    """The model itself, or what stands for a model that decides by populations where it is asked about X alone."""
+    predict = getattr(model, "predict", None)
+    if populations is None or predict is None or "populations" not in inspect.signature(predict).parameters:
+        return model
+    return cast("P", _WithPopulations(model, populations))
 
 
 def is_collection(value: object) -> bool:

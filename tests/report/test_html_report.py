@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from testing.report_pages import HOSTILE, PageReader, goal, hostile_page, plain_page, rows
 from testing.trade_offs import made_path
 
-from widemargin import External, audit
+from widemargin import External, GoalThresholdClassifier, audit
 from widemargin.exceptions import DataError, GoalError
 from widemargin.report import CARD, HtmlReport, html_report
 from widemargin.report.markup import fingerprint
@@ -262,3 +262,25 @@ def test_groups_of_columns_with_any_name_are_called_as_people_write_them():
     page = PageReader(html_report(LogisticRegression().fit(X, y), goal, X, y, populations=table).text)
     texts = {text for _, text in page.texts}
     assert {"legal sex: F", "flag: 1", "legal sex: F and flag: 1"} <= texts
+
+
+def test_a_model_that_decides_by_populations_is_asked_with_them():
+    rng = np.random.default_rng(0)
+    X, table = rng.normal(size=(200, 2)), pa.table({"sex": ["F", "M"] * 100})
+    y = (X[:, 0] + rng.normal(size=200) > 0.0).astype(int)
+    goal = "subject to recall() >= 0.6"
+    clf = GoalThresholdClassifier(LogisticRegression(), goal, per_population="sex", random_state=0)
+    clf.fit(X, y, populations=table)
+    other = LogisticRegression().fit(X, y)
+    report = html_report(clf, goal, X, y, populations=table, others={"sex": clf, "plain": other})
+    change = {item.name: item.churn[0] for item in report.content.changes}
+    said = clf.predict(X, populations=table)
+    assert change == pytest.approx({"sex": 0.0, "plain": (said != other.predict(X)).mean()})
+    scores = clf.decision_function(X, populations=table)
+    margins = np.where(y == 1, scores, -scores)
+    assert report.content.margins.reports["all rows"].overall.mean == pytest.approx(margins.mean())
+    asked = "subject to tail: margin_below(-0.5) <= 0.5\nsubject to sure: certified_rate(0.1) >= 0.5"
+    measured = audit(clf, asked, X, y, populations=table)
+    assert measured["tail"].rate == pytest.approx((margins < -0.5).mean())
+    far = np.abs(scores) > 0.1 * np.linalg.norm(clf.estimator_.coef_)
+    assert measured["sure"].rate == pytest.approx(far.mean())

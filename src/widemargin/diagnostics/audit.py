@@ -33,7 +33,7 @@ from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.rows import External, ask_model, external_data, is_asked, is_collection
+from widemargin.rows import External, ask_model, external_data, is_asked, is_collection, with_populations
 
 _BASELINE = "baseline "
 
@@ -219,7 +219,8 @@ class _RowSet:
         unknown = [fact for fact in self.facts if fact.name not in baselines]
         if unknown and self.model is not None:
             X = parts["X"] if features is None else features
-            baselines |= score_facts(unknown, self.model, X, parts.get("y"), positive)
+            known = with_populations(self.model, parts.get("populations"))
+            baselines |= score_facts(unknown, known, X, parts.get("y"), positive)
         return AuditBlock(
             parts["predictions"], parts.get("y"), parts.get("X"), parts.get("populations"), parts.get("sample_weight"),
             {**self.models, **baselines}, self.source, ramp,

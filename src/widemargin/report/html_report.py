@@ -16,7 +16,7 @@ from widemargin.report.markup import element
 from widemargin.report.page import HtmlPage, whole_page
 from widemargin.report.tradeoff import tradeoff
 from widemargin.report.words import Words
-from widemargin.rows import Rows
+from widemargin.rows import Rows, with_populations
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,6 +136,8 @@ def html_report(
         model_name = f"a {type(steps[-1][1] if steps else model).__name__}"
         if not hasattr(model, "predict"):
             model_name = "a model known by its predictions"
+    model = with_populations(model, populations)
+    others = {name: with_populations(other, populations) for name, other in others.items()}
     content = Content(
         goal=goal, trained_goal=trained_goal, report=report,
         others={name: measure(other, pos_label=positive) for name, other in others.items()},

@@ -53,8 +53,8 @@ class RiskClassifier(MarginModel):
 
         Forgiving, not convex, and solved to a stationary point:
 
-        - "trimmed": the mean of all losses but the worst. Level: the share left out, .1. A class of fewer rows may be left
-          out whole.
+        - "trimmed": the mean of all losses but the worst. Level: the share left out, .1. A class of fewer rows may be
+          left out whole.
         - "catoni": Catoni's robust mean of the losses (2012). Level: its scale, 1; a row whose loss is 1.41 scales off
           the robust mean counts no more.
         - "label-noise": the likelihood of labels of which a share is wrong at random (Natarajan et al. 2013). Level:
