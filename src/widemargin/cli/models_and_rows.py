@@ -187,6 +187,12 @@ def _in_classes_of_target(
         pair = [_other_class(blocks, goals), positive]
         for place, item in enumerate(candidates):
             if any(label in pair for label in item.labels):
+                strange = [label for label in item.labels if label not in (*pair, item.abstain)]
+                if strange:
+                    raise DataError(
+                        f"{item.title}: {strange[0]!r} is neither {pair[0]!r} nor {pair[1]!r}. If it stands for no "
+                        "decision, say so by --abstain"
+                    )
                 continue
             texts = {str(label) for label in item.labels} - {str(item.abstain)}
             if item.abstain is not None and texts <= {*map(str, pair)}:

@@ -490,7 +490,7 @@ def test_a_model_or_predictions_that_abstain(made, capsys, tmp_path):
     )
     same_numbers(content, wanted)
     content, _ = audited(capsys, tmp_path, "--predictions", tmp_path / "p.csv")
-    assert content["exit_code"] == 2 and "unsure" in content["error"]
+    assert content["exit_code"] == 2 and "'unsure' is neither 'low' nor 'high'. If" in content["error"]
     code, _, _ = run(capsys, "predict", "--model", tmp_path / "model.skops", "--data", folder / "people.parquet",
                      "--out", tmp_path / "said.csv")  # fmt: skip
     assert code == 0

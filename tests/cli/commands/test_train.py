@@ -361,6 +361,9 @@ def test_a_goal_about_decisions_makes_a_model_that_abstains(folder, capsys):
     capsys.readouterr()
     assert main(["tradeoff", goals, "--constraint", "right", "--from", "0.1", "--to", "0.2", "--points", "2"]) == 2
     assert "decide every row" in capsys.readouterr().err
+    models = [str(folder / "m.skops")] * 2
+    assert main(["compare", goals, "--models", *models, "--data", str(folder / "people.csv")]) == 2
+    assert "m.skops leaves rows undecided" in capsys.readouterr().err
 
 
 def test_decisions_of_a_rare_class_have_a_certainty(folder, capsys):

@@ -20,7 +20,7 @@ from widemargin.cli.models_and_rows import (
 from widemargin.cli.reports import FORMAT, write_json
 from widemargin.diagnostics import AuditCounts, ComparisonCounts, GoalReport, comparison_report
 from widemargin.diagnostics.compare import needs_labels
-from widemargin.exceptions import TableWarning
+from widemargin.exceptions import DataError, TableWarning
 
 
 def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -65,12 +65,17 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[ComparisonCounts, list[AuditCounts]]:
     """Counts for the comparison, and those for an audit of each candidate where the goal can be measured."""
     goal, candidates, data = request.goal, request.candidates, request.goals.data
+    for item in candidates:
+        if item.abstain is not None:
+            raise DataError(
+                f"{item.title} leaves rows undecided, and a comparison is of models that decide every row. Audit each"
+            )
     classes = next((item.classes for item in candidates if item.classes is not None), None)
     counts = ComparisonCounts(goal, classes=classes, pos_label=data.positive)
     # It can be measured where every row asked for has a label, or no rate needs one.
     measurable = not needs_labels(goal) or (data.target in request.blocks.names and not unlabelled_rows(request))
     audits = [
-        AuditCounts(goal, classes=item.classes, pos_label=data.positive, abstain=item.abstain)
+        AuditCounts(goal, classes=item.classes, pos_label=data.positive)
         for item in candidates
         if measurable
     ]
