@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import scipy.special
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
@@ -131,9 +132,10 @@ class Tilted(Risk):
 
     def penalty(self, slopes: Floats, share: Floats) -> float:
         """`KL(q, p) / t`."""
-        # x log x tends to 0 with x, so rows that do not count add nothing.
-        some = slopes > 0.0
-        return float(slopes[some] @ np.log(slopes[some] / share[some])) / self.t
+        # With `d = q / p - 1`, and as both have the sum 1, it is `sum_i p_i ((1 + d_i) log(1 + d_i) - d_i)`. The
+        # logarithms alone would cancel for a small t, and what rounding leaves of them would be divided by t.
+        d = slopes / share - 1.0
+        return float(share @ (scipy.special.xlog1py(1.0 + d, d) - d)) / self.t
 
 
 @dataclass(frozen=True)
@@ -326,10 +328,13 @@ class MLocation(_Forgiving):
 def _tilt(losses: Floats, share: Floats, t: float) -> tuple[float, Floats]:
     """`log(sum_i p_i exp(t l_i)) / t` and its slopes."""
     # The largest exponent is taken out, so that nothing overflows and the sum is at least the share of one row.
-    top = float((t * losses).max())
-    mass = share * np.exp(t * losses - top)
+    exponents = t * losses
+    top = float(exponents.max())
+    mass = share * np.exp(exponents - top)
     total = float(mass.sum())
-    return (top + math.log(total)) / t, mass / total
+    # For a small t all masses are nearly shares: how far their sum is from 1 is known better than the sum.
+    logarithm = math.log(total) if total < 0.5 else math.log1p(float(share @ np.expm1(exponents - top)))
+    return (top + logarithm) / t, mass / total
 
 
 def _column(numbers: Floats, weight: float) -> Floats:

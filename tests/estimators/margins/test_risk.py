@@ -254,6 +254,15 @@ def test_every_convex_risk_closes_its_gap(seed, named, loss, power, n, d):
     assert clf.status_ == "converged" and -1e-12 <= clf.gap_[0] <= 1e-6
 
 
+@pytest.mark.parametrize("tilt", [1e-9, 1e-6, 1e-3])
+def test_a_small_tilt_is_nearly_the_mean_and_its_gap_is_proved(tilt):
+    X, y = some_rows(2)
+    clf = wm.RiskClassifier("tilted", level=tilt, C=100.0, tol=1e-9).fit(X, y)
+    assert -1e-12 <= clf.gap_[0] <= 1e-9
+    mean = wm.RiskClassifier(C=100.0, tol=1e-9).fit(X, y)
+    assert clf.objective_[0] == pytest.approx(mean.objective_[0], rel=1e-8 + 10.0 * tilt)
+
+
 def test_the_mean_is_logistic_regression():
     X, y = some_rows(1, n=300)
     ours = wm.RiskClassifier(C=0.3, tol=1e-12).fit(X, y)

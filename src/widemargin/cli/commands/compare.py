@@ -74,11 +74,7 @@ def _counted(request: Request, progress: Progress, deadline: Deadline) -> tuple[
     counts = ComparisonCounts(goal, classes=classes, pos_label=data.positive)
     # It can be measured where every row asked for has a label, or no rate needs one.
     measurable = not needs_labels(goal) or (data.target in request.blocks.names and not unlabelled_rows(request))
-    audits = [
-        AuditCounts(goal, classes=item.classes, pos_label=data.positive)
-        for item in candidates
-        if measurable
-    ]
+    audits = [AuditCounts(goal, classes=item.classes, pos_label=data.positive) for item in candidates if measurable]
     main = ((None, *item) for item in audited_rows(request, some_labels=True, deadline=deadline))
     for source, block, rows in itertools.chain(main, external_blocks(request)):
         progress.step(f"comparing: {counts.n_rows} rows")
