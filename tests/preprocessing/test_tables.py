@@ -81,6 +81,11 @@ def test_input_and_parameters_are_left_alone():
     pd.testing.assert_frame_equal(table, copy)
 
 
+def test_numbers_that_cannot_be_scaled_are_named():
+    with pytest.raises(DataError, match="column 'b' holds numbers whose squares overflow"):
+        make_preprocessor().fit(pd.DataFrame({"a": [1.0, None, 3.0], "b": [1e200, 0.0, None]}))
+
+
 def test_bad_options_are_named():
     with pytest.raises(DataError, match="'scale' or 'bins'; got 'log'"):
         TablePreprocessor(numbers="log").fit(TABLE)

@@ -333,7 +333,7 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
 
 
 def _finite(column: Column) -> npt.NDArray[np.float64]:
-    """Numbers of a column, dates as days since 1970, with NaN where missing; infinite ones are refused."""
+    """Numbers of a column, dates as days since 1970, with NaN where missing; no infinite ones, nor squares of them."""
     if _holds_dates(column):
         days = np.asarray(column.cast(nw.Datetime("us")).to_numpy()).astype("datetime64[us]")
         return np.where(np.isnat(days), np.nan, (days - np.datetime64(0, "us")) / np.timedelta64(1, "D"))
@@ -351,6 +351,10 @@ def _finite(column: Column) -> npt.NDArray[np.float64]:
             "Replace them, by a missing value for instance",
             row=int(infinite[0]),
         )
+    with np.errstate(over="ignore"):
+        overflows = np.isinf(np.nansum(numbers**2))
+    if overflows:
+        raise DataError(f"column {column.name!r} holds numbers whose squares overflow. Divide them, or leave it out")
     return numbers
 
 

@@ -312,9 +312,11 @@ def test_scores_that_are_all_equal_are_told(name):
     X, y = rng.normal(size=(400, 2)), np.arange(400) % 2
     X[:, 0] += 0.5 * y  # classes so close that the worst rows of both cancel each other
     level = {"cvar": 0.3, "spectral": [(0.1, 1.0)], "chi-square": 5.0}[name]
-    with pytest.warns(DoubtfulModelWarning, match="weights of 0 have the same risk up to tol=1e-06"):
+    with pytest.warns(DoubtfulModelWarning, match="weights of 0 have the same risk up to tol=1e-06: what is gained"):
         flat = wm.RiskClassifier(name, level=level).fit(X, y)
     assert np.ptp(flat.decision_function(X)) < 1e-3
+    with pytest.warns(DoubtfulModelWarning, match="the features tell nothing of the classes"):
+        wm.RiskClassifier().fit(np.ones((400, 2)), y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         wm.RiskClassifier().fit(X, y)

@@ -343,6 +343,11 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds {kind}, which is neither number nor word"
     if pa.types.is_floating(kind) and np.isinf(column.drop_null().to_numpy()).any():
         return "holds infinite numbers: leave these cells empty, or name them in data.missing, to learn from it"
+    if pa.types.is_floating(kind):
+        with np.errstate(over="ignore"):
+            overflows = np.isinf(np.nansum(column.drop_null().to_numpy() ** 2))
+        if overflows:
+            return "holds numbers whose squares overflow: divide them to learn from it"
     words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
     # Numbers written as texts would be taken for words, too; digits alone may be codes.
     if is_text and distinct > 20 and all(map(_NUMBER.fullmatch, first)) and not all(map(str.isdecimal, first)):

@@ -184,10 +184,15 @@ class RiskClassifier(MarginModel):
         result = risk_newton.solve(problem, tol=self.tol, start=point, budget=budget, max_iter=self.max_iter)
         flat = np.where(np.arange(problem.n_unknowns) < problem.rows.n_features, 0.0, result.point)
         if result.gap <= self.tol and problem.value(flat, problem.scores(flat)) <= (1.0 + self.tol) * result.value:
+            why = "the features tell nothing of the classes. Give others"
+            if self.risk != "mean":
+                why = (
+                    "what is gained on some rows is lost on others. Let more rows count (a larger share of 'cvar' and "
+                    "'spectral', a lower level of the others)"
+                )
             warn(
-                f"weights of 0 have the same risk up to tol={self.tol:g}: what is gained on some rows is lost on "
-                "others, and all scores are as good as equal. Let more rows count (a larger share of 'cvar' and "
-                "'spectral', a lower level of the others), or raise C.",
+                f"all scores are as good as equal, as weights of 0 have the same risk up to tol={self.tol:g}: {why}, "
+                "or raise C.",
                 DoubtfulModelWarning,
             )
         return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
