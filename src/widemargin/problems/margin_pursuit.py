@@ -206,7 +206,9 @@ def data_driven_scale(margins: Floats, share: Floats, factor: float) -> float:
     place = np.searchsorted(np.cumsum(share[order]), 0.75 * (1.0 - 1e-12) * share.sum())
     found = float(squares[order[min(int(place), order.shape[0] - 1)]])
     if not found > 0.0:
-        raise DataError("at least 75% of the margins are 0 and set no scale; give MarginPursuitClassifier a number.")
+        raise DataError(
+            "at least 75% of the margins are 0 and set no scale; give one by MarginPursuitClassifier(scale=...)."
+        )
     return float(np.sqrt(factor * found))
 
 
@@ -222,5 +224,5 @@ def lemma_6_scale(margins: Floats, share: Floats, n: float, delta: float) -> flo
     variance = float(share @ (margins - mean) ** 2)
     # Equal margins may differ from their mean by its rounding, which is no spread.
     if not variance > np.finfo(np.float64).eps * float(share @ margins**2):
-        raise DataError("all margins are equal and set no scale; give MarginPursuitClassifier a number.")
+        raise DataError("all margins are equal: they set no scale; see MarginPursuitClassifier(scale=...).")
     return float(catoni_scale(variance, n, delta))

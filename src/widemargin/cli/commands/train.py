@@ -271,10 +271,10 @@ def _cautions(goals: GoalsFile, reports: Mapping[str, Mapping[str, GoalReport]])
         # Chance alone moves an error of few rows; four standard errors and five points are more than that.
         spread = math.sqrt(max(test * (1.0 - test), 0.01) / seen["test"].n_rows)
         if test - train > max(0.05, 4.0 * spread):
-            cure = "U" if goals.model.learner == "trees" else "Lower model.C, u"
+            cure = "" if goals.model.learner == "trees" else "a lower model.C, "
             texts.append(
                 f"the error is {train:.4f} on the training rows and {test:.4f} on {seen['test'].n_rows} held-out rows: "
-                f"the model knows its rows by heart. {cure}se fewer features, or give more rows."
+                f"the model knows its rows by heart. What helps: {cure}fewer features, or more rows."
             )
     return texts
 
