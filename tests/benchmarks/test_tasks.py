@@ -1,6 +1,9 @@
 """The tasks run (on small synthetic data), read the half that they say, and compute what they say."""
 
+import importlib
 import json
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -94,8 +97,21 @@ def test_a_function_answers_from_a_process_of_its_own():
     ctx = Context(scaling.TASKS["scaling_blind"], given_repeats=1)
     row = ctx.fresh(scaling.whole_fit, *scaling.FEW[1])
     assert (row["n"], row["repeats"]) == (500, 1) and row["peak_gb"] > 0
-    with pytest.raises(RuntimeError, match=r"whole_fit.*nonsense"):
-        ctx.fresh(scaling.whole_fit, "nonsense", 500, 10, 2)
+
+
+def test_a_function_that_fails_in_a_process_of_its_own_says_why(tmp_path, monkeypatch):
+    """Of a module that imports little, for the process imports it."""
+    (tmp_path / "toy_failure.py").write_text(
+        'from benchmarks.task import Task\n\ndef fails(ctx, word):\n    raise ValueError(f"it broke at {word}")\n\n'
+        'TASKS = {"toy": Task("It fails.", {"rows": fails})}\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    toy = importlib.import_module("toy_failure")
+    ctx = Context(toy.TASKS["toy"], given_repeats=1)
+    with pytest.raises(RuntimeError, match=r"(?s)fails.*nonsense.*ValueError: it broke at nonsense"):
+        ctx.fresh(toy.fails, "nonsense")
+    del sys.modules["toy_failure"]
 
 
 def test_cells_of_tables():

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -319,10 +318,13 @@ BAD_FOR_TRAINING = {
 def test_bad_input_for_training(project, kind, capsys):
     change, code, texts = BAD_FOR_TRAINING[kind]
     change(project)
-    # One gets a process of its own, whose imports are most of what it takes; what it calls is the same.
-    run = widemargin if kind == "goal syntax" else partial(widemargin_here, capsys)
-    failed_cleanly(run("train", project / "goals.toml"), code, *texts)
+    failed_cleanly(widemargin_here(capsys, "train", project / "goals.toml"), code, *texts)
     assert not (project / "out" / "people.skops").exists()
+
+
+def test_a_process_ends_with_the_code_of_a_failure():
+    """Of a command that imports little: whatever the command, a process only calls `main`."""
+    failed_cleanly(widemargin("compile", "SVC"), 2, "'SVC': no such estimator")
 
 
 def new_rows(**columns):
@@ -474,11 +476,16 @@ def test_ctrl_c_while_the_program_is_loaded_shows_no_traceback(monkeypatch, caps
     assert capsys.readouterr().err == "widemargin: interrupted\n"
 
 
-def test_a_reader_that_leaves_is_no_error(project):
-    command = f'"{sys.executable}" -m widemargin train "{project / "goals.toml"}" | head -n 1'
+def test_a_reader_that_leaves_is_no_error(tmp_path):
+    """Of a command that imports little: all print by the same function, and `main` hands out what they printed."""
+    people = "F,A,yes\nM,A,yes\nF,B,yes\nM,B,yes\n"
+    (tmp_path / "people.csv").write_text("gender,ethnicity,hired\n" + 60 * people)
+    command = f'"{sys.executable}" -m widemargin audit "{tmp_path / "people.csv"}" --standard ll144 | head -n 1'
     command += "; echo ${PIPESTATUS[0]}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
-    assert result.stdout == "Asked for\n0\n"  # the verdict is that of a reader who stays
+    first, code = result.stdout.splitlines()
+    assert first.startswith("outcome: column 'hired'")
+    assert code == "0"  # the verdict is that of a reader who stays
     assert "Traceback" not in result.stderr and "Exception" not in result.stderr
 
 

@@ -1,6 +1,5 @@
 """What all figures share."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -17,12 +16,6 @@ def test_a_missing_matplotlib_is_said_with_the_extra_that_brings_it(monkeypatch)
     for needs in (require_matplotlib, lambda: new_figure(1, 1, width=3, height=3)):
         with pytest.raises(MissingLibraryError, match=r"pip install 'widemargin\[plot\]'"):
             needs()
-
-
-def test_matplotlib_is_imported_late():
-    code = "import sys, widemargin.plotting, widemargin_papers.reproductions.pictures.slack_rescaling_pictures as p"
-    code += "; print('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_a_band_is_the_mean_and_one_standard_deviation_sorted_and_without_gaps():

@@ -142,7 +142,9 @@ def take_apart(candidates: Candidates, *, pairwise: bool = False) -> Parts:
         group, np.searchsorted(group, np.arange(candidates.n_groups + 1)), np.concatenate([*of_rates, np.zeros(0)]),
         ends[:-1] - candidates.first[group], laws[:, 0].copy(), laws[:, 1].copy(), *_joined(capped), *_joined(floored),
     )  # fmt: skip
-    return Parts(possible, allowed, links, np.array([j for j, _ in rest], np.int64), share[:, order])
+    # Row by row, whatever their number, so that one compiled loop reads them all.
+    shares = np.ascontiguousarray(share[:, order])
+    return Parts(possible, allowed, links, np.array([j for j, _ in rest], np.int64), shares)
 
 
 def _with_each(parts: list[tuple[int, float]], excess: float) -> tuple[float, float, set[Edge]] | None:

@@ -208,10 +208,6 @@ class NarrowMatrix(Protocol):
         """Count the rows that were written to the next places."""
 
 
-_NO_COLUMNS: Floats = np.empty((0, 0))
-"""For steps on kernel rows that are in memory already."""
-
-
 class Block:
     """The block of the working set, with the memory that its steps need.
 
@@ -296,7 +292,9 @@ class Block:
                 self._by_need = np.empty(q * q, self._dtype)  # of its pages those are used that steps ask for
             K = self._by_need[: q * q].reshape(q, q)
         else:
-            columns, gamma, slot, filled, diagonal = _NO_COLUMNS, 0.0, self._every[:q], q, K.diagonal().copy()
+            # Kernel rows in memory need no columns; those of their precision need no code of their own.
+            columns, gamma, slot, filled = np.empty((0, 0), K.dtype), 0.0, self._every[:q], q
+            diagonal = K.diagonal().copy()
         b, g = coef[work], self._y[work] - scores[work]
         before = b.copy()
         share = options.share if q < self._y.shape[0] else 0.0  # of all rows there is no other block to turn to
@@ -332,7 +330,7 @@ class Block:
             (columns, gamma), (buffer, slot, filled) = narrow, cast(NarrowMatrix, rows).cache()
             diagonal = np.ones(n, kind) if gamma else np.einsum("ij,ij->j", columns, columns).astype(kind)
         elif isinstance(rows, WholeMatrix):
-            columns, gamma, filled, (buffer, slot) = _NO_COLUMNS, 0.0, n, rows.cached(self._every)
+            columns, gamma, filled, (buffer, slot) = np.empty((0, 0), kind), 0.0, n, rows.cached(self._every)
             diagonal = rows.diagonal().astype(kind)
         else:
             return False
