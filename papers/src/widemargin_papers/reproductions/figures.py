@@ -109,6 +109,6 @@ FIGURES = {
         module="slack_rescaling_table3",
         needs="Enron_corr, ImCLEF07A, Diatoms and cellcycle_FUN",
         runs=2,
-        minutes=7,
+        minutes=90,
     ),
 }
