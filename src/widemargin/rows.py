@@ -264,8 +264,11 @@ def is_asked(candidate: object) -> "TypeIs[Classifier]":
 def ask_model(method: Callable[..., Column], X: Features, populations: Table | None) -> Column:
     """Call `predict` (or another method) on rows; a model that decides by populations gets their table, too."""
     check_sparse(X)
-    takes = populations is not None and "populations" in inspect.signature(method).parameters
-    return method(X, populations=populations) if takes else method(X)
+    return method(X) if populations is None or not _takes_populations(method) else method(X, populations=populations)
+
+
+def _takes_populations(method: Callable[..., object]) -> bool:
+    return "populations" in inspect.signature(method).parameters
 
 
 class _WithPopulations:
@@ -276,14 +279,14 @@ class _WithPopulations:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._model, name)
-        takes = inspect.ismethod(value) and "populations" in inspect.signature(value).parameters
+        takes = inspect.ismethod(value) and _takes_populations(value)
         return functools.partial(value, populations=self._populations) if takes else value
 
 
 def with_populations(model: P, populations: Table | None) -> P:
     """The model itself, or what stands for a model that decides by populations where it is asked about X alone."""
     predict = getattr(model, "predict", None)
-    if populations is None or predict is None or "populations" not in inspect.signature(predict).parameters:
+    if populations is None or predict is None or not _takes_populations(predict):
         return model
     return cast("P", _WithPopulations(model, populations))
 

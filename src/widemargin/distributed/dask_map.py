@@ -256,12 +256,11 @@ class DaskMap:
 
     def _answers(self, step: Step, how: Callable[..., Any]) -> list[Any] | None:
         """What the workers that hold the bundles answer, by bundle; None where one has no answer."""
-        states = self._states if self._log else [None] * len(self._bundles)
-        bundles = list(zip(self._blocks, states, strict=True))
-        needed = [task for block, state in bundles for task in ((block, state) if self._log else (block,))]
+        needed = [*self._blocks, *(self._states if self._log else ())]
         if not all(task is not None and task.status == "finished" for task in needed):
             return None
-        keys = [(block.key, None if state is None else state.key) for block, state in bundles]
+        states = [state.key for state in self._states] if self._log else repeat(None)
+        keys = list(zip([block.key for block in self._blocks], states, strict=False))
         try:
             found = self._client.run(_answered, how, _packed(step), keys, len(self._log))
         except Exception as error:  # as a task it says what is wrong, or does not fail

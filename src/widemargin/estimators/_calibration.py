@@ -38,7 +38,7 @@ def hold_out(y: npt.NDArray[Any], random_state: Seed, share: float = 0.2) -> tup
     Raises
     ------
     DataError
-        If a class has fewer than two rows, or the rows are fewer than that leaves one of each class on both sides.
+        If a class has fewer than two rows, or fewer rows are held out than there are classes.
     """
     counts = np.unique(y, return_counts=True)[1]
     smallest, held = int(counts.min()), math.ceil(share * y.shape[0])

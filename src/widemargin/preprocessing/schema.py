@@ -332,6 +332,12 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
     return result
 
 
+def squares_overflow(numbers: npt.NDArray[Any]) -> bool:
+    """Whether the squares of finite numbers (NaN: missing) have no finite sum, so that nothing can be scaled by it."""
+    with np.errstate(over="ignore"):
+        return bool(np.isinf(np.nansum(numbers**2)))
+
+
 def _finite(column: Column) -> npt.NDArray[np.float64]:
     """Numbers of a column, dates as days since 1970, with NaN where missing; no infinite ones, nor squares of them."""
     if _holds_dates(column):
@@ -351,9 +357,7 @@ def _finite(column: Column) -> npt.NDArray[np.float64]:
             "Replace them, by a missing value for instance",
             row=int(infinite[0]),
         )
-    with np.errstate(over="ignore"):
-        overflows = np.isinf(np.nansum(numbers**2))
-    if overflows:
+    if squares_overflow(numbers):
         raise DataError(f"column {column.name!r} holds numbers whose squares overflow. Divide them, or leave it out")
     return numbers
 

@@ -279,6 +279,8 @@ def test_the_end_of_a_fit_is_told():
     X, y = task()
     with pytest.warns(MarginConvergenceWarning, match="raise max_iter"):
         assert wm.MarginPursuitClassifier(solver="gd", scale=1.0, max_iter=3).fit(X, y).status_ == "max_iter"
+    with pytest.warns(MarginConvergenceWarning, match=r"> tol 1e-300 after \d+ iterations; "):
+        assert wm.MarginPursuitClassifier(tol=1e-300).fit(X, y).status_ == "max_iter"
     with pytest.warns(MarginConvergenceWarning, match="raise time_budget"):
         assert wm.MarginPursuitClassifier(time_budget=1e-9).fit(X, y).status_ == "time_limit"
     with pytest.warns(MarginConvergenceWarning, match="by a callback"):

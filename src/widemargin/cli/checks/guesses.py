@@ -35,6 +35,7 @@ from widemargin.cli.checks.vocabulary import (
 )
 from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
+from widemargin.preprocessing.schema import squares_overflow
 
 _DAYS = re.compile(
     r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[ .-]+[^\W\d_]{3,}[ .,-]+\d{2,4}|[^\W\d_]{3,}[ .]+\d{1,2},? +\d{4})"
@@ -341,13 +342,11 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
-    if pa.types.is_floating(kind) and np.isinf(column.drop_null().to_numpy()).any():
+    numbers = column.drop_null().to_numpy() if pa.types.is_floating(kind) else np.empty(0)
+    if np.isinf(numbers).any():
         return "holds infinite numbers: leave these cells empty, or name them in data.missing, to learn from it"
-    if pa.types.is_floating(kind):
-        with np.errstate(over="ignore"):
-            overflows = np.isinf(np.nansum(column.drop_null().to_numpy() ** 2))
-        if overflows:
-            return "holds numbers whose squares overflow: divide them to learn from it"
+    if squares_overflow(numbers):
+        return "holds numbers whose squares overflow: divide them to learn from it"
     words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
     # Numbers written as texts would be taken for words, too; digits alone may be codes.
     if is_text and distinct > 20 and all(map(_NUMBER.fullmatch, first)) and not all(map(str.isdecimal, first)):

@@ -74,13 +74,14 @@ class MarginModel(KernelModel, ClassifierMixin, BaseEstimator):  # type: ignore[
         if not interrupted(self._options, budget) and self.status_ in CURES:
             warn(f"stopped after {budget.elapsed:.1f} s ({CURES[self.status_]}).", MarginConvergenceWarning)
 
-    def _warn_of_iterations(self, runs: Sequence[Pursuit]) -> None:
-        """Where they did not suffice."""
+    def _warn_of_iterations(self, runs: Sequence[Pursuit], limit: int) -> None:
+        """Where they did not suffice, or steps of a run ended before its limit and leave a gap."""
         if self.status_ != "max_iter":
             return
         gap = max(run.history[-1]["gap"] if np.isnan(run.result.gap) else run.result.gap for run in runs)
         state = "steps still lower the objective" if np.isnan(gap) else f"the gap is {gap:.1e} > tol {self.tol:g}"
-        cure = "raise max_iter or tol" if self.n_iter_ >= self.max_iter else "more do not change that: raise tol"
+        at_limit = any(run.result.n_iter >= limit for run in runs)
+        cure = "raise max_iter or tol" if at_limit else "more do not change that: raise tol"
         warn(
             f"{state} after {self.n_iter_} iterations; {cure}, or scale the features.",
             MarginConvergenceWarning,

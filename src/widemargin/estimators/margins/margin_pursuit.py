@@ -152,9 +152,12 @@ class MarginPursuitClassifier(MarginModel):
             rows, np.ones(rows.n_rows), share, total, 1.0 / (total * self.C), loss, self.fit_intercept
         )
 
+    def _limit(self) -> int:
+        """Of iterations, for each scale."""
+        return int(self.max_iter or MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"])
+
     def _solve(self, problem: MarginPursuitProblem, start: Start | None, seed: int, budget: Budget) -> Pursuit:
-        limit = self.max_iter or MAX_ITER[self.solver if isinstance(self.solver, str) else "lbfgs"]
-        recipe = Recipe(self.scale, self.solver, self.tol, int(limit), self._options, seed)
+        recipe = Recipe(self.scale, self.solver, self.tol, self._limit(), self._options, seed)
         return pursue(recipe, problem, start, budget)
 
     def _kept(self, before: Mapping[str, Any], number: int) -> tuple[float, int]:
@@ -165,7 +168,7 @@ class MarginPursuitClassifier(MarginModel):
         self.t_ = max(run.steps for run in runs)
         super()._report(runs, budget)
         if self.solver != "sgd":
-            self._warn_of_iterations(runs)
+            self._warn_of_iterations(runs, self._limit())
         elif self.status_ == "max_iter" and not self.warm_start:  # with a warm start the next fit may go on
             # Steps of length C n / t are long at first, and may leave a model that is worse than weights of 0.
             kind, level = LOSSES[self.loss], float(self.margin_level)

@@ -199,4 +199,4 @@ class RiskClassifier(MarginModel):
 
     def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:
         super()._report(runs, budget)
-        self._warn_of_iterations(runs)
+        self._warn_of_iterations(runs, self.max_iter)

@@ -1,9 +1,9 @@
 """C, offset, units and kernel width of a ready-made structural SVM, chosen inside `fit` on rows held out.
 
-A path over C from warm starts is scored on held-out rows, with every offset on every model of it. Where columns of
-dense rows have other scales, there are two paths: with a unit for each column, and with one for all. Where the rows are
-mapped and gamma is None, twice the usual gamma is tried, and so on while that scores better, else half of it; each has
-a path of its own that begins at the best C so far.
+A path over C from warm starts is scored on held-out rows, with every offset on every model of it. Where columns have
+unlike scales, there are two paths: with a unit for each column, and with one for all. Where the rows are mapped and
+gamma is None, twice the usual gamma is tried, and so on while that scores better, else half of it; each has a path of
+its own that begins at the best C so far.
 """
 
 import time

@@ -152,9 +152,9 @@ class Standard(NamedTuple):
     def rows(self, X: Matrix) -> Matrix:
         """Rows in these units. Zeros of sparse ones stay zeros: their centre is 0."""
         scale = (self.size * self.units).astype(X.dtype)
-        return (
-            np.asarray(X - self.centre, X.dtype) / scale if isinstance(X, np.ndarray) else X @ sparse.diags(1.0 / scale)
-        )
+        if not isinstance(X, np.ndarray):
+            return X @ sparse.diags(1.0 / scale)
+        return np.asarray(X - self.centre, X.dtype) / scale
 
 
 class Chosen(NamedTuple):
