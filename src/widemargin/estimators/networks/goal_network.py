@@ -50,6 +50,12 @@ class NetworkOptions(SolverOptions):
         Where prices end.
     plain_epochs : int
         Epochs before prices move: the rates of a network that has learned nothing would send them anywhere.
+    steps : int
+        Batches of an epoch at least; rows that fill fewer are looked at several times. With one look at a few hundred
+        rows twenty epochs are no hundred steps, which leave most networks near where they began.
+    trusted : float
+        Held-out rows that say as much about one network beside another as all that it learned from. Dozens of networks
+        with all their thresholds are compared, and of a few rows the luckiest would win.
     on_interrupt : {"raise", "return"}
         After Ctrl-C, when the best network so far is set: raise KeyboardInterrupt again, or return.
     """
@@ -58,6 +64,8 @@ class NetworkOptions(SolverOptions):
     price_rate: kinds.Positive = 2.0
     highest_price: kinds.Positive = 10.0
     plain_epochs: int = 1
+    steps: kinds.Count = 50
+    trusted: kinds.Positive = 100.0
     on_interrupt: kinds.OnInterrupt = "raise"
 
 
@@ -107,18 +115,17 @@ class Snapshot(JudgedRule[Rule]):
 
     Attributes
     ----------
-    excess : float
-        By how much bounds are missed on the rows that it learned from, summed, in units of the objective.
+    worth : float
+        The objective on the held-out rows and on those that it learned from, and by how much bounds are missed there.
     """
 
-    excess: float
+    worth: float
     scores: list[Floats]
     weights: dict[str, torch.Tensor]
 
     @property
     def rank(self) -> tuple[float, float]:
-        held, objective = super().rank
-        return held, objective + self.excess
+        return super().rank[0], self.worth
 
 
 class Judge(NamedTuple):
@@ -128,6 +135,18 @@ class Judge(NamedTuple):
     rows: Sequence[Part]
     group: Sequence[Ints]
 
+    def reached(self, rule: Rule, scores: Sequence[Floats], judging: TiedGoal) -> tuple[float, Floats]:
+        """The objective of a rule on these rows, and by how much it misses each bound of `judging`, shape (m,).
+
+        It misses none where these rows are not asked for the same constraints.
+        """
+        shares = [rule.shares(z, numbers) for z, numbers in zip(scores, self.group, strict=True)]
+        mass, tied = self.tied.positive_mass(shares), self.tied
+        objective, _ = tied.coefficients.totals(mass, tied.cell_weight - mass, tied.n_constraints)
+        if [item.label for item in tied.constraints] != [item.label for item in judging.constraints]:
+            return objective, np.zeros(judging.n_constraints)
+        return objective, np.maximum(-np.nan_to_num(tied.measure(mass).slack), 0.0)
+
 
 def _part(inputs: Inputs, X: Features | None) -> Part:
     """Rows of one source after slicing: of a table the rows themselves, else their numbers (`Inputs.table`)."""
@@ -135,15 +154,6 @@ def _part(inputs: Inputs, X: Features | None) -> Part:
         sliced = Inputs(X, inputs.device)
         return Part(sliced, np.arange(len(sliced)))
     return Part(inputs, np.asarray(X)[:, 0])
-
-
-def _missed(rule: Rule, rows: Judge, scores: Sequence[Floats], judging: TiedGoal) -> Floats:
-    """By how much a rule misses each bound on rows, shape (m,); 0 where they are not asked for the same constraints."""
-    if [item.label for item in rows.tied.constraints] != [item.label for item in judging.constraints]:
-        return np.zeros(judging.n_constraints)
-    shares = [rule.shares(z, numbers) for z, numbers in zip(scores, rows.group, strict=True)]
-    slack = rows.tied.measure(rows.tied.positive_mass(shares)).slack
-    return np.maximum(-np.nan_to_num(slack), 0.0)
 
 
 @parameters
@@ -163,7 +173,8 @@ class GoalNetwork(ThresholdedModel):
     goal : Goal or str, default=None
         What to minimise and what must hold, as an object or in the text language. None: the error rate, unconstrained.
     epochs : int, default=20
-        How often every row is looked at.
+        How often every row is looked at; where rows are few, every epoch looks at them several times (see
+        `NetworkOptions.steps`).
     batch_size : int, default=256
     learning_rate : float, default=1e-3
         Of Adam; given to `optimizer` too.
@@ -339,7 +350,7 @@ class GoalNetwork(ThresholdedModel):
                 network, make(network.parameters(), lr=float(self.learning_rate)), to_learn, learned.rows,
                 rates=options.rates,
                 pricing=Pricing(float(options.price_rate), float(options.highest_price)),
-                batch_size=int(self.batch_size), rng=rng,
+                batch_size=int(self.batch_size), steps=int(options.steps), rng=rng,
             )  # fmt: skip
             best = self._train(run, Judge(to_judge, parts_of(judging, to_judge, held), group), learned, budget)
             network.load_state_dict(best.weights)
@@ -386,26 +397,33 @@ class GoalNetwork(ThresholdedModel):
     ) -> Snapshot:
         """The better one of `best` and a network with its best thresholds.
 
-        Of dozens of networks with all their thresholds some keep bounds on a few held-out rows by chance. The rows of
-        the training are more, and a network flatters itself there rather than the opposite. So what they miss counts
-        like so much more of the objective (whose range is `scale`).
+        Of dozens of networks with all their thresholds some are good on a few held-out rows by chance. So the rows of
+        the training, where a network flatters itself, have a say, too, which is the smaller the more rows are held
+        out. What they miss of bounds counts in full, like so much more of the objective (whose range is `scale`).
         """
         scores, on_learned = self._scores(network, held), None
         margins, weights = np.zeros(held.tied.n_constraints), None
+        weight = held.tied.sources[0].weights
+        few = 1.0 / (1.0 + weight.sum() ** 2 / (weight @ weight) / self._options.trusted)
+        coef = learned.tied.coefficients
+        least = float(np.minimum(coef.alpha0, coef.beta0) @ learned.tied.cell_weight)
         for _ in range(TRIES):
             judged = judged_rule(
                 held.tied, scores, held.group, len(self.groups_ or ()) or 1, margins, randomize=self.randomize
             )
-            # What is missed on the rows of the training adds to its rank, so that it cannot become a better one.
-            if best is not None and ((margins.any() and not judged.rule.met) or not judged.rank < best.rank):
+            own = (1.0 - few) * judged.objective
+            # With the least objective that there can be on the rows of the training it must be the better one.
+            if best is not None and (
+                (margins.any() and not judged.rule.met) or not (judged.rank[0], own + few * least) < best.rank
+            ):
                 break
             on_learned = on_learned or self._scores(network, learned)
-            short = _missed(judged.rule, learned, on_learned, held.tied)
-            excess = scale * float(short.sum())
-            if best is None or (judged.rank[0], judged.rank[1] + excess) < best.rank:
+            objective, short = learned.reached(judged.rule, on_learned, held.tied)
+            worth = own + few * objective + scale * float(short.sum())
+            if best is None or (judged.rank[0], worth) < best.rank:
                 weights = weights or {k: value.detach().cpu().clone() for k, value in network.state_dict().items()}
-                best = Snapshot(judged.rule, judged.objective, judged.violation, excess, scores, weights)
-            if not judged.rule.met or excess == 0.0:
+                best = Snapshot(judged.rule, judged.objective, judged.violation, worth, scores, weights)
+            if not judged.rule.met or not short.any():
                 break
             margins = margins + short
         assert best is not None

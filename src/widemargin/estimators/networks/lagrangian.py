@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,8 @@ class ProxyLagrangian:
         One of `RATES`.
     pricing : Pricing
     batch_size : int
+    steps : int
+        Batches of an epoch at least.
     rng : numpy.random.RandomState
 
     Attributes
@@ -122,10 +125,10 @@ class ProxyLagrangian:
     def __init__(
         self, network: torch.nn.Module, optimizer: torch.optim.Optimizer, tied: TiedGoal,
         rows: Sequence[Part], *, rates: str, pricing: Pricing, batch_size: int,
-        rng: np.random.RandomState,
+        steps: int, rng: np.random.RandomState,
     ) -> None:  # fmt: skip
         self.network, self.optimizer, self.tied, self.rows = network, optimizer, tied, rows
-        self.pricing, self.batch_size, self.rng = pricing, batch_size, rng
+        self.pricing, self.batch_size, self.steps, self.rng = pricing, batch_size, steps, rng
         self._rate = RATES[rates]
         self._cell = np.concatenate([part.cell for part in tied.sources]).astype(np.int64)
         self._weight = np.concatenate([part.weights for part in tied.sources])
@@ -141,21 +144,23 @@ class ProxyLagrangian:
         self.average = copy.deepcopy(network)
 
     def epoch(self, *, priced: bool) -> float:
-        """Look at every row once; the mean loss. Without `priced` the prices stay as they are.
+        """Look at every row as often as gives the steps; the mean loss. Without `priced` the prices stay as they are.
 
         Raises
         ------
         DataError
             If the loss is no finite number.
         """
-        order, total, tied = self.rng.permutation(self._used), 0.0, self.tied
+        n, total, tied = len(self._used), 0.0, self.tied
+        looks = -(-self.steps // max(1, -(-n // self.batch_size)))
+        orders = [self.rng.permutation(self._used) for _ in range(looks)]
         self.network.train()
-        for batch in in_batches(order, self.batch_size):
+        for batch in chain.from_iterable(in_batches(order, self.batch_size) for order in orders):
             # Batch normalisation cannot learn from a batch of one row, which may be left over at the end.
-            if len(batch) == 1 and len(order) > 1:
+            if len(batch) == 1 and n > 1:
                 continue
             score = one_score(self.network(self._inputs(batch)))
-            loss = self._loss(score, batch, len(order) / len(batch))
+            loss = self._loss(score, batch, n / len(batch))
             if not torch.isfinite(loss):
                 raise DataError(
                     f"the loss of a batch is {float(loss.detach())}: scale the inputs, or lower learning_rate."
@@ -163,7 +168,7 @@ class ProxyLagrangian:
             self.optimizer.zero_grad()
             torch.autograd.backward(loss)
             self.optimizer.step()
-            share = len(batch) / len(order)
+            share = len(batch) / (n * looks)
             # The running mean moves towards the present weights by the share that the batch is of an epoch.
             with torch.no_grad():
                 pairs = zip(self.average.state_dict().values(), self.network.state_dict().values(), strict=True)
@@ -172,7 +177,7 @@ class ProxyLagrangian:
                         mean.lerp_(now, share)
                     else:  # counters of batch normalisation
                         mean.copy_(now)
-            total += float(loss.detach()) * len(batch) / len(order)
+            total += float(loss.detach()) * share
             # The 0/1 rates are known cell by cell, so only the decisions that have turned need be added.
             positive = (score > 0.0).cpu().numpy()
             turned = self._weight[batch] * (positive.astype(np.float64) - self._positive[batch])
