@@ -409,13 +409,13 @@ def test_precision_floor_is_not_answered_by_saying_no(floor):
     assert clf.predict(X).sum() >= 10
 
 
-@pytest.mark.parametrize(("n", "d", "solver"), [(300, 4000, "newton"), (900, 1600, "cutting-plane")])
-def test_wide_data_are_solved_in_their_span_or_by_coordinate_ascent(n, d, solver):
+@pytest.mark.parametrize(("n", "d"), [(300, 4000), (900, 1600)])
+def test_wide_data_are_solved_in_their_span_or_as_they_are(n, d):
     rng = np.random.default_rng(0)
     X = sp.random(n, d, density=0.01, random_state=0, format="csr")
     y = (X @ rng.normal(size=d) > 0).astype(int)
     clf = RateConstrainedClassifier("subject to recall() >= 0.9").fit(X, y)
-    assert clf.solver_ == solver
+    assert clf.solver_ == "newton"
     assert clf.goal_report_.all_met()
     assert clf.subproblem_gap_ <= 1e-4
     with pytest.raises(CapabilityError, match=r"20000 x 20000 .*use 'auto'"):

@@ -13,7 +13,6 @@ from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.gram import GramRows
-from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex import convex_step
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep, StepOptions
@@ -23,40 +22,14 @@ def call(convex: ConvexStep, sub: Any) -> Any:
     return convex(sub, tol=1e-4, start=None, rho=30.0, budget=Budget())
 
 
-@pytest.mark.parametrize(
-    ("d", "m", "name"), [(50, 2, "newton"), (1501, 5, "cutting-plane"), (1501, 6, "newton"), (30_000, 9, "newton")]
-)
-def test_auto_chooses_by_features_and_constraints(d: int, m: int, name: str) -> None:
+@pytest.mark.parametrize(("d", "m"), [(50, 2), (1501, 5), (30_000, 9)])
+def test_auto_is_newton_for_linear_rows(d: int, m: int) -> None:
     sub = random_subproblem(1, 60, 5, m)
     convex = ConvexStep("auto", d)
     result = call(convex, sub)
-    assert convex.used == [name]
+    assert convex.used == ["newton"]
     assert result.status is Status.CONVERGED
     assert result.primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
-
-
-def test_one_column_that_outweighs_the_others_is_not_for_coordinate_ascent() -> None:
-    sub = random_subproblem(1, 60, 5, 2)
-    heavy = np.vstack([block.X[block.row_of] for block in sub.rows.blocks])
-    heavy[:, 2] *= 5e4
-    convex = ConvexStep("auto", 2000)
-    assert call(convex, replace(sub, rows=RowBlocks([(heavy, None)]))).status is Status.CONVERGED
-    assert convex.used == ["newton"]
-
-
-def test_a_hand_over_is_remembered_for_problems_of_that_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    convex = ConvexStep("auto", 2000, StepOptions(epochs=1))
-    hard, other = random_subproblem(1, 60, 4, 2), random_subproblem(2, 90, 4, 2)
-    assert call(convex, hard).status is Status.CONVERGED
-    assert convex.used == ["cutting-plane", "newton"]
-    calls: list[str] = []
-    for name, solve in dict(convex._solve_with).items():
-        noted = lambda sub, name=name, solve=solve, **rest: (calls.append(name), solve(sub, **rest))[1]  # noqa: E731
-        monkeypatch.setitem(convex._solve_with, name, noted)
-    call(convex, hard)
-    assert calls == ["newton"]
-    call(convex, other)
-    assert calls[1] == "cutting-plane"
 
 
 def test_the_interior_point_of_the_other_package_finds_the_same() -> None:
@@ -64,17 +37,6 @@ def test_the_interior_point_of_the_other_package_finds_the_same() -> None:
     convex = ConvexStep("interior-point", 5)
     assert call(convex, sub).primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
     assert convex.used == ["interior-point"]
-
-
-def test_coordinate_ascent_that_takes_too_long_hands_over_to_newton(monkeypatch: pytest.MonkeyPatch) -> None:
-    convex = ConvexStep("auto", 2000, StepOptions(epochs=1))
-    sub = random_subproblem(1, 60, 4, 2)
-    result = call(convex, sub)
-    assert result.status is Status.CONVERGED
-    assert convex.used == ["cutting-plane", "newton"]
-    assert result.primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
-    monkeypatch.setitem(convex_step._SOLVE, "cutting-plane", None)  # not asked again
-    assert call(convex, sub).status is Status.CONVERGED
 
 
 def test_what_cannot_be_is_refused_with_the_cure() -> None:
@@ -118,6 +80,11 @@ def test_the_nest_takes_over_where_newton_does_not_end(monkeypatch):
     found = run_kernel(step, sub, tol=1e-3)
     assert step.used == ["newton", "cutting-plane"]
     assert found.status is Status.CONVERGED
+    # The hand-over is remembered for problems of that many rows.
+    monkeypatch.setitem(step._solve_with, "newton", None)
+    assert run_kernel(step, sub, tol=1e-3).status is Status.CONVERGED
+    with pytest.raises(TypeError):
+        run_kernel(step, kernel_pair(Kernel("rbf", 0.5), 1, 40, m=1).sub, tol=1e-3)
 
 
 def test_rows_through_the_cache_are_for_the_nest():

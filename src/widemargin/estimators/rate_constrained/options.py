@@ -20,8 +20,8 @@ class TrainingOptions(SolverOptions):
     Parameters
     ----------
     solver : str, default="auto"
-        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"), with
-        coordinate ascent for many features, as `python -m benchmarks scaling` and `docs/scaling.md` suggest.
+        Solver of the convex steps. "auto" is the proximal method of multipliers with Newton steps ("newton"); kernel
+        models begin with "cutting-plane".
         "cutting-plane" is the paper's nest over dual coordinate ascent, with a level method for multipliers;
         "cutting-plane-maximisation" and "cutting-plane-centre-of-mass" are that nest with the paper's own choosers,
         slower with many constraints. "interior-point" is exact, slower, and in widemargin-papers as these two are.

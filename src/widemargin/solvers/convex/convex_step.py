@@ -4,9 +4,7 @@ Who works on what, and who hands over to whom where the solver is "auto":
 
 | rows                                           | first         | hands over                        | to            |
 |------------------------------------------------|---------------|-----------------------------------|---------------|
-| up to 1500 features                            | newton        |                                   |               |
-| more features, up to 5 constraints             | cutting-plane | after 5000 epochs                 | newton        |
-| more features, else, or one dominating column  | newton        |                                   |               |
+| linear                                         | newton        |                                   |               |
 | kernel, more than 500 rows, from nothing       | cutting-plane | at a gap of 3e-2                  | newton        |
 | kernel, few rows or from a warm start          | newton        | when its steps run out            | cutting-plane |
 | kernel, matrix not in memory                   | cutting-plane |                                   |               |
@@ -24,7 +22,7 @@ Blocks of many features with so few numbers that one process holds them are gath
 hold nearly every row, and 1.6 to 3.1 times as long by the cutting plane alone, which crawls at its end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -69,16 +67,8 @@ class StepOptions:
 
     Attributes
     ----------
-    wide : int
-        Features from which factors of d x d matrices cost more than coordinate ascent.
-    few : int
-        Constraints up to which the nest over coordinate ascent beats Newton with conjugate gradients there.
-    lopsided : float
-        Share of one column in the squares of all from which coordinate ascent takes two to three times as long.
     largest : int
         Features that the interior point takes: its matrix has 8 d^2 bytes, and its factor as many again.
-    epochs : int
-        Of coordinate ascent; problems that suit it need a few hundred.
     rough : float
         Relative gap at which the nest hands kernel rows over to Newton; see above.
     small : int
@@ -87,21 +77,16 @@ class StepOptions:
         Constraints beyond which the programme over the cuts of the level method takes seconds a look.
     """
 
-    wide: int = 1500
-    few: int = 5
-    lopsided: float = 0.5
     largest: int = 10_000
-    epochs: int = 5000
     rough: float = 3e-2
     small: int = 500
     most_cut: int = 50
 
 
 class Stage(NamedTuple):
-    """A solver, and when the next one takes over: after `limit`, or (above 0) at the relative gap `rough`."""
+    """A solver, and the relative gap at which the next one takes over; where it is 0, when the steps run out."""
 
     solver: str
-    limit: Mapping[str, int] = {}
     rough: float = 0.0
 
 
@@ -136,7 +121,6 @@ class ConvexStep:
     used: list[str] = field(default_factory=list)
     _solve_with: dict[str, Callable[..., ConvexResult]] = field(default_factory=lambda: dict(_SOLVE))
     _handed_over: dict[int, float] = field(default_factory=dict)  # by number of rows, the smallest penalty
-    _lopsided: dict[int, bool] = field(default_factory=dict)  # by number of rows, too: a sample may differ from all
     _span: RowSpan | None = None
     _inside: "ConvexStep | None" = None  # the solver in the span
 
@@ -157,19 +141,7 @@ class ConvexStep:
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """The solvers to try in turn, see the module's head."""
-        options = self.options
-        if self.name != "auto":
-            return (Stage(self.name),)
-        if self.n_features <= options.wide:
-            return (Stage("newton"),)
-        rows: RowBlocks = sub.rows
-        if rows.n_rows not in self._lopsided:  # whether one column is much larger than the others
-            squares, _ = rows.diagonal(np.ones(rows.n_rows))
-            self._lopsided[rows.n_rows] = float(squares.max(initial=0.0)) > options.lopsided * float(squares.sum())
-        if sub.n_constraints > options.few or self._lopsided[rows.n_rows]:
-            # Many constraints, or one large column, slow coordinate ascent down more than conjugate gradients.
-            return (Stage("newton"),)
-        return Stage("cutting-plane", {"max_epochs": options.epochs}), Stage("newton")
+        return (Stage("newton" if self.name == "auto" else self.name),)
 
     def __call__(
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
@@ -186,7 +158,7 @@ class ConvexStep:
             if stage.solver not in self.used:
                 self.used.append(stage.solver)
             solve, stage_tol = self._solve_with[stage.solver], max(tol, stage.rough)
-            result = solve(sub, tol=stage_tol, start=start, rho=rho, budget=budget, **stage.limit)
+            result = solve(sub, tol=stage_tol, start=start, rho=rho, budget=budget)
             start = result.state
             # A rough stage only warms up the next one; whatever it reached, that one goes on.
             if stage.rough > 0.0:
@@ -278,14 +250,10 @@ class BlockStep(ConvexStep):
     def __init__(self, name: str, rows: BlockedRows, n_constraints: int, options: StepOptions = StepOptions()) -> None:
         # Where Newton would iterate its systems each product is a look at all blocks.
         by_cuts = newton.is_wide(rows) and n_constraints <= options.most_cut
-        # The level method is for looks that are dear; a sample that lies in this process has a quicker solver.
-        in_memory = "auto" if name == "bundle" else name
-        super().__init__(in_memory, rows.n_features, options)
-        self._of_samples = ConvexStep(in_memory, rows.n_features, options)
+        super().__init__("newton", rows.n_features, options)
         self.name = name if name != "auto" else "bundle" if by_cuts else "newton"
 
     def stages(self, sub: ConstrainedHinge, start: ConvexState | None) -> tuple[Stage, ...]:
         """See `ConvexStep`."""
-        if isinstance(sub.rows, BlockedRows):
-            return (Stage(self.name),)
-        return self._of_samples.stages(sub, start)
+        # The level method is for looks that are dear; a sample that lies in this process has a quicker solver.
+        return (Stage(self.name if isinstance(sub.rows, BlockedRows) else "newton"),)

@@ -49,8 +49,9 @@ def solve(
     delta : float, optional
         First width of the proximal term: 1 from nothing (0.3 with more than 200 features), 0.1 from a warm start.
     iterative : bool, optional
-        Solve the Newton systems by conjugate gradients instead of factoring them; by default with more than 1500
-        features, or with more than 600 of which less than a seventh are stored. Kernel systems are factored.
+        Solve the Newton systems by conjugate gradients instead of factoring them; by default with more than 3000
+        features (1500 in blocks), or with more than 600 of which less than a seventh are stored. Kernel systems are
+        factored.
     options : NewtonOptions
     budget : Budget, optional
 
@@ -96,7 +97,8 @@ def is_wide(rows: RowBlocks | BlockedRows, options: NewtonOptions = DEFAULTS) ->
     """Whether factors of d x d matrices cost more than conjugate gradients, by features and thinness."""
     d = rows.n_features
     thin = rows.n_stored < options.thin * rows.n_rows * d
-    return d > options.iterate_from or (d > options.iterate_thin_from and thin)
+    most = options.iterate_blocks_from if isinstance(rows, BlockedRows) else options.iterate_from
+    return d > most or (d > options.iterate_thin_from and thin)
 
 
 class LinearRun(ProximalRun):

@@ -53,9 +53,11 @@ class NewtonOptions:
         Share of the last step: rows that near to the band count in the curvature, as they enter during a step.
     fine_gap : float
         Gap below which rounding counts: sums are made afresh.
-    iterate_from, iterate_thin_from : int
-        Features from which factors of d x d matrices cost more than conjugate gradients; and the same where rows are
-        thin: at 700 the latter take two to five times less time, at 500 a quarter less to a half more.
+    iterate_from, iterate_blocks_from, iterate_thin_from : int
+        Features from which factors of d x d matrices cost more than conjugate gradients: dense fits took half the time
+        with factors at 2,000 and 2,800. The same where rows are in blocks, of which each sends such a matrix; and where
+        rows are thin: at 700 conjugate gradients take two to five times less time, at 500 a quarter less to a half
+        more.
     thin : float
         Share of the numbers that are stored below which rows are thin.
     system : SystemOptions
@@ -78,7 +80,8 @@ class NewtonOptions:
     armijo: float = 1e-4
     ahead: float = 0.3
     fine_gap: float = 1e-5
-    iterate_from: int = 1500
+    iterate_from: int = 3000
+    iterate_blocks_from: int = 1500
     iterate_thin_from: int = 600
     thin: float = 0.15
     system: SystemOptions = field(default_factory=SystemOptions)
