@@ -345,7 +345,8 @@ def with_predictions(
     if abstain in classes:
         raise DataError(f"abstain={abstain!r} is one of the classes {classes}; give a label that is none of them.")
     values = np.array(predictions, dtype=object)  # of a text beside numbers NumPy would make texts of all
-    decided = np.array([value != abstain for value in values.ravel().tolist()], dtype=np.bool_)
+    nan = abstain != abstain  # NaN differs from itself, so it is known by that
+    decided = np.array([value == value if nan else value != abstain for value in values.ravel()], dtype=np.bool_)
     strange = sorted({str(value) for value in values[decided] if value not in classes}) if values.ndim == 1 else []
     if strange:
         raise DataError(
