@@ -135,6 +135,12 @@ class Source:
         bad = 0 if self.weight is None else np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0)))
         if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
+        largest = 1.0 if self.weight is None else float(self.weight.max())
+        if largest > 0.0 and not 1e-150 < largest < 1e150:
+            raise DataError(
+                f"the largest sample weight of {self.title} is {largest:.3g}: squares of weights overflow or vanish; "
+                "divide the weights by their mean."
+            )
 
     @property
     def key(self) -> Hashable:
