@@ -123,6 +123,7 @@ def test_an_external_data_set_is_a_record_of_rows():
         ({"y": [0, 1], "populations": pd.DataFrame({"a": [1]})}, "populations has 1 rows and the data 2"),
         ({"y": [0, 1], "baselines": {"h": [0, 1, 1]}}, "baseline 'h' has length 3 and the data 2 rows"),
         ({"populations": {"a": [1]}}, "a dict of 1 entries was given in place of a table"),
+        ({"populations": iter([1])}, "a list_iterator has no number of rows; give an array, a list or a table"),
     ],
 )
 def test_parts_of_different_lengths_are_refused(parts, message):

@@ -302,14 +302,20 @@ def length_of(part: Features | Column | Table) -> int:
     Raises
     ------
     DataError
-        If it is a dict, which cannot be sliced.
+        If it is a dict, which cannot be sliced, or has no length, as a generator or a LazyFrame.
     """
     if isinstance(part, dict) and not sp.issparse(part):  # scipy keeps one kind of sparse matrix in dicts
         raise DataError(f"a dict of {len(part)} entries was given in place of a table. {ONE_TABLE}")
     shape = getattr(part, "shape", None)
     if shape:
         return int(shape[0])
-    return len(part) if isinstance(part, Sized) else len(np.asarray(part))
+    try:
+        return len(part) if isinstance(part, Sized) else len(np.asarray(part))
+    except TypeError:
+        raise DataError(
+            f"rows are needed, and a {type(part).__name__} has no number of rows; give an array, a list or a table "
+            "(.collect() makes one of a LazyFrame)."
+        ) from None
 
 
 def take(part: P, index: Index) -> P:

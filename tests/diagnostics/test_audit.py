@@ -292,7 +292,7 @@ def test_one_class_in_the_sample_is_enough_where_the_other_is_known(data):
         ([[0, 1], [1, 0]], [0, 1], r"predictions has shape \(2, 2\)"),
         ([0, None, 1], [0, 1, 0], "predictions has 1 missing values"),
         ([0, 1, 0], [0, None, 1], "y has 1 missing values"),
-        ([], [], "hold only the class none|no rows"),
+        ([], [], "hold no label|no rows"),
     ],
 )
 def test_predictions_that_are_no_labels(predictions, y, message):

@@ -241,6 +241,11 @@ def test_equal_margins_have_no_skewness():
     assert " - " in str(report)
 
 
+def test_margins_whose_third_powers_underflow_have_no_skewness():
+    overall = wm.margin_report(1e-150 * np.array([-1.0, 1.0, 3.0]), y=[0, 1, 1]).overall
+    assert overall.skewness is None and overall.median == 1e-150
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -360,8 +360,8 @@ def _summary(
         scale = float(catoni_scale(variance, n_effective, delta)) if variance > 0.0 else 1.0
         centre = catoni_location(values, scale, delta, sample_weight=weight).value
         radius = catoni_radius(variance, scale, n_effective, delta)
-    # Of equal margins rounding alone would decide the skewness.
-    flat = sd <= 1e-12 * sketch.largest / size
+    # Of equal margins rounding alone would decide the skewness; third powers of tiny ones underflow.
+    flat = sd * size <= max(1e-12 * sketch.largest, 1e-100)
     return MarginSummary(
         name=name,
         n_rows=sketch.n_rows,

@@ -89,7 +89,11 @@ def binary_classes(y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None 
     check_classification_targets(y)
     target = type_of_target(y, input_name="y", raise_unknown=True)
     if target != "binary":
-        raise ValueError(f"Only binary classification is supported. The type of the target is {target}.")
+        raise DataError(
+            f"Only binary classification is supported. The type of the target is {target}. Learn one class against all "
+            "others (y == label), or wrap this in OneVsRestClassifier of scikit-learn; GoalReduction and "
+            "GoalThresholdClassifier take goals about several classes."
+        )
     classes: npt.NDArray[Any] = np.unique(y)
     if fitted_classes is not None:
         if len(fitted_classes) != 2 or not np.isin(classes, fitted_classes).all():

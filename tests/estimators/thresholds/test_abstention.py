@@ -226,6 +226,16 @@ def test_the_type_of_the_answer(abstain, kind):
     assert set(said.tolist()) == {0, 1, abstain}
 
 
+def test_nan_is_an_answer_that_audits_know():
+    X, y = np.arange(8.0)[:, None] - 3.5, np.array([0, 0, 1, 0, 1, 0, 1, 1])
+    goal = "minimize abstention_rate(); subject to selective_error() <= 0"
+    clf = wm.GoalThresholdClassifier(Column().fit(X, y), goal, cv="prefit", abstain=np.nan).fit(X, y)
+    said = clf.predict(X)
+    assert (said != said).sum() == 4
+    assert wm.audit(clf, goal, X, y).objective == 0.5
+    assert wm.audit(said, goal, y=y, abstain=np.nan).objective == 0.5
+
+
 def test_a_side_that_no_row_has_shown_is_left_undecided():
     clf = fitted([1.0, 2.0, 3.0, 4.0], [0, 1, 1, 1])
     assert clf.threshold_[0] == -np.inf

@@ -76,6 +76,8 @@ def test_baselines_use_the_labels_of_y():
         ({"X": np.zeros((3, 1)), "y": [0, 1]}, "y has length 2 and the data 3 rows"),
         ({"y": [0, 1], "sample_weight": [1.0]}, "sample_weight has length 1"),
         ({"y": [0, 1], "sample_weight": [1.0, -1.0]}, "1 sample weights of the data are negative or not finite"),
+        ({"y": [0, 1], "sample_weight": [1e308, 1.0]}, "is 1e[+]308: squares of weights overflow or vanish"),
+        ({"y": [0, 1], "sample_weight": [1e-320, 0.0]}, "is 1e-320: squares of weights overflow or vanish"),
         ({"y": [0, 1], "sample_weight": [np.nan, np.inf]}, "2 sample weights"),
         ({"y": [0, 1], "sample_weight": ["a", "b"]}, "sample_weight is not numeric"),
         ({"y": [0, 1], "sample_weight": [[1.0, 1.0]]}, r"sample_weight has shape \(1, 2\)"),

@@ -135,6 +135,12 @@ class Source:
         bad = 0 if self.weight is None else np.count_nonzero(~(np.isfinite(self.weight) & (self.weight >= 0)))
         if bad:
             raise DataError(f"{bad} sample weights of {self.title} are negative or not finite; a weight is >= 0.")
+        largest = 1.0 if self.weight is None else float(self.weight.max())
+        if largest > 0.0 and not 1e-150 < largest < 1e150:
+            raise DataError(
+                f"the largest sample weight of {self.title} is {largest:.3g}: squares of weights overflow or vanish; "
+                "divide the weights by their mean."
+            )
 
     @property
     def key(self) -> Hashable:
@@ -345,7 +351,8 @@ def with_predictions(
     if abstain in classes:
         raise DataError(f"abstain={abstain!r} is one of the classes {classes}; give a label that is none of them.")
     values = np.array(predictions, dtype=object)  # of a text beside numbers NumPy would make texts of all
-    decided = np.array([value != abstain for value in values.ravel().tolist()], dtype=np.bool_)
+    nan = abstain != abstain  # NaN differs from itself, so it is known by that
+    decided = np.array([value == value if nan else value != abstain for value in values.ravel()], dtype=np.bool_)
     strange = sorted({str(value) for value in values[decided] if value not in classes}) if values.ndim == 1 else []
     if strange:
         raise DataError(
