@@ -430,10 +430,11 @@ def test_conjugate_gradients_end_where_the_factor_does(seed: int, sparse: bool, 
     assert iterated.primal == pytest.approx(exact.objective, rel=1e-6, abs=1e-8)
 
 
-def test_more_features_than_rows_by_conjugate_gradients_is_the_default_and_exact() -> None:
-    sub = random_subproblem(1, 150, 1600, 2, sparse=True, lam=0.05)
-    assert LinearRun(sub, 1.0, None, 1.0, NewtonOptions()).iterative
-    result = solve(sub, tol=1e-6)
+@pytest.mark.parametrize("most", [1500, 3000])
+def test_more_features_than_rows_by_factors_and_by_conjugate_gradients(most: int) -> None:
+    sub, options = random_subproblem(1, 150, 1600, 2, sparse=True, lam=0.05), NewtonOptions(iterate_from=most)
+    assert LinearRun(sub, 1.0, None, 1.0, options).iterative is (most < 1600)
+    result = solve(sub, tol=1e-6, options=options)
     check_certificate(sub, result, 1.0)
     assert result.primal == pytest.approx(solve_exact(sub).objective, rel=2e-6)
 
