@@ -111,7 +111,8 @@ def test_wrong_length_names_both():
             r"column 'Sex' is in no table given; there are 'sex', 'age'\. Did you mean 'sex'\?",
         ),
         (pd.DataFrame(DATA), 0, "a position in a 2-D array; name the columns of a data frame"),
-        (np.zeros((2, 3)), "sex", r"array of 3 columns: write col\(0\)"),
+        (np.zeros((2, 3)), "sex", r"These are numbers: write col\(0\)"),
+        (pd.DataFrame({5: ["f", "m"]}), "sex", r"there are 5\. These are numbers: write col\(5\)"),
         (np.zeros((2, 3)), 3, "there are 0, 1, 2"),
     ],
 )
