@@ -165,6 +165,10 @@ def column_from_arrow(
     dtype, kind, in_codes = dtype or str(array.type), array.type, types.is_dictionary(array.type)
     if in_codes:
         kind = kind.value_type
+    if in_codes and str(kind).startswith("extension<pandas.interval"):  # of `pandas.cut`: as text, as pandas prints it
+        texts = pa.array(map(str, array.dictionary.to_pandas()), pa.string())
+        array = pa.DictionaryArray.from_arrays(array.indices, texts)
+        kind = pa.string()
     is_text = types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
     if in_codes and not is_text:
         array = array.dictionary_decode()
