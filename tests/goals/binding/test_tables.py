@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.exceptions import DataError, GoalError
-from widemargin.goals.binding.tables import PopulationTable, is_frame
+from widemargin.goals.binding.tables import PopulationTable, column_of, is_frame
 
 DATA = {"sex": ["F", "M", None], "age": [30, 40, 50]}
 
@@ -111,7 +111,8 @@ def test_wrong_length_names_both():
             r"column 'Sex' is in no table given; there are 'sex', 'age'\. Did you mean 'sex'\?",
         ),
         (pd.DataFrame(DATA), 0, "a position in a 2-D array; name the columns of a data frame"),
-        (np.zeros((2, 3)), "sex", r"array of 3 columns: write col\(0\)"),
+        (np.zeros((2, 3)), "sex", r"These are numbers: write col\(0\)"),
+        (pd.DataFrame({5: ["f", "m"]}), "sex", r"there are 5\. These are numbers: write col\(5\)"),
         (np.zeros((2, 3)), 3, "there are 0, 1, 2"),
     ],
 )
@@ -138,6 +139,12 @@ def test_declared_categories_of_pandas_and_enum():
     )
     frame = pl.DataFrame({"c": pl.Series(["a"], dtype=pl.Enum(["b", "a", "c"]))})
     assert PopulationTable.build(frame).column("c").categories == tuple("abc")
+
+
+def test_intervals_of_pandas_are_text():
+    bands = pd.cut(pd.Series([20, 30, None, 31]), [0, 25, 40, 100])
+    for column in (PopulationTable.build(pd.DataFrame({"age": bands})).column("age"), column_of("age", bands)):
+        assert column.to_values().tolist() == ["(0, 25]", "(25, 40]", None, "(25, 40]"]
 
 
 def test_a_mixed_column_is_refused_only_when_it_is_used():

@@ -165,6 +165,10 @@ def column_from_arrow(
     dtype, kind, in_codes = dtype or str(array.type), array.type, types.is_dictionary(array.type)
     if in_codes:
         kind = kind.value_type
+    if in_codes and str(kind).startswith("extension<pandas.interval"):  # of `pandas.cut`: as text, as pandas prints it
+        texts = pa.array(map(str, array.dictionary.to_pandas()), pa.string())
+        array = pa.DictionaryArray.from_arrays(array.indices, texts)
+        kind = pa.string()
     is_text = types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view"
     if in_codes and not is_text:
         array = array.dictionary_decode()
@@ -284,8 +288,8 @@ class PopulationTable:
                 hint = close_match(name, self.columns)
                 if isinstance(name, int) and not any(isinstance(column, int) for column in self.columns):
                     hint = " A number names a position in a 2-D array; name the columns of a data frame."
-                elif isinstance(name, str) and all(isinstance(column, int) for column in self.columns):
-                    hint = f" The table is an array of {len(self.columns)} columns: write col(0), or give a data frame."
+                elif isinstance(name, str) and self.columns and all(isinstance(column, int) for column in self.columns):
+                    hint = f" These are numbers: write col({self.columns[0]}), or give a data frame with names."
                 elif not (hint or self._own):
                     hint = " These are the features: give populations=table with it."
                 raise GoalError(f"column {name!r} is in no table given; there are {listing(self.columns)}.{hint}")
