@@ -116,11 +116,9 @@ def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tupl
             f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(classes, key=str))}."
         )
     if len(classes) < 2:
-        found = f"only the class {listing(sorted(classes))}" if classes else "no label"
-        raise DataError(
-            f"{' and '.join(vectors)} hold {found}; give y with both classes, or a model with classes_, so that both "
-            "are known."
-        )
+        named = " and ".join(vectors)
+        found = f"{named} hold only the class {listing(sorted(classes))}" if classes else f"{named} hold no label"
+        raise DataError(f"{found}; give y with both classes, or a model with classes_, so that both are known.")
     return tuple(sorted(classes))
 
 
