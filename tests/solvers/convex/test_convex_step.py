@@ -13,6 +13,7 @@ from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 from widemargin.linalg.gram import GramRows
+from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.base import Budget, Status
 from widemargin.solvers.convex import convex_step
 from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep, StepOptions
@@ -30,6 +31,15 @@ def test_auto_is_newton_for_linear_rows(d: int, m: int) -> None:
     assert convex.used == ["newton"]
     assert result.status is Status.CONVERGED
     assert result.primal == pytest.approx(solve_exact(sub).objective, rel=1e-3)
+
+
+def test_one_column_that_outweighs_the_others_is_solved() -> None:
+    sub = random_subproblem(1, 60, 5, 2)
+    heavy = np.vstack([block.X[block.row_of] for block in sub.rows.blocks])
+    heavy[:, 2] *= 5e4
+    convex = ConvexStep("auto", 2000)
+    assert call(convex, replace(sub, rows=RowBlocks([(heavy, None)]))).status is Status.CONVERGED
+    assert convex.used == ["newton"]
 
 
 def test_the_interior_point_of_the_other_package_finds_the_same() -> None:

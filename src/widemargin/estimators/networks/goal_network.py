@@ -404,7 +404,8 @@ class GoalNetwork(ThresholdedModel):
         scores, on_learned = self._scores(network, held), None
         margins, weights = np.zeros(held.tied.n_constraints), None
         weight = held.tied.sources[0].weights
-        few = 1.0 / (1.0 + weight.sum() ** 2 / (weight @ weight) / self._options.trusted)
+        effective = float(weight.sum()) ** 2 / (float(weight @ weight) or 1.0)  # 0 where no row of the table counts
+        few = float(self._options.trusted) / (float(self._options.trusted) + effective)
         coef = learned.tied.coefficients
         least = float(np.minimum(coef.alpha0, coef.beta0) @ learned.tied.cell_weight)
         for _ in range(TRIES):
