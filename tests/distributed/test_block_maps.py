@@ -269,6 +269,23 @@ def test_killed_workers_change_nothing(dask_client, tmp_path):
     dask_client.wait_for_workers(2)
 
 
+@pytest.mark.parametrize("connects", [True, False])
+def test_many_rows_in_memory_are_sent_to_the_workers_and_again_after_a_loss(dask_client, monkeypatch, connects):
+    monkeypatch.setattr("widemargin.distributed.dask_map._connects", lambda *_: connects)
+    recipes = array_rows({"x": np.resize(VALUES, 400_000)}, block_rows=200_000)
+    scatter, sent = dask_client.scatter, []
+    monkeypatch.setattr(dask_client, "scatter", lambda *given, **how: sent.append(given) or scatter(*given, **how))
+    maps = [each.prepared(cut, 0.0) for each in (SerialMap(recipes), DaskMap(recipes, dask_client))]
+    for each in maps:
+        each.advance(moved, 1.0 / 3.0)
+    totals = [each.sum(states_sum) for each in maps]
+    assert totals[0] == totals[1] and len(sent) == 2 * connects
+    kill_a_worker(dask_client)
+    assert maps[1].sum(states_sum) == totals[0]
+    assert len(sent) == 3 * connects
+    dask_client.wait_for_workers(2)
+
+
 def test_tasks_whose_workers_die_again_and_again_end_with_an_error(dask_client, monkeypatch):
     monkeypatch.setattr(dask_client.cluster.scheduler, "allowed_failures", 0)
     blocks = DaskMap(array_rows({"x": VALUES}, block_rows=3000), dask_client, attempts=2)

@@ -2,8 +2,9 @@
 
 Blocks, their states after every advance and the results of every call are tasks of the scheduler that depend on nothing
 but other tasks and pickled values. So Dask itself computes them again when a worker is lost: blocks from their recipes,
-states from the messages sent so far. Nothing is scattered, because Dask cannot compute scattered values again. Tasks
-that Dask gives up, since too many workers died on them, are submitted again from here.
+states from the messages sent so far. Tasks that Dask gives up are submitted again from here: those that too many
+workers died on, and blocks of rows in memory. These rows are sent straight to a worker, which takes an eighth of the
+time that they take through the scheduler, but leaves Dask nothing to compute them from.
 
 A task costs some milliseconds, whatever it does. Blocks that hold their rows stay where they are, so each thread of the
 cluster gets one bundle of neighbouring blocks. Once these are made, a call is no task at all: every worker is asked for
@@ -22,6 +23,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from functools import partial
 from importlib.util import find_spec
 from itertools import groupby, repeat
 from typing import Any
@@ -46,8 +48,9 @@ class DaskMap:
     Parameters
     ----------
     recipes : sequence of Recipe
-        How the rows of every block are read. Files must be readable by the workers under the same path. Of rows in
-        memory (`ArrayRows`) the scheduler holds a copy, too; where the workers are on this machine, `spool` avoids it.
+        How the rows of every block are read. Files must be readable by the workers under the same path. Rows in memory
+        (`ArrayRows`) are sent to the workers; where this process cannot connect to them, through the scheduler, which
+        then holds a copy, too. Where the workers are on this machine, `spool` avoids both.
     client : distributed.Client, default=None
         None: the current client.
     hold : bool, default=True
@@ -94,6 +97,7 @@ class DaskMap:
                 "Install it there, in the version that is installed here."
             )
         able.update(new)
+        self._direct = any(map(partial(_connects, self._client), sorted(able)[:1]))
         self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
@@ -216,11 +220,20 @@ class DaskMap:
                     if isinstance(recipe, FramePartition):
                         sources.append(self._client.compute(recipe.delayed))
                     else:
-                        sources.append(_packed(recipe))
+                        sources.append(self._placed(_packed(recipe), k))
             else:  # a prepared map: its last step is applied to rows that a worker holds already
                 sources.append(self._source._held(k))
             self._blocks[k] = self._submit("block", _built, [held.start], [sources], [steps], [self._hold])[0]
         return self._blocks[k]
+
+    def _placed(self, packed: bytes, k: int) -> Any:
+        """A pickled recipe; if it is so large that it holds rows, it is in the memory of the worker of bundle k."""
+        if len(packed) < 1_000_000 or not self._direct:
+            return packed
+        threads = [address for address, n in sorted(self._client.nthreads().items()) for _ in range(n)]
+        if not threads:
+            return packed  # as a task it waits for a worker
+        return self._client.scatter(packed, workers=[threads[k % len(threads)]], direct=True, hash=False)
 
     def _state(self, k: int) -> Any:
         """The task that computes the states of bundle k; after a loss, a chain of tasks from the first advance on."""
@@ -410,6 +423,19 @@ def _merged(parts: Sequence[Summands]) -> Summands:
         from_its_start = summands[0][0] == run * FAN_IN
         merged += [(summands[0][0], combined([value for _, value in summands]))] if from_its_start else summands
     return merged
+
+
+def _connects(client: Any, address: str) -> bool:
+    """Whether this process can talk to a worker without the scheduler, which a firewall may prevent."""
+
+    async def connected() -> None:
+        client.rpc.reuse(address, await client.rpc.connect(address, timeout=2))
+
+    try:
+        client.sync(connected)
+    except OSError:
+        return False
+    return True
 
 
 def is_connected(client: Any) -> bool:
