@@ -248,8 +248,20 @@ def _exclude(one: predicates.Predicate, other: predicates.Predicate) -> bool:
     if any(part.uses_label or part.baselines for part in (one, other)):
         return False
     leaves = [leaf for part in (one, other) for leaf in part.leaves() if isinstance(leaf, predicates.OfColumn)]
-    column = _all_kinds_of_values([value for leaf in leaves for value in leaf.constants])
-    if column is None:
+    constants = [value for leaf in leaves for value in leaf.constants]
+    # A value of every kind that conditions with these constants tell apart.
+    if not constants:
+        return False
+    if all(isinstance(value, bool) for value in constants):
+        column = column_of("", [True, False, None])
+    elif all(isinstance(value, str) for value in constants):
+        words = sorted({str(value) for value in constants})
+        column = column_of("", [*words, "other than " + "".join(words), None])
+    elif all(isinstance(value, int | float) and not isinstance(value, bool) for value in constants):
+        points = np.unique(np.array(constants, dtype=np.float64))
+        between = 0.5 * (points[:-1] + points[1:])
+        column = column_of("", np.concatenate([points, between, [points[0] - 1.0, points[-1] + 1.0, np.nan]]))
+    else:  # constants of several types
         return False
     alone = cast(PopulationTable, SimpleNamespace(n_rows=len(column.values), column=lambda name: column))
     source, both = Source(None, None, None, alone, {}, len(column.values)), np.ones((2, len(column.values)), bool)
@@ -258,17 +270,3 @@ def _exclude(one: predicates.Predicate, other: predicates.Predicate) -> bool:
         with contextlib.suppress(GoalError):
             holds[:] = evaluate(part, source).true
     return not both.all(axis=0).any()
-
-
-def _all_kinds_of_values(constants: list[str | int | float | bool]) -> TableColumn | None:
-    """A value of every kind that conditions with these constants tell apart; None where they are of several types."""
-    if constants and all(isinstance(value, bool) for value in constants):
-        return column_of("", [True, False, None])
-    if constants and all(isinstance(value, str) for value in constants):
-        words = sorted({str(value) for value in constants})
-        return column_of("", [*words, "other than " + "".join(words), None])
-    if constants and all(isinstance(value, int | float) and not isinstance(value, bool) for value in constants):
-        points = np.unique(np.array(constants, dtype=np.float64))
-        between = 0.5 * (points[:-1] + points[1:])
-        return column_of("", np.concatenate([points, between, [points[0] - 1.0, points[-1] + 1.0, np.nan]]))
-    return None
