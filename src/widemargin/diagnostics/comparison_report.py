@@ -1,7 +1,6 @@
 """Two classifiers side by side: the report of a comparison, as text of at most 100 columns, HTML, dict or frame."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 from widemargin._text import html_report, pandas_for_frames, printable, stored_report, with_lists, wrapped
@@ -113,8 +112,23 @@ class ComparisonReport:
 
     def __str__(self) -> str:
         lines = wrapped(_headline(self))
+        longest, words = 44, ("met", "NOT", "un", ">=", "<=", "bound", "verdict", "none")
         for table in _tables(self):
-            lines += ["", *_aligned(table)]
+            lines.append("")
+            clean = [list(map(printable, row)) for row in table]
+            for row in clean:
+                row[0] = row[0] if len(row[0]) <= longest else row[0][: longest - 3] + "..."
+            widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
+            for row in clean:
+                # Words are set flush left, numbers flush right. A column may hold both, such as a number of labels or a
+                # reason why no number will do, so each cell decides by its first word.
+                cells = [
+                    text.ljust(width)
+                    if j == 0 or text.startswith(words) or text.endswith("better")
+                    else text.rjust(width)
+                    for j, (text, width) in enumerate(zip(row, widths, strict=True))
+                ]
+                lines.append("  ".join(cells).rstrip())
         return "\n".join([*lines, "", *(line for text in _legend(self) for line in wrapped(text))])
 
     __repr__ = __str__
@@ -221,25 +235,6 @@ def _legend(report: ComparisonReport) -> list[str]:
         f"{difference} with probability {100 * report.power:g}%; rows to draw until so many are found."
     )
     return [what, each, labels, *(f"Note: {note}" for note in report.notes)]
-
-
-def _aligned(table: Sequence[Sequence[str]], *, longest: int = 44) -> list[str]:
-    """Lines of a table: cells of words are set flush left, numbers flush right; long names are cut off."""
-    # A column may hold both, such as a number of labels or a reason why no number will do, so each cell decides by its
-    # first word.
-    clean = [list(map(printable, row)) for row in table]
-    for row in clean:
-        row[0] = row[0] if len(row[0]) <= longest else row[0][: longest - 3] + "..."
-    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
-    words = ("met", "NOT", "un", ">=", "<=", "bound", "verdict", "none")
-    lines = []
-    for row in clean:
-        cells = [
-            text.ljust(width) if j == 0 or text.startswith(words) or text.endswith("better") else text.rjust(width)
-            for j, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def _number(value: float | None, sign: str = "") -> str:
