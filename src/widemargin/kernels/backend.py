@@ -256,22 +256,22 @@ class DeviceBackend:
                 return Placed(X if size > room else self._dense(X), square)
             if isinstance(X, np.ndarray):
                 X = self._dense(X.astype(dtype, copy=False))
-            placed = self.xp.asarray(X, dtype=getattr(self.xp, np.dtype(dtype).name))
-            return Placed(placed, self._squared_norms(placed) if kernel.name == "rbf" else None)
+            xp = self.xp
+            placed = xp.asarray(X, dtype=getattr(xp, np.dtype(dtype).name))
+            if kernel.name != "rbf":
+                return Placed(placed, None)
+            # Summed in double precision and rounded once, to the precision of the rows.
+            square = xp.empty(placed.shape[0], dtype=placed.dtype, device=self.name)
+            step = max(1, self.at_once // max(1, placed.shape[1]))
+            for first in range(0, placed.shape[0], step):
+                part = xp.asarray(placed[first : first + step], dtype=xp.float64)
+                square[first : first + step] = xp.asarray((part * part).sum(axis=1), dtype=placed.dtype)
+            return Placed(placed, square)
         except RuntimeError as error:
             raise CapabilityError(
                 f"backend 'torch:{self.name}' cannot hold the rows of {size >> 20} MB ({error}); use CSR or float32 "
                 "rows, fewer rows, or the default 'numpy'."
             ) from error
-
-    def _squared_norms(self, X: Any) -> Any:
-        """Squared norms of rows on the device, rounded once, from double precision, to the precision of X."""
-        xp, square = self.xp, self.xp.empty(X.shape[0], dtype=X.dtype, device=self.name)
-        step = max(1, self.at_once // max(1, X.shape[1]))
-        for first in range(0, X.shape[0], step):
-            part = xp.asarray(X[first : first + step], dtype=xp.float64)
-            square[first : first + step] = xp.asarray((part * part).sum(axis=1), dtype=X.dtype)
-        return square
 
     def values(self, kernel: Kernel, left: Placed, right: Placed, out: Any = None) -> Any:
         """Kernel values of all pairs, shape (len(left), len(right)), on the device; in `out`, if it is given."""
