@@ -62,7 +62,13 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
         unit = Unit.NUMBER if entry is None else unit_of(entry)
         worst, sides = worst_item.as_ratio(), ""
         if worst.numerator is not None and worst.denominator is not None:
-            of_sides = unit if worst_item.factor is not None else _unit_of_sides(entry)
+            of_sides = unit
+            if worst_item.factor is None:  # a ratio by itself: its sides are shares of shares, else counts
+                forms = (entry.lhs, entry.rhs) if isinstance(entry, Constraint) else ()
+                ratios = [atom for form in forms for _, atom in form.terms if isinstance(atom, Ratio)]
+                parts = [ratio.numerator for ratio in ratios if ratio.name is None]
+                is_share = bool(parts) and unit_of_form(parts[0]) is Unit.SHARE
+                of_sides = Unit.SHARE if is_share else Unit.NUMBER
             sides = f"{shown(worst.numerator, of_sides)} / {shown(worst.denominator, of_sides)}"
         passes = all(item.passes(report.decide) for item in items)
         pairs = {(head, frozenset(groups)) for head, *groups in map(pair_of, items) if worst.bundle is not None}
@@ -73,10 +79,3 @@ def shown_rules(content: Content, report: GoalReport) -> list[ShownRule]:
         pair = f"{rate}“{one}” beside “{other}”"
         rules.append(ShownRule(name, entry, worst, unit, sides, len(pairs), pair, mirrored, passes))
     return rules
-
-
-def _unit_of_sides(entry: Constraint | Bundle | None) -> Unit:
-    """Of both sides of a ratio: a share of shares, else a count."""
-    forms = [atom for form in (entry.lhs, entry.rhs) for _, atom in form.terms] if isinstance(entry, Constraint) else []
-    parts = [atom.numerator for atom in forms if isinstance(atom, Ratio) and atom.name is None]
-    return Unit.SHARE if parts and unit_of_form(parts[0]) is Unit.SHARE else Unit.NUMBER
