@@ -147,8 +147,14 @@ class ConvexStep:
         self, sub: ConstrainedHinge, *, tol: float, start: ConvexState | None, rho: float, budget: Budget
     ) -> ConvexResult:
         """Solve a subproblem."""
-        if self.name == "auto" and (span := self._span_of(sub.rows)) is not None:
-            return self._solve_in_span(span, sub, tol, start, rho, budget)
+        if self.name == "auto" and isinstance(sub.rows, RowBlocks):
+            if self._span is None or not self._span.knows(sub.rows):
+                self._span = RowSpan.of(sub.rows)
+                d = 0 if self._span is None else self._span.n_features
+                self._inside = ConvexStep("auto", d, self.options, self.used)
+            # There is a span where the rows have many more features than there are rows.
+            if self._span is not None:
+                return self._solve_in_span(self._span, sub, tol, start, rho, budget)
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None
         # A larger penalty makes a problem harder, never easier.
         if rho >= self._handed_over.get(n, np.inf):
@@ -175,16 +181,6 @@ class ConvexStep:
                 break
         assert best is not None
         return best
-
-    def _span_of(self, rows: RowBlocks | GramRows | BlockedRows) -> RowSpan | None:
-        """The span of the rows, where they have many more features than there are rows."""
-        if not isinstance(rows, RowBlocks):
-            return None
-        if self._span is None or not self._span.knows(rows):
-            self._span = RowSpan.of(rows)
-            d = 0 if self._span is None else self._span.n_features
-            self._inside = ConvexStep("auto", d, self.options, self.used)
-        return self._span
 
     def _solve_in_span(
         self, span: RowSpan, sub: Any, tol: float, start: ConvexState | None, rho: float, budget: Budget

@@ -21,7 +21,7 @@ risk) following w, get stuck in corners.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -167,13 +167,6 @@ _STAY_INSIDE = 0.95
 """Share of the way to the nearest border that a step may take."""
 
 
-def _linearised(u: Floats, give: Floats, barrier: Floats, parts: Floats, weights: Floats, losses: Floats) -> Floats:
-    """Where the barrier, linearised at u, puts u for other losses, with the best theta."""
-    moved = u + give * (losses - barrier)
-    theta = ((parts * moved).sum(axis=1) - weights) / (parts * give).sum(axis=1)
-    return np.asarray(moved - give * theta[:, None])
-
-
 def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> SmoothResult:
     """Minimise the recorder's problem, whose risk is a `Spectral`, from a point down to the recorder's gap.
 
@@ -194,6 +187,13 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
     # At first u = tail for every row, which weighs all losses alike: inside the box, and `sum_i p_i u_i = tail`.
     u = np.repeat(tails[:, None], len(share), axis=1)
     scores, mu, length, done = problem.scores(point), 0.0, 1.0, False
+
+    def u_of(losses: Floats) -> Floats:
+        """Where the barrier, linearised at u, puts u for other losses, with the best theta."""
+        moved = u + give * (losses - barrier)
+        theta = ((parts * moved).sum(axis=1) - weights) / pull.sum(axis=1)
+        return np.asarray(moved - give * theta[:, None])
+
     try:
         while True:
             losses, sigma, bend = problem.loss.derivatives(y * scores)
@@ -209,8 +209,6 @@ def _solve_tails(recorder: RiskRecorder, point: Floats, max_iter: int) -> Smooth
             barrier = mu * tails[:, None] * (1.0 / (1.0 - u) - 1.0 / u)
             give = 1.0 / (mu * tails[:, None] * (1.0 / u**2 + 1.0 / (1.0 - u) ** 2))  # how far u moves with a loss
             pull = parts * give
-
-            u_of = partial(_linearised, u, give, barrier, parts, weights)
             gradient = problem.gradient(point, mean + (parts * u_of(losses)).sum(axis=0), sigma, 0.0)
             # Eliminating u leaves the curvature `pull sigma^2` of every row. Eliminating theta, which moves with the
             # losses of its tail, takes a matrix of rank one off it for each tail.
