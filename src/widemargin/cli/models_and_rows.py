@@ -182,7 +182,20 @@ def _in_classes_of_target(
             raise DataError(
                 "--model-positive needs data.positive in the goals file, which names the class that is meant"
             )
-        candidates = _renamed(candidates, _other_class(blocks, goals), options.model_positive, positive)
+        stated, negative = options.model_positive, _other_class(blocks, goals)
+        wanted = [stated] if isinstance(stated, str) else stated
+        if len(wanted) > len(candidates):
+            what = f"--model-positive stands {len(wanted)} times for {len(candidates)} models"
+            raise DataError(f"{what}. Give one for each")
+        # Of two that are compared each may have a label of its own, or one may speak of the target's classes already;
+        # it is left as it is then.
+        has_label = [len(wanted) > 1 or wanted[0] in map(str, item.labels) for item in candidates]
+        labels = wanted * len(candidates) if len(wanted) == 1 else wanted
+        candidates = [
+            item if any(has_label) and not is_named and positive in item.labels
+            else Renamed(item, label, positive, negative)
+            for item, label, is_named in zip(candidates, labels, has_label, strict=True)
+        ]  # fmt: skip
     elif options.predictions and goals.data.target in blocks.names and positive is not None:
         pair = [_other_class(blocks, goals), positive]
         for place, item in enumerate(candidates):
@@ -210,27 +223,6 @@ def _in_classes_of_target(
                 f"{positive!r}. Correct data.positive, or say by --model-positive which of them it is"
             )
     return candidates
-
-
-def _renamed(
-    candidates: Sequence[Candidate], negative: Any, model_positive: str | list[str], positive: Any
-) -> list[Candidate]:
-    """The candidates, told by --model-positive what their labels mean.
-
-    Of two that are compared, each may have a label of its own, or one may speak of the target's classes already; it is
-    left as it is then.
-    """
-    wanted = [model_positive] if isinstance(model_positive, str) else model_positive
-    if len(wanted) > len(candidates):
-        raise DataError(f"--model-positive stands {len(wanted)} times for {len(candidates)} models. Give one for each")
-    if len(wanted) > 1:
-        return [Renamed(item, label, positive, negative) for item, label in zip(candidates, wanted, strict=True)]
-    has_label = [wanted[0] in map(str, item.labels) for item in candidates]
-    return [
-        item if any(has_label) and not is_named and positive in item.labels
-        else Renamed(item, wanted[0], positive, negative)
-        for item, is_named in zip(candidates, has_label, strict=True)
-    ]  # fmt: skip
 
 
 def _other_class(blocks: TableBlocks, goals: GoalsFile) -> Any:

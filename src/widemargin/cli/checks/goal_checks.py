@@ -67,8 +67,30 @@ def check_goals(
                 tied = _tie(findings, single, rows[here], external, path, number, here)
                 if tied is not None and here == part != "train":
                     _warn_of_few_rows(findings, tied, part, path, number)
-    if goals.validation.confidence is not None and goals.goal is not None:
-        _check_confidence(findings, rows["train"], external, goals.validation.confidence)
+    confidence = goals.validation.confidence
+    if confidence is None or goals.goal is None:
+        return findings
+    # Whether the held-out rows can prove the constraints at all, whatever the model.
+    place, train, fraction = ("validation", "confidence"), rows["train"], goals.validation.fraction or 0.2
+    try:
+        held = train.take(np.flatnonzero(held_out(train.n_rows, fraction)))  # as many as training holds out
+        tied = _bind(goals, goals.goal, held, external)
+        # A classifier that decides the same for every row meets some goals by definition, and needs no rows as proof.
+        settled = any(Judged.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
+        best = best_evidence(tied)
+    except CapabilityError as error:
+        findings.problem(place, str(error))
+        return findings
+    except WidemarginError:  # reported already, for the training rows
+        return findings
+    for item, each in zip(tied.constraints, best, strict=True):
+        if each.p_value > 1.0 - confidence and not settled:
+            text = (
+                f"{item.label!r} cannot be proved with confidence {confidence:g} by about {each.n_rows} rows kept "
+                f"aside: if every one of them spoke for it, that could still be chance (p = {each.p_value:.2g}, "
+                f"{each.method}). Give more rows, raise validation.fraction, or lower the confidence"
+            )
+            findings.problem(place, text)
     return findings
 
 
@@ -142,33 +164,6 @@ def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, 
     main = Rows(y=rows.y, populations=rows.populations, external=as_external(external), baselines=facts)
     sources = make_sources(baselines_used(goal), main, classes=ordered_classes(classes, positive, goal))
     return bind(goal, sources, warn_trivial=False, for_training=False)
-
-
-def _check_confidence(
-    findings: Findings, rows: TableRows, external: Mapping[str, TableRows], confidence: float
-) -> None:
-    """Whether the held-out rows can prove the constraints at all, whatever the model."""
-    goals, place = findings.goals, ("validation", "confidence")
-    fraction = goals.validation.fraction or 0.2
-    try:
-        held = rows.take(np.flatnonzero(held_out(rows.n_rows, fraction)))  # as many as training holds out
-        tied = _bind(goals, goals.goal, held, external)
-        # A classifier that decides the same for every row meets some goals by definition, and needs no rows as proof.
-        settled = any(Judged.of(None, tied, mass, possible).p_value == 0.0 for mass, possible in _constants(tied))
-        best = best_evidence(tied)
-    except CapabilityError as error:
-        findings.problem(place, str(error))
-        return
-    except WidemarginError:  # reported already, for the training rows
-        return
-    for item, each in zip(tied.constraints, best, strict=True):
-        if each.p_value > 1.0 - confidence and not settled:
-            text = (
-                f"{item.label!r} cannot be proved with confidence {confidence:g} by about {each.n_rows} rows kept "
-                f"aside: if every one of them spoke for it, that could still be chance (p = {each.p_value:.2g}, "
-                f"{each.method}). Give more rows, raise validation.fraction, or lower the confidence"
-            )
-            findings.problem(place, text)
 
 
 def _constants(tied: TiedGoal) -> Iterator[tuple[Floats, Possible]]:
