@@ -205,7 +205,21 @@ def with_baselines(table: pa.Table, goals: GoalsFile, where: str) -> pa.Table:
             changed = path.stat().st_mtime_ns if path.exists() else 0
             labels = _answer(functools.partial(_predict, path, changed), given, f"baselines.{name}", str(path), where)
         else:
-            ask = _function(str(function), goals.path.parent, name)
+            # `module:function`; modules in the folder of the goals file are looked for too.
+            module_name, _, function_name = str(function).partition(":")
+            sys.path.insert(0, str(goals.path.parent.resolve()))
+            try:
+                ask = getattr(importlib.import_module(module_name), function_name)
+            except Exception as error:  # another's code may do anything
+                raise DataError(
+                    f"baselines.{name}: {function} cannot be imported ({type(error).__name__}: {str(error)[:200]}). "
+                    "Put the module beside the goals file, or install it"
+                ) from error
+            finally:
+                sys.path.remove(str(goals.path.parent.resolve()))
+            if not callable(ask):
+                what = type(ask).__name__
+                raise DataError(f"baselines.{name}: {function} is a {what}, no function. Name a function")
             labels = _answer(ask, given, f"baselines.{name}", str(function), where)
         table = table.append_column(name, labels)
     return table
@@ -258,21 +272,3 @@ def _model(path: Path, changed: int) -> Any:
             "decisions into a column"
         )
     return model
-
-
-def _function(name: str, folder: Path, baseline: str) -> Callable[[pa.Table], Any]:
-    """Import `module:function`; modules in the folder of the goals file are looked for too."""
-    module_name, _, function_name = name.partition(":")
-    sys.path.insert(0, str(folder.resolve()))
-    try:
-        function: Callable[[pa.Table], Any] = getattr(importlib.import_module(module_name), function_name)
-    except Exception as error:  # another's code may do anything
-        raise DataError(
-            f"baselines.{baseline}: {name} cannot be imported ({type(error).__name__}: {str(error)[:200]}). "
-            "Put the module beside the goals file, or install it"
-        ) from error
-    finally:
-        sys.path.remove(str(folder.resolve()))
-    if not callable(function):
-        raise DataError(f"baselines.{baseline}: {name} is a {type(function).__name__}, no function. Name a function")
-    return function
