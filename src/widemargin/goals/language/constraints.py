@@ -319,10 +319,29 @@ class Constraint(Ruled):
         object.__setattr__(self, "small", checked_on_small(self.small))
         object.__setattr__(self, "rates", tuple(dict.fromkeys(self.lhs.rates + self.rhs.rates)))
         object.__setattr__(self, "difference", self.lhs.plus(self.rhs, -1.0))
-        cleared = self._clear()
+        difference, ratios = self.difference, self.difference.ratios
+        if not difference.terms:
+            raise GoalError(f"{self.text}: there is no rate in it, or all cancel; a constraint needs at least one.")
+        bound = -difference.constant + 0.0
+        if not ratios:
+            compared = self._compared_with()
+            cleared = ClearedConstraint(Linear(difference.terms), self.sense, bound, denominator=compared)
+        elif len(difference.terms) > 1:
+            raise GoalError(
+                f"{self.text}: only one ratio against one constant can be cleared, and here {ratios[0]} stands beside"
+                " other rates. Write for example precision() >= 0.8, or use rates over fixed populations (recall, ...)."
+            )
+        else:
+            # c * ratio + k >= bound becomes numerator - t * denominator >= 0 with t = (bound - k) / c; <= where c < 0.
+            coefficient, ratio = difference.terms[0][0], ratios[0]
+            bound = bound / coefficient + 0.0
+            sense = self.sense if coefficient > 0 else {">=": "<=", "<=": ">="}[self.sense]
+            form = ratio.numerator.plus(ratio.denominator, -bound)
+            cleared = ClearedConstraint(
+                Linear(form.terms), sense, -form.constant + 0.0, ratio, bound, ratio.denominator
+            )
         object.__setattr__(self, "cleared", cleared)
         limited: Linear | Ratio = cleared.ratio or cleared.form
-        bound = cleared.bound if cleared.ratio_bound is None else cleared.ratio_bound
         low, high = limited.range
         slack = 1e-9 * max(1.0, abs(bound))  # a sweep's last bound is one end of the range up to rounding
         if not low - slack <= bound <= high + slack:
@@ -338,25 +357,6 @@ class Constraint(Ruled):
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""
         return self.lhs, self.sense, self.rhs, self.label, self.min_rows, self.on_small
-
-    def _clear(self) -> ClearedConstraint:
-        # c * ratio + k >= bound becomes numerator - t * denominator >= 0 with t = (bound - k) / c; <= where c < 0.
-        difference = self.difference
-        if not difference.terms:
-            raise GoalError(f"{self.text}: there is no rate in it, or all cancel; a constraint needs at least one.")
-        bound, ratios = -difference.constant + 0.0, difference.ratios
-        if not ratios:
-            return ClearedConstraint(Linear(difference.terms), self.sense, bound, denominator=self._compared_with())
-        if len(difference.terms) > 1:
-            raise GoalError(
-                f"{self.text}: only one ratio against one constant can be cleared, and here {ratios[0]} stands beside"
-                " other rates. Write for example precision() >= 0.8, or use rates over fixed populations (recall, ...)."
-            )
-        coefficient, ratio = difference.terms[0][0], ratios[0]
-        target = bound / coefficient + 0.0
-        sense = self.sense if coefficient > 0 else {">=": "<=", "<=": ">="}[self.sense]
-        form = ratio.numerator.plus(ratio.denominator, -target)
-        return ClearedConstraint(Linear(form.terms), sense, -form.constant + 0.0, ratio, target, ratio.denominator)
 
     def _compared_with(self) -> Linear | None:
         """Of `rate(a) >= k * rate(b)` the rate of b, where the rate counts nothing but positive decisions.
