@@ -120,11 +120,7 @@ def make_report(
         certificate=certificate,
         dropped=tied.dropped,
         notes=(*notes, *empty),
-        cautions=(
-            *of_constants,
-            *_of_new_rows([item.as_ratio() for item in constraints]),
-            *_of_few_rows(constraints),
-        ),
+        cautions=(*of_constants, *_of_rows(constraints)),
         confidence=confidence,
         decide=rule,
         groups=group_table(tied, measured.positive_mass, confidence) if with_groups else (),
@@ -213,36 +209,33 @@ def _of_constants(
     return [], [f"{text}, with the objective {best.objective:.4f} (the model: {measured.objective:.4f})."]
 
 
-def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
-    """The constraints of which these rows cannot hold the promise."""
+def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
+    """What these rows cannot promise: bounds that new rows will often miss; rates of few rows, which hang on chance."""
+    cautions = []
     # A bound that training meets exactly is missed by a little on half of all new rows, however many they are, so only
     # misses that matter (`NewRows.far`) are counted, and only where a fourth of the draws or more have one.
     often = 0.25
-    poor = [(item.new_rows.missed_far, item) for item in constraints if item.new_rows is not None]
+    ratios = [item.as_ratio() for item in constraints]
+    poor = [(item.new_rows.missed_far, item) for item in ratios if item.new_rows is not None]
     poor = sorted((pair for pair in poor if pair[0] >= often), key=lambda pair: -pair[0])
-    if not poor:
-        return []
-    share, worst = poor[0]
-    assert worst.new_rows is not None
-    number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
-    how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
-    rows = (
-        f"bootstrap of the {worst.n_rows} rows under it{'' if worst.new_rows.left_out else ', which flatter the model'}"
-    )
-    cure = "Give more rows, widen the population, or have it proved by confidence=."
-    return [f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}"]
-
-
-def _of_few_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
-    """That rates of few rows hang on chance; where verdicts have intervals, of the constraint with the fewest."""
+    if poor:
+        share, worst = poor[0]
+        assert worst.new_rows is not None
+        number = f"{len(poor)} of {len(constraints)} bounds" if len(poor) > 1 else "a bound"
+        how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
+        flattery = "" if worst.new_rows.left_out else ", which flatter the model"
+        rows = f"bootstrap of the {worst.n_rows} rows under it{flattery}"
+        cure = "Give more rows, widen the population, or have it proved by confidence=."
+        cautions.append(f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}")
+    # Where verdicts have intervals, the constraint with the fewest rows speaks for the others.
     few = [item for item in constraints if item.interval is not None and 0 < item.n_rows < FEW_ROWS]
-    if not few:
-        return []
-    least = min(few, key=lambda item: item.n_rows)
-    which = f"{len(few)} constraints are" if len(few) > 1 else "1 constraint is"
-    fact = f"{which} measured on fewer than {FEW_ROWS} rows, {least.label!r} on {least.n_rows}"
-    cure = f'widen the population, or leave small ones out by min_rows = {FEW_ROWS} and on_small = "drop"'
-    return [f"{fact}: such a rate hangs on chance. Give more rows, {cure}."]
+    if few:
+        least = min(few, key=lambda item: item.n_rows)
+        which = f"{len(few)} constraints are" if len(few) > 1 else "1 constraint is"
+        fact = f"{which} measured on fewer than {FEW_ROWS} rows, {least.label!r} on {least.n_rows}"
+        cure = f'widen the population, or leave small ones out by min_rows = {FEW_ROWS} and on_small = "drop"'
+        cautions.append(f"{fact}: such a rate hangs on chance. Give more rows, {cure}.")
+    return cautions
 
 
 def _finite(value: float | np.float64) -> float | None:
