@@ -215,12 +215,22 @@ def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalP
     # The parser stops at its first fault. Emptied lines keep the line numbers of those behind them.
     faults, lost, error = [first], set[str](), first
     for _ in range(most):
-        place = None if error.line is None else _lines_of_statement(lines, error.line)
-        if place is None:
+        if error.line is None:
             break
-        defined = re.match(r"\s*[\"']?(\w+)[\"']?\s*=(?!=)", lines[place[0] - 1])
+        # The first and the last line of each statement that touches the faulty one.
+        try:
+            ends = [(item.line, item.line + item.text.count("\n")) for item in statements("\n".join(lines))]
+            touching = [place for place in ends if place[0] <= error.line <= place[1]]
+        except GoalParseError:  # no statements yet: this line alone, if it holds what it opens
+            text = lines[error.line - 1]
+            balanced = all(text.count(one) == text.count(other) for one, other in ("()", "[]"))
+            touching = [(error.line, error.line)] if balanced and text.strip() else []
+        if not touching:
+            break
+        start, end = min(start for start, _ in touching), max(end for _, end in touching)
+        defined = re.match(r"\s*[\"']?(\w+)[\"']?\s*=(?!=)", lines[start - 1])
         lost |= {defined[1]} if defined else set()
-        lines[place[0] - 1 : place[1]] = [""] * (place[1] - place[0] + 1)
+        lines[start - 1 : end] = [""] * (end - start + 1)
         try:
             Goal.parse("\n".join(lines))
             break
@@ -229,15 +239,3 @@ def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalP
         if error.line is not None and not any(f"'{name}'" in error.reason for name in lost):
             faults.append(error)
     return faults
-
-
-def _lines_of_statement(lines: list[str], line: int) -> tuple[int, int] | None:
-    """First and last line of the statements that touch a line; None where they cannot be told apart."""
-    try:
-        ends = [(item.line, item.line + item.text.count("\n")) for item in statements("\n".join(lines))]
-    except GoalParseError:  # no statements yet: this line alone, if it holds what it opens
-        text = lines[line - 1]
-        balanced = all(text.count(one) == text.count(other) for one, other in ("()", "[]"))
-        return (line, line) if balanced and text.strip() else None
-    touching = [place for place in ends if place[0] <= line <= place[1]]
-    return (min(start for start, _ in touching), max(end for _, end in touching)) if touching else None
