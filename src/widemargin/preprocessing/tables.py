@@ -195,7 +195,15 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 blocks.append(self.word_step_.transform(contents.words))
         for j, schema in enumerate(self.schema_.of_kind("number", "date")):
             if schema.kind == "date":
-                blocks += [_is_part(contents.numbers[:, j], part) for part in self.date_parts]
+                # 0/1 columns for months or weekdays of days since 1970, which was a Thursday; none for a missing day.
+                days = contents.numbers[:, j]
+                known = np.flatnonzero(~np.isnan(days))
+                whole = np.floor(days[known]).astype(np.int64)
+                months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+                for part in self.date_parts:
+                    place = known, months if part == "month" else (whole + 3) % 7
+                    shape = len(days), len(DATE_PARTS[part])
+                    blocks.append(sparse.csr_array((np.ones(len(known)), place), shape=shape))
         features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
         return dense_for_frames(self, features) if self.sparse_output else features.toarray()
 
@@ -227,17 +235,6 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _is_part(days: npt.NDArray[np.float64], part: DatePart) -> sparse.csr_array:
-    """0/1 columns for the months or weekdays of days since 1970, which was a Thursday; of a missing day none is set."""
-    known = np.flatnonzero(~np.isnan(days))
-    whole = np.floor(days[known]).astype(np.int64)
-    if part == "month":
-        value = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
-    else:
-        value = (whole + 3) % 7
-    return sparse.csr_array((np.ones(len(known)), (known, value)), shape=(len(days), len(DATE_PARTS[part])))
 
 
 def make_preprocessor(
