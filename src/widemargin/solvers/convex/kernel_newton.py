@@ -21,7 +21,7 @@ coefficient 0, exactly.
 import numpy as np
 
 from widemargin._threads import loop_over_rows
-from widemargin._typing import Floats, Ints
+from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError, KernelError
 from widemargin.linalg import cholesky
 from widemargin.linalg.cells import fill_columns
@@ -116,36 +116,15 @@ class KernelRun(ProximalRun):
     def newton(self) -> Line:
         """See `ProximalRun`."""
         lam, (gradient, products) = self.sub.lam, self._gradient()
-        band = np.flatnonzero(self.curvature)
-        q, db = self._solve_band(band, products)
-        # p is known on the band and through the few columns of G; the rest of the direction follows from it.
-        p = self.G @ q[band.shape[0] :]
-        p[band] += q[: band.shape[0]]
-        dc, change = -(gradient + p) / lam, -(products + self.rows.times(p)) / lam
-        self._direction, self.hinges.dz = (dc, db), change - db
-        initial = float(gradient @ change) - float(self.slope.sum()) * db
-        self._decrement = -0.5 * initial
-        return Line(initial, lam * float((self.z + self.b) @ dc), lam * float(dc @ change))
-
-    def go(self, step: float) -> None:
-        """See `ProximalRun`."""
-        dc, db = self._direction
-        self.w = self.w + step * dc
-        self.b += step * db
-        self.hinges.z = self.z + step * self.hinges.dz
-        self._differentiate()
-
-    def _solve_band(self, band: Ints, products: Floats) -> tuple[Floats, float]:
-        """The unknowns (q, zeta) of the module's head, and the change of the bias."""
-        sub, lam = self.sub, self.sub.lam
-        G, KG = self.G, self.KG
+        # The system of the module's head for the unknowns (q, zeta).
+        band, G, KG = np.flatnonzero(self.curvature), self.G, self.KG
         inner, size = band.shape[0], band.shape[0] + G.shape[1]
         matrix = np.empty((size, size), order="F")
         matrix[:inner, :inner] = self.K[np.ix_(band, band)].T  # K is symmetric: the transpose is in Fortran order.
         matrix[inner:, :inner] = KG[band].T
         matrix[inner:, inner:] = G.T @ KG
         diagonal = np.arange(size)
-        # lam / D on the band, lam / tau on the constraints: the module's head.
+        # lam / D on the band, lam / tau on the constraints.
         matrix[diagonal[:inner], diagonal[:inner]] += lam / self.curvature[band]
         matrix[diagonal[inner:], diagonal[inner:]] += lam / self.tau
         # Two right-hand sides: the step for a fixed bias, and what a unit of bias adds to it.
@@ -160,14 +139,30 @@ class KernelRun(ProximalRun):
                 "the kernel is not positive semi-definite on the rows near the margin (no Cholesky factor). "
                 "Use another kernel (rbf, laplacian, linear), or other parameters."
             ) from error
-        if not sub.fit_intercept:
-            return solved[:, 0], 0.0
-        # The second line of the Newton system says that the slopes after the step sum to zero, because the bias has no
-        # regulariser. The solution is linear in the change of the bias, so this is one equation for it. Where the band
-        # is empty nothing bends along the bias, and 1e-12 keeps the quotient finite.
-        wanted = float(self.slope.sum()) + float(right[:, 1] @ solved[:, 0])
-        share = wanted / (float(right[:, 1] @ solved[:, 1]) + 1e-12)
-        return solved[:, 0] - share * solved[:, 1], share / lam
+        q, db = solved[:, 0], 0.0
+        if self.sub.fit_intercept:
+            # The second line of the Newton system says that the slopes after the step sum to zero, because the bias
+            # has no regulariser. The solution is linear in the change of the bias, so this is one equation for it.
+            # Where the band is empty nothing bends along the bias, and 1e-12 keeps the quotient finite.
+            wanted = float(self.slope.sum()) + float(right[:, 1] @ q)
+            share = wanted / (float(right[:, 1] @ solved[:, 1]) + 1e-12)
+            q, db = q - share * solved[:, 1], share / lam
+        # p is known on the band and through the few columns of G; the rest of the direction follows from it.
+        p = G @ q[inner:]
+        p[band] += q[:inner]
+        dc, change = -(gradient + p) / lam, -(products + self.rows.times(p)) / lam
+        self._direction, self.hinges.dz = (dc, db), change - db
+        initial = float(gradient @ change) - float(self.slope.sum()) * db
+        self._decrement = -0.5 * initial
+        return Line(initial, lam * float((self.z + self.b) @ dc), lam * float(dc @ change))
+
+    def go(self, step: float) -> None:
+        """See `ProximalRun`."""
+        dc, db = self._direction
+        self.w = self.w + step * dc
+        self.b += step * db
+        self.hinges.z = self.z + step * self.hinges.dz
+        self._differentiate()
 
     def certify(self, recorder: CertifiedRecorder) -> None:
         """See `ProximalRun`; the primal point is the one that the dual point stands for."""
