@@ -18,7 +18,7 @@ from widemargin.goals.measuring.intervals import (
     on_new_rows,
     slack_intervals,
 )
-from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured
+from widemargin.goals.measuring.rates_of_predictions import TOLERANCE, Measured, finite
 
 FEW_ROWS = 30
 """Fewer than these, and a 95% interval of a rate is wider than a third: a usual least size of a group."""
@@ -112,10 +112,10 @@ def make_report(
         n_rows=tied.given[0].n_rows,
         goal_text=str(tied.goal),
         objective_text=str(tied.goal.objective),
-        objective=_finite(measured.objective),
+        objective=finite(measured.objective),
         constraints=tuple(constraints),
         external_rows=tuple((str(source.name), source.n_rows) for source in tied.given[1:]),
-        ramp_objective=None if soft is None else _finite(soft.objective),
+        ramp_objective=None if soft is None else finite(soft.objective),
         status=status,
         certificate=certificate,
         dropped=tied.dropped,
@@ -132,28 +132,28 @@ def _constraint_report(
     intervals: Sequence[Interval | None] | None, expected: Sequence[NewRows | None] | None,
 ) -> ConstraintReport:  # fmt: skip
     """What was measured of constraint j, by sign and by the ramp; None where it was not measured."""
-    item, slack, met = tied.constraints[j], _finite(measured.slack[j]), bool(measured.met[j])
+    item, slack, met = tied.constraints[j], finite(measured.slack[j]), bool(measured.met[j])
     interval = None if intervals is None else intervals[j]
     factor = item.constraint.factor
     return ConstraintReport(
         label=item.constraint.label or f"#{j + 1}",
         text=item.constraint.text,
         sense=item.cleared.sense,
-        rate=_finite(measured.value[j]),
-        bound=_finite(measured.bound[j]),
+        rate=finite(measured.value[j]),
+        bound=finite(measured.bound[j]),
         slack=slack,
         met=met,
         verdict=verdict_of(slack, met, interval, with_intervals=intervals is not None),
         n_rows=item.n_rows,
         n_missing=item.n_missing,
-        ramp_rate=None if soft is None else _finite(soft.value[j]),
-        ramp_slack=None if soft is None else _finite(soft.slack[j]),
-        multiplier=None if multipliers is None else _finite(multipliers[j]),
+        ramp_rate=None if soft is None else finite(soft.value[j]),
+        ramp_slack=None if soft is None else finite(soft.slack[j]),
+        multiplier=None if multipliers is None else finite(multipliers[j]),
         interval=interval,
         n_populations=item.n_populations,
         bundle=item.bundle,
-        numerator=_finite(measured.numerator[j]),
-        denominator=_finite(measured.denominator[j]),
+        numerator=finite(measured.numerator[j]),
+        denominator=finite(measured.denominator[j]),
         new_rows=None if expected is None else expected[j],
         factor=None if factor is None else factor.value,
         factor_sense=None if factor is None else ">=" if factor.is_floor else "<=",
@@ -236,8 +236,3 @@ def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
         cure = f'widen the population, or leave small ones out by min_rows = {FEW_ROWS} and on_small = "drop"'
         cautions.append(f"{fact}: such a rate hangs on chance. Give more rows, {cure}.")
     return cautions
-
-
-def _finite(value: float | np.float64) -> float | None:
-    """A float, or None where it is not defined."""
-    return float(value) if np.isfinite(value) else None

@@ -33,6 +33,7 @@ from widemargin.goals.measuring.rates_of_predictions import (
     TOLERANCE,
     RateTable,
     constraint_standing,
+    finite,
     rate_values,
 )
 
@@ -206,7 +207,7 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
     return MissingGroups(
         n_rows,
         tuple(
-            RateSpan(str(table.rates[j]), _finite(known[j]), *(end if (end := ends[j]) else (None, None)))
+            RateSpan(str(table.rates[j]), finite(known[j]), *(end if (end := ends[j]) else (None, None)))
             for j in moved if table.rates[j] in of_constraints
         ),
         tuple(
@@ -214,10 +215,6 @@ def missing_groups(tied: TiedGoal, sources: Sequence[Source], positive: Sequence
             for j, item in enumerate(tied.constraints)
         ),
     )  # fmt: skip
-
-
-def _finite(value: float | np.float64) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _varies(item: _Alike, j: int) -> bool:

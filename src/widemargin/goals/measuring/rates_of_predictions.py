@@ -349,3 +349,8 @@ class Measured:
         """Constraints that hold, up to rounding; an undefined one never does."""
         allowed = -TOLERANCE * np.maximum(1.0, np.abs(self.bound))
         return np.greater_equal(self.slack, allowed, out=np.zeros(len(self.slack), bool), where=~self.undefined)
+
+
+def finite(value: float | np.float64) -> float | None:
+    """A float, or None where it is not defined."""
+    return float(value) if np.isfinite(value) else None
