@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from widemargin.exceptions import CapabilityError
-from widemargin.kernels.feature_maps import FourierPairs, make_feature_map
+from widemargin.kernels.feature_maps import make_feature_map
 from widemargin.kernels.functions import Kernel
 from widemargin.kernels.rows import KernelRows
 
@@ -53,21 +53,3 @@ def test_nystroem_is_exact_with_every_row_a_landmark(kernel, sparse):
 def test_what_a_map_cannot_do_is_refused(name, kernel, message):
     with pytest.raises(CapabilityError, match=message):
         make_feature_map(name, kernel, 10, seed=0, n_rows=50)
-
-
-def test_pairs_of_fourier_features_are_exact_on_the_diagonal_and_closer_than_single_ones():
-    kernel, X = Kernel("rbf", 0.3), rows()
-    K = KernelRows(kernel, X).full()
-    pairs, single = [], []
-    for seed in range(20):
-        F = FourierPairs(0.3, 50, 4, seed=seed)(X)
-        assert F.shape == (80, 100)
-        np.testing.assert_allclose((F * F).sum(axis=1), 1.0, rtol=1e-12)
-        pairs.append(((F @ F.T - K) ** 2).mean())
-        made = make_feature_map("fourier", kernel, 100, seed=seed, n_rows=80).fit_transform(X)
-        single.append(((made @ made.T - K) ** 2).mean())
-    assert np.mean(pairs) < np.mean(single)
-    assert np.mean(pairs) < 1.0 / 50
-    sparse = FourierPairs(0.3, 50, 4, seed=0)(sp.csr_matrix(X))
-    np.testing.assert_allclose(sparse, FourierPairs(0.3, 50, 4, seed=0)(X), atol=1e-12)
-    assert FourierPairs(0.3, 50, 4, seed=0)(X.astype(np.float32)).dtype == np.float32

@@ -8,7 +8,11 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin.exceptions import MarginConvergenceWarning
+from widemargin.kernels.feature_maps import make_feature_map
+from widemargin.kernels.functions import Kernel
+from widemargin.kernels.rows import KernelRows
 from widemargin_papers.baselines import FourierSVC
+from widemargin_papers.baselines.fourier_svc import FourierPairs
 
 WITHIN_TOL = "the order of the rows is random, and solutions agree within tol only"
 EXPECTED = {
@@ -78,3 +82,21 @@ def test_too_few_passes_are_told():
     X, y = moons()
     with pytest.warns(MarginConvergenceWarning, match="raise max_iter or tol"):
         FourierSVC(30, C=1000.0, max_iter=1, tol=1e-6).fit(X, y)
+
+
+def test_pairs_of_fourier_features_are_exact_on_the_diagonal_and_closer_than_single_ones():
+    kernel, X = Kernel("rbf", 0.3), np.random.default_rng(0).standard_normal((80, 4))
+    K = KernelRows(kernel, X).full()
+    pairs, single = [], []
+    for seed in range(20):
+        F = FourierPairs(0.3, 50, 4, seed=seed)(X)
+        assert F.shape == (80, 100)
+        np.testing.assert_allclose((F * F).sum(axis=1), 1.0, rtol=1e-12)
+        pairs.append(((F @ F.T - K) ** 2).mean())
+        made = make_feature_map("fourier", kernel, 100, seed=seed, n_rows=80).fit_transform(X)
+        single.append(((made @ made.T - K) ** 2).mean())
+    assert np.mean(pairs) < np.mean(single)
+    assert np.mean(pairs) < 1.0 / 50
+    sparse = FourierPairs(0.3, 50, 4, seed=0)(sp.csr_matrix(X))
+    np.testing.assert_allclose(sparse, FourierPairs(0.3, 50, 4, seed=0)(X), atol=1e-12)
+    assert FourierPairs(0.3, 50, 4, seed=0)(X.astype(np.float32)).dtype == np.float32

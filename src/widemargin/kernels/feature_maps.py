@@ -6,17 +6,14 @@ training rows, and elsewhere as good as the kernel matrix is of low rank: usuall
 for any positive semi-definite kernel, but the landmarks, rows of the training data, become part of the model.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
-from widemargin._typing import Matrix, Reals
 from widemargin.exceptions import CapabilityError
 from widemargin.kernels.functions import Kernel
 
-__all__ = ["FourierPairs", "make_feature_map"]
+__all__ = ["make_feature_map"]
 
 
 def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int, n_rows: int) -> Any:
@@ -55,37 +52,3 @@ def make_feature_map(name: str, kernel: Kernel, n_components: int, *, seed: int,
         "sigmoid": {"gamma": kernel.gamma, "coef0": kernel.coef0},
     }.get(kernel.name, {"gamma": kernel.gamma})
     return Nystroem(kernel.name, n_components=min(n_components, n_rows), random_state=seed, **settings)
-
-
-class FourierPairs:
-    """Random Fourier features in pairs of a cosine and a sine (Rahimi and Recht 2007; Cotter et al. 2012, appendix).
-
-        2 k features:  cos(<v_j, x>) / sqrt(k),  sin(<v_j, x>) / sqrt(k),      v_j drawn from N(0, 2 gamma I)
-
-    Their inner products are near `exp(-gamma |x - y|^2)`, and exact for x = y; a pair costs one inner product of a row.
-    scikit-learn's `RBFSampler` draws one cosine with a random phase instead, of larger variance.
-
-    Parameters
-    ----------
-    gamma : float
-    n_pairs : int
-        k.
-    n_features : int
-        Columns of X.
-    seed : int
-    """
-
-    _stored_arrays: ClassVar[Mapping[str, str]] = {"directions": "float * *"}
-
-    def __init__(self, gamma: float, n_pairs: int, n_features: int, *, seed: int) -> None:
-        # N(0, 2 gamma I) is the spectral density of the Gaussian kernel.
-        directions = np.random.default_rng(seed).standard_normal((n_features, n_pairs))
-        self.directions = directions * np.sqrt(2.0 * gamma)
-
-    def __call__(self, X: Matrix) -> Reals:
-        """The features of rows, shape (n, 2 k), in the precision of X."""
-        angle = np.asarray(X @ self.directions.astype(X.dtype))
-        features: Reals = np.hstack((np.cos(angle), np.sin(angle)))
-        # So that the features of a row have norm 1, as the kernel has K(x, x) = 1.
-        features /= np.sqrt(self.directions.shape[1])
-        return features

@@ -26,7 +26,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "widemargin.estimators.reduction.cost_sensitive": ("AveragedScorer",),
     "widemargin.estimators.structured.label_probabilities": ("LabelProbabilities",),
-    "widemargin.kernels.feature_maps": ("FourierPairs",),
     "widemargin.persistence.goals_as_text": ("StoredGoal", "StoredInfeasibility", "StoredPopulation", "StoredReport"),
     "widemargin.preprocessing": ("ColumnSchema", "QuantileBins", "TablePreprocessor", "TableSchema"),
     "widemargin.structured.models.chain": ("ChainModel",),
@@ -38,6 +37,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "MarginDistributionClassifier", "MedianOfMeansClassifier", "NormBallSVC", "ShiftedSVC", "SimbaClassifier",
         "ZafarClassifier",
     ),
+    "widemargin_papers.baselines.fourier_svc": ("FourierPairs",),
 }  # fmt: skip
 _TUPLE_HOMES: dict[str, tuple[str, ...]] = {
     "widemargin.structured.compiled": ("Structure",),

@@ -20,6 +20,8 @@ from widemargin.extending import (
     Column,
     Features,
     Floats,
+    Matrix,
+    Reals,
     checked_rows,
     kinds,
     limit_threads,
@@ -27,7 +29,6 @@ from widemargin.extending import (
     refuse_one_class,
     warn,
 )
-from widemargin.kernels.feature_maps import FourierPairs
 from widemargin.kernels.functions import resolve_kernel
 from widemargin.linalg.matrix_blocks import RowBlocks
 from widemargin.solvers.paper_nest.sdca import Ascent
@@ -43,7 +44,7 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """SVM with a Gaussian kernel, approximated by random Fourier features, for two classes and without a bias.
 
     Minimises `1/2 |w|^2 + C sum_i s_i max(0, 1 - y_i <w, P(x_i)>)` over the features P of
-    `kernels.feature_maps.FourierPairs`, by dual coordinate ascent (`solvers.paper_nest.sdca`).
+    `FourierPairs`, by dual coordinate ascent (`solvers.paper_nest.sdca`).
 
     Parameters
     ----------
@@ -175,3 +176,37 @@ class FourierSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         labels: npt.NDArray[Any] = self.classes_[(self.decision_function(X) > 0.0).astype(np.intp)]
         return labels
+
+
+class FourierPairs:
+    """Random Fourier features in pairs of a cosine and a sine (Rahimi and Recht 2007; Cotter et al. 2012, appendix).
+
+        2 k features:  cos(<v_j, x>) / sqrt(k),  sin(<v_j, x>) / sqrt(k),      v_j drawn from N(0, 2 gamma I)
+
+    Their inner products are near `exp(-gamma |x - y|^2)`, and exact for x = y; a pair costs one inner product of a row.
+    scikit-learn's `RBFSampler` draws one cosine with a random phase instead, of larger variance.
+
+    Parameters
+    ----------
+    gamma : float
+    n_pairs : int
+        k.
+    n_features : int
+        Columns of X.
+    seed : int
+    """
+
+    _stored_arrays: ClassVar[Mapping[str, str]] = {"directions": "float * *"}
+
+    def __init__(self, gamma: float, n_pairs: int, n_features: int, *, seed: int) -> None:
+        # N(0, 2 gamma I) is the spectral density of the Gaussian kernel.
+        directions = np.random.default_rng(seed).standard_normal((n_features, n_pairs))
+        self.directions = directions * np.sqrt(2.0 * gamma)
+
+    def __call__(self, X: Matrix) -> Reals:
+        """The features of rows, shape (n, 2 k), in the precision of X."""
+        angle = np.asarray(X @ self.directions.astype(X.dtype))
+        features: Reals = np.hstack((np.cos(angle), np.sin(angle)))
+        # So that the features of a row have norm 1, as the kernel has K(x, x) = 1.
+        features /= np.sqrt(self.directions.shape[1])
+        return features

@@ -8,7 +8,7 @@ Gupta (2008) for a violated constraint, which belongs to the n-slack cutting pla
 import math
 
 from widemargin.structured.oracle import FREE, Answer, Found, Oracle, Search, declare, require
-from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel, least_loss
+from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
 _LEAST_SLACK = 1e-6
 """Below that lam would run off to 0."""
@@ -119,7 +119,7 @@ def binary(
     if top.h <= 0.0 or oracle.largest_loss <= 0.0:
         record.upper = 0.0
         return record.found(eps)
-    low, high = 0.5 / oracle.largest_loss, max(top.h / least_loss(oracle), 0.5 / oracle.largest_loss)
+    low, high = 0.5 / oracle.largest_loss, max(top.h / _least_loss(oracle), 0.5 / oracle.largest_loss)
     at_low: Answer | None = None
     at_high: Answer | None = None
     lam = hint if hint is not None and low < hint < high else math.sqrt(low * high)
@@ -185,7 +185,7 @@ def sarawagi_gupta(
     record = BestLabel()
     # F is flat at its minimum: a finer range, or more questions, finds no other label.
     eps, max_queries = max(eps, 1e-6), min(max_queries, 60)
-    largest, smallest = oracle.largest_loss, least_loss(oracle)
+    largest, smallest = oracle.largest_loss, _least_loss(oracle)
     if largest <= 0.0:
         record.upper = 0.0
         return record.found(eps)
@@ -221,3 +221,10 @@ def sarawagi_gupta(
 
 SEARCHES: dict[str, Search] = {"bisecting": bisecting, "binary": binary, "sarawagi-gupta": sarawagi_gupta}
 """By the names that estimators take."""
+
+
+def _least_loss(oracle: Oracle) -> float:
+    """The smallest positive loss that a range of lam has to cover; relaxed labels have no least one."""
+    # Fractional labels have losses as small as one likes. Those below a millionth of the largest are worth next to
+    # nothing, and leaving them out keeps the range of lam finite.
+    return max(oracle.smallest_loss, 1e-6 * oracle.largest_loss)

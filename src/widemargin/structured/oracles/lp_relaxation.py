@@ -35,11 +35,6 @@ class Relaxed(NamedTuple):
     mu: Floats
     pairs: Floats
 
-    @property
-    def is_integral(self) -> bool:
-        """Whether this is a label set."""
-        return bool(((self.mu == 0.0) | (self.mu == 1.0)).all())
-
 
 class PairwiseProgram:
     """One HiGHS model for all examples of a pairwise multi-label model.

@@ -6,19 +6,12 @@ Searches of your own may use it, too; see `widemargin.structured.oracle.Search`.
 import math
 
 from widemargin.exceptions import OracleError
-from widemargin.structured.oracle import Answer, Found, Oracle
+from widemargin.structured.oracle import Answer, Found
 
-__all__ = ["MOST_QUERIES", "BestLabel", "least_loss"]
+__all__ = ["MOST_QUERIES", "BestLabel"]
 
 MOST_QUERIES = 1000
 """Questions after which a search gives up, where nobody says otherwise: exact searches ask ten or so."""
-
-
-def least_loss(oracle: Oracle) -> float:
-    """The smallest positive loss that a range of lam has to cover; relaxed labels have no least one."""
-    # Fractional labels have losses as small as one likes. Those below a millionth of the largest are worth next to
-    # nothing, and leaving them out keeps the range of lam finite.
-    return max(oracle.smallest_loss, 1e-6 * oracle.largest_loss)
 
 
 class BestLabel:
