@@ -278,30 +278,43 @@ def minimise_ramp(
     began = budget.elapsed
     if start is None:
         start = np.zeros(problem.n_features), problem.constant_start(options.rhos[0])
-    # A tenth of the rows leads most of the way at a tenth of the cost; a warm start is nearer than what they could say.
-    few = sampled(problem) if state is None else None
-    if few is None:
+    # A warm start is nearer than what a sample could say.
+    walk = _from_sample(problem, convex, options, start, budget) if state is None else None
+    if walk is None:
         walk = _Walk(problem, convex, budget, start[0], start[1], state)
         del state  # the walk lets go of it when it has a later one
         return _result(_run(walk, options), options, began)
-    # Nothing of the sample is certified, so it needs no exact last step.
-    loose = replace(options, tol=options.loose_tol)
-    first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
-    # Without loose steps the majoriser has to stay that of the start, and only the convex solver starts at the
-    # sample's.
-    w, b = (first.w, first.b) if options.steps else start
-    if first.last is not None:
-        warm = first.last.state
-        state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
-    walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
-    # What the sample took belongs to the run.
-    walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
     # The sample has led to near the end, so one loose step and the exact one suffice as a rule. Only where the bounds
     # are missed on all rows after all does the ladder of penalties go on from the one that the sample needed.
     _run(walk, options.going_on(walk.rho, steps=min(options.steps, 1)))
     if walk.last is not None and walk.violation > options.feasibility_tol and not budget.exhausted:
         _run(walk, replace(options, rhos=tuple(rho for rho in options.rhos if rho >= walk.rho)))
     return _result(walk, options, began)
+
+
+def _from_sample(
+    problem: RampProblem, convex: ConvexSolver, options: MajorizeOptions, start: tuple[Floats, float], budget: Budget
+) -> _Walk | None:
+    """A walk on all rows that stands where one on a sample of them has led; None where none is drawn.
+
+    Without loose steps the majoriser has to stay that of the start, and only the convex solver starts at the sample's.
+    """
+    # A tenth of the rows leads most of the way at a tenth of the cost.
+    few = sampled(problem)
+    if few is None:
+        return None
+    # Nothing of the sample is certified, so it needs no exact last step.
+    loose = replace(options, tol=options.loose_tol)
+    first = _run(_Walk(few, convex, budget, start[0], start[1], stage="sample"), loose)
+    w, b = (first.w, first.b) if options.steps else start
+    state = None
+    if first.last is not None:
+        warm = first.last.state
+        state = spread_state(warm.w, warm.b, first.last.multipliers, problem.scores(warm.w, warm.b))
+    walk = _Walk(problem, convex, budget, w, b, state, rho=first.rho)
+    # What the sample took belongs to the run.
+    walk.n_steps, walk.n_iter, walk.n_epochs, walk.history = first.n_steps, first.n_iter, first.n_epochs, first.history
+    return walk
 
 
 def _run(walk: _Walk, options: MajorizeOptions) -> _Walk:
