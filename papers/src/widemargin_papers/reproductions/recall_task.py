@@ -18,12 +18,6 @@ from sklearn.svm import LinearSVC
 from widemargin.goals import External, Goal, Population, churn, col, errors, false_positives, recall
 from widemargin_papers.data import Adult
 
-POINTS = ((0.491, 0.02), (0.491, 0.04), (0.491, 0.06), (0.65, 0.08), (0.70, 0.10))
-"""Least recall on D2 and largest churn on D3."""
-
-INFEASIBLE = ((0.90, 0.03), (0.80, 0.05))
-"""Points that no method reaches."""
-
 SHARES = (1000, 8000, 6000, 9780)  # of a9a's 32 561 rows: deployed, D1, D2, D3
 DEPLOYED_COLUMNS = 73  # the deployed model does not see capital gains, hours and country
 STEEPNESS = 2.0  # D1 is drawn with probability exp(-2 |score|), positives twice as often: base rate about .415
@@ -47,7 +41,6 @@ class RecallTask:
         Predictions of the deployed model on D3.
     deployed_recall : float
         Recall of the deployed model on D2.
-    X_test, y_test, deployed_test : unseen rows, and the deployed model's predictions there.
     """
 
     X: sp.csr_matrix
@@ -55,9 +48,6 @@ class RecallTask:
     n1: int
     X3: sp.csr_matrix
     deployed3: npt.NDArray[np.float64]
-    X_test: sp.csr_matrix
-    y_test: npt.NDArray[np.float64]
-    deployed_test: npt.NDArray[np.float64]
     deployed_recall: float
 
     @property
@@ -83,15 +73,6 @@ class RecallTask:
             float(np.where(said, 1.0 - share3, share3).mean()),
         )
 
-    def measure_test(self, share: npt.NDArray[np.float64]) -> dict[str, float]:
-        """Recall, error rate and churn on the unseen rows."""
-        positive, said = self.y_test > 0, self.deployed_test > 0
-        return {
-            "test_recall": float(share[positive].mean()),
-            "test_error": float(np.where(positive, 1.0 - share, share).mean()),
-            "test_churn": float(np.where(said, 1.0 - share, share).mean()),
-        }
-
 
 def draw(adult: Adult, seed: int) -> RecallTask:
     """Draw the task; the same seed gives the same rows on every machine.
@@ -116,9 +97,6 @@ def draw(adult: Adult, seed: int) -> RecallTask:
         n1=n1,
         X3=adult.X[for_third],
         deployed3=said[for_third],
-        X_test=adult.X_test,
-        y_test=adult.y_test,
-        deployed_test=deployed.predict(adult.X_test[:, :DEPLOYED_COLUMNS]),
         deployed_recall=float((said[positives] > 0).mean()),
     )
 
