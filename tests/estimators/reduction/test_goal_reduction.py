@@ -23,8 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, GoalReduction, GoalThresholdClassifier, audit, load_model, save_model
-from widemargin.estimators.reduction.cost_sensitive import weight_parameter
-from widemargin.estimators.thresholds.scores import split_rows
+from widemargin.estimators.thresholds.scores import split_rows, weight_parameter
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates

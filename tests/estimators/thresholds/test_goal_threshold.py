@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_validate, train_test_split
@@ -26,7 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from testing.contract import parametrize_with_fitting_checks
 from testing.sklearn_versions import routes_to_scores
 
-from widemargin import audit, load_model, save_model
+from widemargin import GoalReduction, audit, load_model, save_model
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
 from widemargin.exceptions import DataError, GoalError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
@@ -477,3 +477,20 @@ def test_a_class_of_few_rows_is_in_both_parts():
             LogisticRegression(), "minimize error_rate()\nsubject to recall() >= 0.5", random_state=seed
         ).fit(X, y)
         assert clf.goal_report_.all_met()
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("kind", [GoalThresholdClassifier, GoalReduction])
+@pytest.mark.parametrize("around", ["pipeline", "votes"])
+def test_weights_reach_the_estimator_in_pipelines_and_votes(kind, around, routing):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(200, 2)), rng.integers(1, 5, 200).astype(float)
+    y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+    plain = LogisticRegression()
+    wrapped = make_pipeline(plain) if around == "pipeline" else VotingClassifier([("one", plain)], voting="soft")
+    with sklearn.config_context(enable_metadata_routing=routing), warnings.catch_warnings():
+        warnings.simplefilter("error", GoalWarning)
+        clf = kind(wrapped, "minimize error_rate()", random_state=0).fit(X, y, sample_weight=weight)
+    fitted = clf.estimator_ if kind is GoalThresholdClassifier else clf.estimator_.models[0]
+    weighted = plain.fit(X, y, sample_weight=weight)
+    assert fitted.predict_proba(X) == pytest.approx(weighted.predict_proba(X), abs=1e-4)

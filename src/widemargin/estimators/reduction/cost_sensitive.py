@@ -20,43 +20,16 @@ import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators.thresholds.class_offsets import CERTAIN, class_scores
-from widemargin.estimators.thresholds.scores import raw_scores
-from widemargin.exceptions import CapabilityError
+from widemargin.estimators.thresholds.scores import fit_scorer, raw_scores
 from widemargin.rows import length_of, take
 
 NEGLIGIBLE = 1e-6
 """Rows whose cost is below this share of the mean are left out: they decide nothing, and some learners refuse zeros."""
-
-
-def weight_parameter(estimator: Any) -> str:
-    """The name under which `fit` takes the weights, also where it stands in pipelines and searches.
-
-    Raises
-    ------
-    CapabilityError
-        If there is none.
-    """
-    inner, steps = estimator, ""
-    while isinstance(inner, Pipeline | BaseSearchCV):
-        # A search hands parameters of `fit` on under their own names, a pipeline under the name of the step.
-        if isinstance(inner, BaseSearchCV):
-            inner = inner.estimator
-            continue
-        step, inner = inner.steps[-1]
-        steps += f"{step}__"
-    if not has_fit_parameter(inner, "sample_weight"):
-        raise CapabilityError(
-            f"{type(inner).__name__}.fit has no parameter sample_weight, and costs are told to a learner by weights. "
-            "Use an estimator that has one, or GoalThresholdClassifier, which moves the threshold of any scorer."
-        )
-    return f"{steps}sample_weight"
 
 
 def last_step(estimator: Any) -> Any:
@@ -206,14 +179,15 @@ class CostLearner:
 
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         """A fitted clone."""
-        fresh = clone(self.estimator)
-        if not isinstance(fresh, Pipeline) or not isinstance(last_step(fresh), HistGradientBoostingClassifier):
-            return fresh.fit(X, labels, **{weight_parameter(fresh): weight})
+        if not isinstance(self.estimator, Pipeline) or not isinstance(
+            last_step(self.estimator), HistGradientBoostingClassifier
+        ):
+            return fit_scorer(self.estimator, X, labels, weight)
 
         def fit(booster: Any, inputs: Features) -> Any:
             return booster.fit(with_few_values(inputs, booster.max_bins), labels, sample_weight=weight)
 
-        return with_last_fitted(fresh, X, labels, fit, fresh=True)
+        return with_last_fitted(clone(self.estimator), X, labels, fit, fresh=True)
 
 
 def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> Floats:

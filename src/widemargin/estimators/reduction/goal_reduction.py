@@ -20,8 +20,8 @@ from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
     CostLearner,
     CrossFitter,
+    last_step,
     prepared,
-    weight_parameter,
 )
 from widemargin.estimators.reduction.one_run import (
     BoostingLearner,
@@ -41,7 +41,13 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
 )
 from widemargin.estimators.thresholds.rule import between, constant_rule
-from widemargin.estimators.thresholds.scores import fold_of_rows, label_and_cell, make_splits, split_sources
+from widemargin.estimators.thresholds.scores import (
+    fold_of_rows,
+    label_and_cell,
+    make_splits,
+    split_sources,
+    weight_parameter,
+)
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
@@ -236,7 +242,12 @@ class GoalReduction(ThresholdedModel):
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
-        weight_parameter(self.estimator)
+        if weight_parameter(self.estimator) is None:
+            raise CapabilityError(
+                f"{type(last_step(self.estimator)).__name__}.fit has no parameter sample_weight, and costs are told to "
+                "a learner by weights. Use an estimator that has one, or GoalThresholdClassifier, which moves the "
+                "threshold of any scorer."
+            )
         budget = budget_of(self.time_budget, self.callbacks)
         rows, y, _ = self._checked(X, y, sample_weight, populations, external)
         self._set_classes(y)

@@ -41,6 +41,7 @@ from widemargin.estimators.thresholds.scores import (
     settled_cv,
     split_external,
     split_rows,
+    weight_parameter,
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
@@ -242,7 +243,8 @@ class GoalThresholdClassifier(ThresholdedModel):
         y : array-like of shape (n,)
             Two classes or more.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0, for the rates, and for the estimator if its `fit` has a parameter of that name.
+            Weights >= 0, for the rates, and for the estimator if its `fit` takes them, or that of the last step
+            of a pipeline.
         populations : table with n rows, default=None
             The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
             there are looked up in X where it is a data frame.
@@ -272,7 +274,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         rows, y, weight = self._checked(X, y, sample_weight, populations, external)
         self._refuse_what_clashes(y)
         X = rows.X
-        if weight is not None and self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
+        if weight is not None and self._fits() and weight_parameter(self.estimator) is None:
             warn(
                 f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
                 "goal's rates only.",
