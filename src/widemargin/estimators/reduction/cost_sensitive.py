@@ -9,7 +9,7 @@ what it saves as its weight: the weighted error is then the cost, up to a consta
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -288,6 +288,8 @@ class CrossFitter:
         Parts at a time, in processes.
     both : bool, default=False
         Whether models also score the rows that they learned from; of two classes and a single source.
+    own : list of list of ndarray
+        With `both` these scores, of each visit and part.
     """
 
     learner: CostLearner
@@ -297,15 +299,20 @@ class CrossFitter:
     n_folds: int
     n_jobs: int | None
     both: bool = False
+    own: list[list[Floats]] = field(default_factory=list)
 
     ends_early: ClassVar[bool] = True
     """Whether nothing is gained by a visit at prices that were visited before."""
 
-    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
-        """Scores of every row by a model that did not see it, for each source; and for each part those of the rows that
-        its model saw, or none."""
+    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
+        """Scores of every row by a model that did not see it, for each source: a visit."""
         done = list(side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
-        return self._joined(cost, [held for held, _ in done]), [own for _, own in done if own is not None]
+        self.own.append([own for _, own in done if own is not None])
+        return self._joined(cost, [held for held, _ in done])
+
+    def own_scores(self, visit: int) -> list[Floats]:
+        """For each part the scores of the rows that its model saw, or none."""
+        return self.own[visit]
 
     def model(self, visit: int, cost: Sequence[Floats]) -> Any:
         """The model of a visit at these costs, for rows that no fold held; None where nothing was to be learned."""

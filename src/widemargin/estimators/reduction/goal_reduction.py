@@ -156,9 +156,8 @@ class GoalReduction(ThresholdedModel):
     -----
     The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by
     the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
-    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `one_run`,
-    `randomize`, external rows or several classes), so rates of the final model differ a little from the report's. Small
-    trees and other models of few scores may differ by much: where the goal is then missed on the rows that they were
+    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `randomize`,
+    external rows or several classes), so rates of the final model differ a little from the report's. Small trees and other models of few scores may differ by much: where the goal is then missed on the rows that they were
     fitted to, and they do not know these by heart (`ReductionOptions.by_heart`), the thresholds are placed by these
     rows.
 
@@ -261,6 +260,9 @@ class GoalReduction(ThresholdedModel):
         matrices = prepared(self.estimator, features_of(rows, tied))
         fold, n_folds = self._folds(tied, y)
         most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
+        # Thresholds are carried over from the cross-fitted models to the final one, by the rows of each.
+        carries = aside is None and not self.randomize and len(matrices) == 1 and not self._several()
+        rows_of = matrices, mass, fold, n_folds, self.n_jobs, carries
         if self.one_run is True or (
             self.one_run == "auto" and not self._several() and gains_by_one_run(self.estimator)
         ):
@@ -271,11 +273,9 @@ class GoalReduction(ThresholdedModel):
             rounds = number_of_rounds(self.estimator)
             most = min(self._options.stages, rounds)
             learner = BoostingLearner(*about, rounds=-(-rounds // most))
-            fitter = continued_fitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
+            fitter = continued_fitter(learner, *rows_of)
         else:
-            # Thresholds are carried over from the cross-fitted models to those of all rows, by the rows of each.
-            carries = aside is None and not self.randomize and len(matrices) == 1 and not self._several()
-            fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs, carries)
+            fitter = CrossFitter(CostLearner(*about), *rows_of)
         group = self._group_numbers(rows, tied)
         visits = (ClassVisits if self._several() else Visits)(
             tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options

@@ -111,8 +111,6 @@ class Visits:
         What each model was fitted to, for each source.
     scores : list of list of ndarray
         Of each model, cross-fitted, for each source.
-    own : list of list of ndarray
-        Of each model and each fold the scores of the rows that were learned from; none where they are not asked for.
     averages : list of Average
         In the order of the models of `mixture`.
     lottery : MixedModels
@@ -127,7 +125,6 @@ class Visits:
     options: ReductionOptions
     cost: list[list[Floats]] = field(default_factory=list)
     scores: list[list[Floats]] = field(default_factory=list)
-    own: list[list[Floats]] = field(default_factory=list)
     averages: list[Average] = field(default_factory=list)
     mixture: ModelMixture = field(default_factory=ModelMixture)
     lottery: MixedModels = field(init=False)
@@ -141,9 +138,7 @@ class Visits:
             while len(self.cost) < self.most:
                 visited.append(prices)
                 cost = self._cost_at(prices)
-                held, own = self.fitter.scores(cost)
-                self.scores.append(held)
-                self.own.append(own)
+                self.scores.append(self.fitter.scores(cost))
                 self.cost.append(cost)
                 self._take(np.eye(self.most)[len(self.cost) - 1])
                 solved = self._solve(highest)
@@ -207,7 +202,7 @@ class Visits:
     def carried(self, placed: Placed, scores: Floats) -> Placed:
         """A rule for the models of all rows, which score these so: see `Rule.carried`."""
         used = np.flatnonzero(placed.average.shares).tolist()
-        folds = [*zip(*(self.own[k] for k in used), strict=True)]
+        folds = [*zip(*(self.fitter.own_scores(k) for k in used), strict=True)]
         if not folds or not isinstance(placed.rule, Rule):
             return placed
         group, of_fold, shares = self.group[0], self.fitter.fold[0], placed.average.shares
