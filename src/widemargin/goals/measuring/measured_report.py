@@ -229,7 +229,7 @@ def _of_new_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
     rows = (
         f"bootstrap of the {worst.n_rows} rows under it{'' if worst.new_rows.left_out else ', which flatter the model'}"
     )
-    cure = "Give more rows, widen the population, or have it proved by confidence=."
+    cure = "Give more rows, widen the population, or have it proved on rows kept aside: confidence=, or prove."
     return [f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}"]
 
 
