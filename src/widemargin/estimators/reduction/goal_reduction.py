@@ -154,13 +154,13 @@ class GoalReduction(ThresholdedModel):
 
     Notes
     -----
-    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by
-    the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and
-    the threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with
-    `randomize`, external rows or several classes), so rates of the final model differ a little from the report's.
-    Small trees and other models of few scores may differ by much: where the goal is then missed on the rows that
-    they were fitted to, and they do not know these by heart (`ReductionOptions.by_heart`), the thresholds are
-    placed by these rows.
+    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by the
+    rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
+    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `randomize`,
+    external rows or several classes), so rates of the final model differ a little from the report's. Small trees and
+    other models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to,
+    or no threshold calls such a share of these positive, and they do not know them by heart
+    (`ReductionOptions.by_heart`), the thresholds are placed by these rows.
 
     "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
     the noise of the rates.
@@ -310,8 +310,8 @@ class GoalReduction(ThresholdedModel):
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
         scores = [self._direction() * self.estimator_.decision_function(X) for X in visits.fitter.X]
         carried = visits.carried(best, scores[0])
-        self._adopt_rule(carried.rule, met=met)
-        placed = (self._placed_anew(visits, carried, scores) if met else None) or best
+        self._adopt_rule((carried or best).rule, met=met)
+        placed = (self._placed_anew(visits, best, carried, scores) if met else None) or best
         if placed is not best:
             self._adopt_rule(placed.rule, met=True)
             self.lagrangian_gap_ = np.nan
@@ -319,15 +319,15 @@ class GoalReduction(ThresholdedModel):
         positive = decisions if self._several() else [share > 0.5 for share in decisions]
         self._conclude(visits, positive, decisions, met=met, cross_fitted=placed is best)
 
-    def _placed_anew(self, visits: Visits, best: Placed, scores: list[Floats]) -> Placed | None:
+    def _placed_anew(self, visits: Visits, best: Placed, carried: Placed | None, scores: list[Floats]) -> Placed | None:
         """The thresholds by the scores of the models of all rows, where those that are carried over miss the goal.
 
         A model of few scores, such as a small tree, may have others after a fit to all rows, so that the threshold
-        lies elsewhere among them. On its own rows a model looks better than on new ones, so a bound missed there will
-        be missed. None where none is, and where the models know these rows by heart.
+        lies elsewhere among them, or none can be carried over. On its own rows a model looks better than on new ones,
+        so a bound missed there will be missed. None where none is, and where the models know these rows by heart.
         """
-        own = replace(best, average=replace(best.average, scores=scores))
-        if visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
+        own = replace(carried or best, average=replace(best.average, scores=scores))
+        if carried and visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
             return None
         if visits.by_heart(visits.least_cost(own.average), visits.least_cost(best.average)):
             return None

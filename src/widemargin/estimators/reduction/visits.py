@@ -199,8 +199,8 @@ class Visits:
         used = np.flatnonzero(average.shares).tolist()
         return np.concatenate([sum(average.shares[k] * part[k] for k in used) for part in zip(*self.cost, strict=True)])
 
-    def carried(self, placed: Placed, scores: Floats) -> Placed:
-        """A rule for the models of all rows, which score these so: see `Rule.carried`."""
+    def carried(self, placed: Placed, scores: Floats) -> Placed | None:
+        """A rule for the models of all rows, which score these so, or None: see `Rule.carried`."""
         used = np.flatnonzero(placed.average.shares).tolist()
         folds = [*zip(*(self.fitter.own_scores(k) for k in used), strict=True)]
         if not folds or not isinstance(placed.rule, Rule):
@@ -210,7 +210,8 @@ class Visits:
             (sum(shares[k] * part for k, part in zip(used, parts, strict=True)), group[of_fold != number])
             for number, parts in enumerate(folds)
         ]
-        return replace(placed, rule=placed.rule.carried(before, (scores, group), 0.0))
+        rule = placed.rule.carried(before, (scores, group), 0.0)
+        return None if rule is None else replace(placed, rule=rule)
 
     @property
     def _no_margins(self) -> Floats:

@@ -190,8 +190,10 @@ class Rule:
 
     def carried(
         self, before: Sequence[tuple[Floats, Ints]], now: tuple[Floats, Ints], natural: float, *, within: float = 0.01
-    ) -> "Rule":
+    ) -> "Rule | None":
         """The same rule for another model: it calls as large a share of the rows that this one was fitted to positive.
+
+        None where no thresholds do: models of few scores, such as small trees, cannot call any share positive.
 
         Models of more rows are surer of themselves, and those of other rows have other scores, so that a threshold
         means something else to each. The share of the own rows above it means the same to all.
@@ -205,8 +207,7 @@ class Rule:
         natural : float
             The scorer's own threshold, which stays.
         within : float, default=0.01
-            A threshold stays where no other one has that share by so much: models of few scores, such as small trees,
-            cannot call any share of rows positive.
+            Shares that differ by no more than this are as large.
         """
         thresholds = self.thresholds.copy()
         for g, k in np.ndindex(*thresholds.shape):
@@ -218,7 +219,7 @@ class Rule:
             counts = len(own) - np.append(0, np.flatnonzero(np.append(own[1:] != own[:-1], True)) + 1)
             nearest = int(counts[np.argmin(np.abs(counts - np.mean(above) * len(own)))])
             if abs(nearest / len(own) - np.mean(above)) > within:
-                continue
+                return None
             thresholds[g, k] = between(own, nearest, natural)
         return replace(self, thresholds=thresholds)
 
