@@ -23,12 +23,13 @@ from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_val
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from testing.contract import parametrize_with_fitting_checks
 from testing.sklearn_versions import routes_to_scores
 
 from widemargin import GoalReduction, audit, load_model, save_model
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import DataError, GoalError, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
 from widemargin.rows import External
 
@@ -494,3 +495,20 @@ def test_weights_reach_the_estimator_in_pipelines_and_votes(kind, around, routin
     fitted = clf.estimator_ if kind is GoalThresholdClassifier else clf.estimator_.models[0]
     weighted = plain.fit(X, y, sample_weight=weight)
     assert fitted.predict_proba(X) == pytest.approx(weighted.predict_proba(X), abs=1e-4)
+
+
+@pytest.mark.parametrize("per_population", [None, "sex"])
+def test_a_model_of_two_scores_keeps_what_is_reported(per_population):
+    """The folds' models have scores of their own, and thresholds between these say nothing to the model of all rows."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(0, 2, (600, 1)).astype(float), (rng.random(600) < 0.3).astype(int)
+    table = pd.DataFrame({"sex": rng.choice(["F", "M"], 600)})
+    clf = GoalThresholdClassifier(
+        DecisionTreeClassifier(), "subject to recall() >= 0.6", per_population=per_population, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulModelWarning)
+        clf.fit(X, y, populations=table)
+    said = clf.predict(X, table) if per_population else clf.predict(X)
+    assert clf.goal_report_.objective == pytest.approx(np.mean(said != y))
+    assert clf.goal_report_.constraints[0].rate == pytest.approx(said[y == 1].mean()) and said[y == 1].mean() >= 0.6

@@ -329,7 +329,7 @@ class GoalReduction(ThresholdedModel):
         own = replace(carried or best, average=replace(best.average, scores=scores))
         if carried and visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
             return None
-        if visits.by_heart(visits.least_cost(own.average), visits.least_cost(best.average)):
+        if visits.least_cost(own.average) < (1.0 - visits.options.by_heart) * visits.least_cost(best.average):
             return None
         anew = visits.placed(own.average)
         return anew if anew.rule.met else None
@@ -440,7 +440,7 @@ class GoalReduction(ThresholdedModel):
             return None
         own = [replace(one, scores=[scores[k] for scores in of_sources]) for k, one in enumerate(averages)]
         now, before = (self.mixture_weights_ @ [visits.least_cost(one) for one in some] for some in (own, averages))
-        if visits.by_heart(now, before):
+        if now < (1.0 - visits.options.by_heart) * before:
             return None
         mixture, lottery = visits.mixed(own)
         return (mixture, lottery, [own[k] for k in lottery.model]) if lottery.violation == 0.0 else None

@@ -18,7 +18,15 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.reduction.cost_sensitive import CrossFitter
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_costs
-from widemargin.estimators.thresholds.rule import JudgedRule, Rule, candidates_of, judged_rule, tightened_goal
+from widemargin.estimators.thresholds.rule import (
+    BY_HEART,
+    JudgedRule,
+    Rule,
+    candidates_of,
+    judged_rule,
+    least_cost,
+    tightened_goal,
+)
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
@@ -66,7 +74,7 @@ class ReductionOptions(SolverOptions):
     blended: int = 4
     shares: tuple[float, ...] = (0.25, 0.5, 0.75)
     stages: kinds.Count = 10
-    by_heart: float = 0.2
+    by_heart: float = BY_HEART
     on_interrupt: kinds.OnInterrupt = "raise"
 
 
@@ -172,10 +180,6 @@ class Visits:
             self._models[number] = self.fitter.model(number, self.cost[number])
         return self._models[number]
 
-    def by_heart(self, now: float, before: float) -> bool:
-        """Whether models know rows by heart that cost so much on these and on rows that they did not learn from."""
-        return now < (1.0 - self.options.by_heart) * before
-
     def mixed(self, averages: Sequence[Average]) -> tuple[ModelMixture, MixedModels]:
         """The best lottery over averages by their scores, and what it is of."""
         mixture = ModelMixture()
@@ -189,10 +193,7 @@ class Visits:
 
     def least_cost(self, average: Average) -> float:
         """What an average costs at its best threshold, at its own prices, beside the best decisions."""
-        cost, scores = self._cost_of(average), np.concatenate(average.scores)
-        order = np.argsort(-scores, kind="stable")
-        ends = np.append(np.diff(scores[order]) != 0.0, True)  # rows of equal scores are decided alike
-        return float(min(np.cumsum(cost[order])[ends].min(), 0.0) - np.minimum(cost, 0.0).sum())
+        return least_cost(self._cost_of(average), np.concatenate(average.scores))
 
     def _cost_of(self, average: Average) -> Floats:
         """What the models of an average were fitted to, averaged as they are, for the rows of all sources."""

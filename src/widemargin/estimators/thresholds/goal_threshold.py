@@ -30,7 +30,7 @@ from widemargin.estimators.thresholds.guarantee import (
     ways,
 )
 from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds, group_shares, learn_groups
-from widemargin.estimators.thresholds.rule import Rule, constant_rule
+from widemargin.estimators.thresholds.rule import BY_HEART, Rule, constant_rule, least_cost
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (
     FOLDS,
@@ -98,9 +98,10 @@ class GoalThresholdClassifier(ThresholdedModel):
         None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
         all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
         it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
-        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. "auto": five
-        folds for up to 10,000 rows, of which a part would be too few to choose on, and None for more rows or with a
-        confidence.
+        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. A model of so
+        few scores that thresholds of the folds mean nothing to it (a small tree) gets them by its own rows, unless it
+        knows these by heart. "auto": five folds for up to 10,000 rows, of which a part would be too few to choose on,
+        and None for more rows or with a confidence.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows held out without folds; stratified by label, except with a confidence, where the proof needs
         a draw that does not look at the labels.
@@ -306,7 +307,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             if self.group_estimator is not None:
                 self._fit_predicted_groups(own, None if train is None else rows.take(train), scores, rng)
             elif self.confidence is None:
-                self._fit_by_estimate(self._scored(own, scores), crossed=scores is not None)
+                self._fit_by_estimate(self._scored(own, scores), None if scores is None else own)
             else:
                 self._fit_proved(own, None if train is None else rows.take(train), float(self.confidence), rng)
         return self
@@ -397,11 +398,15 @@ class GoalThresholdClassifier(ThresholdedModel):
         sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
         return ScoredRows(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
 
-    def _fit_by_estimate(self, rows: ScoredRows, *, crossed: bool) -> None:
-        """The best rule on the validation rows, which are all rows where their scores are cross-validated."""
-        rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
+    def _fit_by_estimate(self, rows: ScoredRows, crossed: Rows | None) -> None:
+        """The best rule on the validation rows: all rows, `crossed`, where their scores are cross-validated."""
+        rule, data_name = rows.best(np.zeros(rows.tied.n_constraints), self.randomize), "validation rows"
+        if crossed is not None:
+            anew = self._placed_anew(rule, rows, crossed)
+            rule, rows = anew or (rule, rows)
+            data_name = "training rows" if anew else f"{data_name} (cross-validated)"
         self.optimality_gap_ = rule.gap
-        medians, shares = self._adopt(rule, rows, met=rule.met, crossed=crossed)
+        medians, shares = self._adopt(rule, rows, met=rule.met, data_name=data_name)
         if not rule.met:
             listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
             tried = "every one was tried" if rule.proved else "not all combinations could be tried"
@@ -411,6 +416,26 @@ class GoalThresholdClassifier(ThresholdedModel):
                 rows.tied, shares, refused=self._none_of(), tried=tried, better="use a better estimator",
                 nearest=f"the nearest, {listed},", keeping=self._kept(),
             ))  # fmt: skip
+
+    def _placed_anew(
+        self, rule: Rule | OffsetRule, rows: ScoredRows, given: Rows
+    ) -> tuple[Rule | OffsetRule, ScoredRows] | None:
+        """The rule by the scores of the model of all rows, where it cannot do what a rule for those of the folds does.
+
+        Models of few scores, such as small trees, have other scores in every fold, so that a threshold on these may lie
+        anywhere among their own. None where there are scores enough to call as large a share of the rows positive, and
+        where the model knows its rows by heart.
+        """
+        if not rule.met or isinstance(rule, OffsetRule) or self.randomize or self._abstains():
+            return None
+        fitted = self._scored(given)
+        if rule.carried([(rows.scores[0], rows.group[0])], (fitted.scores[0], fitted.group[0]), rows.natural):
+            return None
+        cost = np.where(np.asarray(given.y) == self.positive_class_, -1.0, 1.0) * fitted.tied.given[0].weights
+        if least_cost(cost, fitted.scores[0]) < (1.0 - BY_HEART) * least_cost(cost, rows.scores[0]):
+            return None
+        anew = fitted.best(np.zeros(fitted.tied.n_constraints), randomize=False)
+        return (anew, fitted) if anew.met else None
 
     def _fit_predicted_groups(
         self, own: Rows, train: Rows | None, raw: Floats | None, rng: np.random.RandomState
@@ -506,11 +531,10 @@ class GoalThresholdClassifier(ThresholdedModel):
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
 
     def _adopt(
-        self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool, crossed: bool = False
+        self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool, data_name: str = "validation rows"
     ) -> tuple[Floats, Predictions]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
         self._adopt_rule(rule, met=met)
-        data_name = f"validation rows{' (cross-validated)' if crossed else ''}"
         told: dict[str, Any] = {"certificate": self.guarantee_, "foretell": self.confidence is None}
         if isinstance(rule, OffsetRule):
             numbers = rows.shares(rule)

@@ -133,6 +133,17 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
     return coef, np.append(gamma, more)
 
 
+BY_HEART = 0.2
+"""Models whose least cost is by this share lower on the rows that they learned from than on others know these rows."""
+
+
+def least_cost(cost: Floats, scores: Floats) -> float:
+    """What rows cost at the best threshold beside the best decisions, if calling one positive costs so much."""
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.diff(scores[order]) != 0.0, True)  # rows of equal scores are decided alike
+    return float(min(np.cumsum(cost[order])[ends].min(), 0.0) - np.minimum(cost, 0.0).sum())
+
+
 def between(z: Floats, count: int, natural: float) -> float:
     """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
     n = len(z)
