@@ -30,7 +30,7 @@ from widemargin.estimators.thresholds.guarantee import (
     ways,
 )
 from widemargin.estimators.thresholds.predicted_groups import best_mixed_thresholds, group_shares, learn_groups
-from widemargin.estimators.thresholds.rule import BY_HEART, Rule, constant_rule, least_cost
+from widemargin.estimators.thresholds.rule import Rule, constant_rule
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.estimators.thresholds.scores import (
     FOLDS,
@@ -244,8 +244,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         y : array-like of shape (n,)
             Two classes or more.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0, for the rates, and for the estimator if its `fit` takes them, or that of the last step
-            of a pipeline.
+            Weights >= 0, for the rates, and for the estimator where it takes them, also in a pipeline.
         populations : table with n rows, default=None
             The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
             there are looked up in X where it is a data frame.
@@ -400,11 +399,12 @@ class GoalThresholdClassifier(ThresholdedModel):
 
     def _fit_by_estimate(self, rows: ScoredRows, crossed: Rows | None) -> None:
         """The best rule on the validation rows: all rows, `crossed`, where their scores are cross-validated."""
-        rule, data_name = rows.best(np.zeros(rows.tied.n_constraints), self.randomize), "validation rows"
-        if crossed is not None:
-            anew = self._placed_anew(rule, rows, crossed)
-            rule, rows = anew or (rule, rows)
-            data_name = "training rows" if anew else f"{data_name} (cross-validated)"
+        rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
+        data_name = f"validation rows{'' if crossed is None else ' (cross-validated)'}"
+        if crossed is not None and isinstance(rule, Rule) and not (self.randomize or self._abstains()):
+            own = self._scored(crossed)
+            if (anew := own.placed_anew(rule, rows, np.asarray(crossed.y) == self.positive_class_)) is not None:
+                rule, rows, data_name = anew, own, "training rows"
         self.optimality_gap_ = rule.gap
         medians, shares = self._adopt(rule, rows, met=rule.met, data_name=data_name)
         if not rule.met:
@@ -416,26 +416,6 @@ class GoalThresholdClassifier(ThresholdedModel):
                 rows.tied, shares, refused=self._none_of(), tried=tried, better="use a better estimator",
                 nearest=f"the nearest, {listed},", keeping=self._kept(),
             ))  # fmt: skip
-
-    def _placed_anew(
-        self, rule: Rule | OffsetRule, rows: ScoredRows, given: Rows
-    ) -> tuple[Rule | OffsetRule, ScoredRows] | None:
-        """The rule by the scores of the model of all rows, where it cannot do what a rule for those of the folds does.
-
-        Models of few scores, such as small trees, have other scores in every fold, so that a threshold on these may lie
-        anywhere among their own. None where there are scores enough to call as large a share of the rows positive, and
-        where the model knows its rows by heart.
-        """
-        if not rule.met or isinstance(rule, OffsetRule) or self.randomize or self._abstains():
-            return None
-        fitted = self._scored(given)
-        if rule.carried([(rows.scores[0], rows.group[0])], (fitted.scores[0], fitted.group[0]), rows.natural):
-            return None
-        cost = np.where(np.asarray(given.y) == self.positive_class_, -1.0, 1.0) * fitted.tied.given[0].weights
-        if least_cost(cost, fitted.scores[0]) < (1.0 - BY_HEART) * least_cost(cost, rows.scores[0]):
-            return None
-        anew = fitted.best(np.zeros(fitted.tied.n_constraints), randomize=False)
-        return (anew, fitted) if anew.met else None
 
     def _fit_predicted_groups(
         self, own: Rows, train: Rows | None, raw: Floats | None, rng: np.random.RandomState
