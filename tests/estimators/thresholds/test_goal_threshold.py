@@ -512,3 +512,11 @@ def test_a_model_of_two_scores_keeps_what_is_reported(per_population):
     said = clf.predict(X, table) if per_population else clf.predict(X)
     assert clf.goal_report_.objective == pytest.approx(np.mean(said != y))
     assert clf.goal_report_.constraints[0].rate == pytest.approx(said[y == 1].mean()) and said[y == 1].mean() >= 0.6
+
+
+@pytest.mark.parametrize("kind", [GoalThresholdClassifier, GoalReduction])
+@pytest.mark.parametrize("first", [None, 1, 0.5])
+def test_labels_that_are_no_classes_are_named(kind, first):
+    y = np.array([first] + [0.25, 0.75] * 10 if first == 0.5 else [first] + ["no", "yes"] * 10, dtype=object)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        kind(LogisticRegression()).fit(np.arange(21.0)[:, None], y.astype(float) if first == 0.5 else y)
