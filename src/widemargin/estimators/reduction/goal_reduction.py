@@ -327,7 +327,10 @@ class GoalReduction(ThresholdedModel):
         so a bound missed there will be missed. None where none is, and where the models know these rows by heart.
         """
         own = replace(carried or best, average=replace(best.average, scores=scores))
-        if carried and visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
+        said, of_folds = _decisions(visits, own), _decisions(visits, best)
+        # A model that decides alike for all rows is to be reported as such, where those of the folds tell them apart.
+        alike = np.ptp(np.concatenate(said)) == 0.0 < np.ptp(np.concatenate(of_folds))
+        if carried and not alike and visits.tied.measure(visits.tied.positive_mass(said)).met.all():
             return None
         if visits.least_cost(own.average) < (1.0 - visits.options.by_heart) * visits.least_cost(best.average):
             return None
