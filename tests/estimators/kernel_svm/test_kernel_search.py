@@ -273,8 +273,9 @@ def test_bad_input_is_named():
         kernel_search(make_pipeline(StandardScaler(), KernelSVC()), X, y)
     with pytest.raises(DataError, match="one class only"):
         kernel_search(KernelSVC(), X, np.zeros(60))
-    with pytest.raises(DataError, match=r"has 2 of the rarest class and there are 3 folds; raise n_rows"):
-        kernel_search(KernelSVC(), X, np.r_[np.ones(2), np.zeros(58)])
+    for n_rows, cure in ((None, "lower n_folds"), (40, "raise n_rows, or lower n_folds")):
+        with pytest.raises(DataError, match=rf"of the rarest class and there are 3 folds; {cure}"):
+            kernel_search(KernelSVC(), X, np.r_[np.ones(2), np.zeros(58)], n_rows=n_rows)
 
 
 @pytest.mark.parametrize("model", [KernelSVC(), SBPClassifier(random_state=0)])

@@ -325,3 +325,10 @@ def test_few_rows_are_learned_as_well_as_many():
             np.mean(GoalNetwork(module(5), random_state=seed).fit(X[:100], y[:100]).predict(X[100:]) != y[100:])
         )
     assert np.mean(found) < 0.15
+
+
+@pytest.mark.parametrize("rows_of", [np.asarray, torch.as_tensor])
+def test_a_network_in_double_precision_gets_its_rows_so(rows_of):
+    X, y, _ = make_rows(300)
+    network = GoalNetwork(module().double(), "subject to recall() >= 0.6", **FAST).fit(rows_of(X), y)
+    assert np.mean(network.predict(rows_of(X)) == y) > 0.7

@@ -23,9 +23,15 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from widemargin import External, GoalReduction, GoalThresholdClassifier, audit, load_model, save_model
-from widemargin.estimators.reduction.cost_sensitive import weight_parameter
-from widemargin.estimators.thresholds.scores import split_rows
-from widemargin.exceptions import CapabilityError, DataError, GoalWarning, InfeasibleGoalError, MarginConvergenceWarning
+from widemargin.estimators.thresholds.scores import split_rows, weight_parameter
+from widemargin.exceptions import (
+    CapabilityError,
+    DataError,
+    DoubtfulModelWarning,
+    GoalWarning,
+    InfeasibleGoalError,
+    MarginConvergenceWarning,
+)
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.thresholds.groups import Candidates
 from widemargin.solvers.thresholds.model_mixture import ModelMixture
@@ -75,6 +81,17 @@ def test_a_threshold_is_carried_to_the_model_of_all_rows_as_a_share_of_its_rows(
     clf.fit(X, y)
     assert clf.goal_report_.constraints[0].rate == pytest.approx(0.2, abs=0.002)
     assert clf.predict(rng.normal(size=(4000, 1))).mean() == pytest.approx(0.2, abs=0.04)
+
+
+@pytest.mark.parametrize("kinds_of_rows", [1, 2])
+def test_what_models_of_one_or_two_scores_decide_is_what_is_reported(kinds_of_rows):
+    """The folds' models have scores of their own, and thresholds between these tell folds apart and nothing else."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, kinds_of_rows, (300, 1)).astype(float), (rng.random(300) < 0.3).astype(int)
+    clf = GoalReduction(DecisionTreeClassifier(), "minimize error_rate()\nsubject to recall() >= 0.6", random_state=0)
+    with pytest.warns(DoubtfulModelWarning, match="the model is constant: it calls all of the 300 rows 1"):
+        clf.fit(X, y)
+    assert clf.goal_report_.objective == pytest.approx(np.mean(clf.predict(X) != y))
 
 
 TREE = DecisionTreeClassifier(max_depth=6, min_samples_leaf=10, random_state=0)

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from widemargin import GoalReduction, GoalThresholdClassifier, audit
 from widemargin.estimators.reduction.cost_sensitive import CostLearner, common_class_scores
-from widemargin.exceptions import DataError, InfeasibleGoalError
+from widemargin.exceptions import DataError, DoubtfulModelWarning, InfeasibleGoalError
 from widemargin.goals import External
 from widemargin.persistence import load_model, save_model
 
@@ -117,3 +117,13 @@ def test_a_saved_model_decides_the_same(animals, tmp_path):
     again = load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), clf.predict(X))
     np.testing.assert_allclose(again.offsets_, clf.offsets_)
+
+
+def test_a_model_that_decides_alike_for_all_rows_is_named():
+    """The folds' models have scores of their own, between which offsets tell folds apart and nothing else."""
+    y = np.random.default_rng(0).choice(3, 600, p=[0.5, 0.3, 0.2])
+    goal = "minimize error_rate()\nsubject to recall(of=2) >= 0.4"
+    clf = GoalReduction(DecisionTreeClassifier(), goal, random_state=0)
+    with pytest.warns(DoubtfulModelWarning, match="the model is constant"):
+        clf.fit(np.ones((600, 1)), y)
+    assert clf.goal_report_.objective == pytest.approx(np.mean(y != 2))

@@ -16,19 +16,20 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_validate, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from testing.contract import parametrize_with_fitting_checks
 from testing.sklearn_versions import routes_to_scores
 
-from widemargin import audit, load_model, save_model
+from widemargin import GoalReduction, audit, load_model, save_model
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import DataError, GoalError, GoalWarning, InfeasibleGoalError
+from widemargin.exceptions import DataError, DoubtfulModelWarning, GoalError, GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, Population, churn, col, error_rate, positive_rate, precision, recall
 from widemargin.rows import External
 
@@ -477,3 +478,45 @@ def test_a_class_of_few_rows_is_in_both_parts():
             LogisticRegression(), "minimize error_rate()\nsubject to recall() >= 0.5", random_state=seed
         ).fit(X, y)
         assert clf.goal_report_.all_met()
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("kind", [GoalThresholdClassifier, GoalReduction])
+@pytest.mark.parametrize("around", ["pipeline", "votes"])
+def test_weights_reach_the_estimator_in_pipelines_and_votes(kind, around, routing):
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(200, 2)), rng.integers(1, 5, 200).astype(float)
+    y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
+    plain = LogisticRegression()
+    wrapped = make_pipeline(plain) if around == "pipeline" else VotingClassifier([("one", plain)], voting="soft")
+    with sklearn.config_context(enable_metadata_routing=routing), warnings.catch_warnings():
+        warnings.simplefilter("error", GoalWarning)
+        clf = kind(wrapped, "minimize error_rate()", random_state=0).fit(X, y, sample_weight=weight)
+    fitted = clf.estimator_ if kind is GoalThresholdClassifier else clf.estimator_.models[0]
+    weighted = plain.fit(X, y, sample_weight=weight)
+    assert fitted.predict_proba(X) == pytest.approx(weighted.predict_proba(X), abs=1e-4)
+
+
+@pytest.mark.parametrize("per_population", [None, "sex"])
+def test_a_model_of_two_scores_keeps_what_is_reported(per_population):
+    """The folds' models have scores of their own, and thresholds between these say nothing to the model of all rows."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(0, 2, (600, 1)).astype(float), (rng.random(600) < 0.3).astype(int)
+    table = pd.DataFrame({"sex": rng.choice(["F", "M"], 600)})
+    clf = GoalThresholdClassifier(
+        DecisionTreeClassifier(), "subject to recall() >= 0.6", per_population=per_population, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulModelWarning)
+        clf.fit(X, y, populations=table)
+    said = clf.predict(X, table) if per_population else clf.predict(X)
+    assert clf.goal_report_.objective == pytest.approx(np.mean(said != y))
+    assert clf.goal_report_.constraints[0].rate == pytest.approx(said[y == 1].mean()) and said[y == 1].mean() >= 0.6
+
+
+@pytest.mark.parametrize("kind", [GoalThresholdClassifier, GoalReduction])
+@pytest.mark.parametrize("first", [None, 1, 0.5])
+def test_labels_that_are_no_classes_are_named(kind, first):
+    y = np.array([first] + [0.25, 0.75] * 10 if first == 0.5 else [first] + ["no", "yes"] * 10, dtype=object)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        kind(LogisticRegression()).fit(np.arange(21.0)[:, None], y.astype(float) if first == 0.5 else y)

@@ -132,8 +132,8 @@ class CellSearch:
         smallest = int(np.bincount(codes[chosen], minlength=self._classes.shape[0]).min())
         if smallest < n_folds:
             raise DataError(
-                f"the subsample of {chosen.shape[0]} rows has {smallest} of the rarest class and there are {n_folds} "
-                "folds; raise n_rows, or lower n_folds."
+                f"the subsample of {chosen.shape[0]} of {codes.shape[0]} rows has {smallest} of the rarest class and "
+                f"there are {n_folds} folds; {'raise n_rows, or ' if len(chosen) < len(codes) else ''}lower n_folds."
             )
         self.n_rows, self.evaluations = int(chosen.shape[0]), 0
         self._chosen, self._codes = chosen, codes[chosen]

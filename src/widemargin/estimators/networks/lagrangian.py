@@ -45,18 +45,21 @@ def scores_of(network: torch.nn.Module, part: Part, batch_size: int) -> Floats:
     scores = np.empty(len(part.numbers))
     with torch.no_grad():
         for place in in_batches(np.arange(len(scores)), batch_size):
-            scores[place] = one_score(network(part.inputs.batch(part.numbers[place]))).double().cpu().numpy()
+            scores[place] = one_score(network, part.inputs.batch(part.numbers[place])).double().cpu().numpy()
     return scores
 
 
-def one_score(output: torch.Tensor) -> torch.Tensor:
-    """The output of a network for n rows as a vector of n scores.
+def one_score(network: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
+    """The output of a network for n rows as a vector of n scores; floating numbers come in the network's precision.
 
     Raises
     ------
     DataError
         If it is not one number a row.
     """
+    if inputs.is_floating_point():
+        inputs = inputs.to(next((one.dtype for one in network.parameters() if one.is_floating_point()), inputs.dtype))
+    output: torch.Tensor = network(inputs)
     if output.ndim == 2 and output.shape[1] == 1:
         output = output[:, 0]
     if output.ndim != 1:
@@ -159,7 +162,7 @@ class ProxyLagrangian:
             # Batch normalisation cannot learn from a batch of one row, which may be left over at the end.
             if len(batch) == 1 and n > 1:
                 continue
-            score = one_score(self.network(self._inputs(batch)))
+            score = one_score(self.network, self._inputs(batch))
             loss = self._loss(score, batch, n / len(batch))
             if not torch.isfinite(loss):
                 raise DataError(

@@ -9,7 +9,7 @@ what it saves as its weight: the weighted error is then the cost, up to a consta
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,43 +20,16 @@ import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Bools, Features, Floats, Ints
 from widemargin.distributed.workers import side_by_side
 from widemargin.estimators.thresholds.class_offsets import CERTAIN, class_scores
-from widemargin.estimators.thresholds.scores import raw_scores
-from widemargin.exceptions import CapabilityError
+from widemargin.estimators.thresholds.scores import fit_scorer, raw_scores
 from widemargin.rows import length_of, take
 
 NEGLIGIBLE = 1e-6
 """Rows whose cost is below this share of the mean are left out: they decide nothing, and some learners refuse zeros."""
-
-
-def weight_parameter(estimator: Any) -> str:
-    """The name under which `fit` takes the weights, also where it stands in pipelines and searches.
-
-    Raises
-    ------
-    CapabilityError
-        If there is none.
-    """
-    inner, steps = estimator, ""
-    while isinstance(inner, Pipeline | BaseSearchCV):
-        # A search hands parameters of `fit` on under their own names, a pipeline under the name of the step.
-        if isinstance(inner, BaseSearchCV):
-            inner = inner.estimator
-            continue
-        step, inner = inner.steps[-1]
-        steps += f"{step}__"
-    if not has_fit_parameter(inner, "sample_weight"):
-        raise CapabilityError(
-            f"{type(inner).__name__}.fit has no parameter sample_weight, and costs are told to a learner by weights. "
-            "Use an estimator that has one, or GoalThresholdClassifier, which moves the threshold of any scorer."
-        )
-    return f"{steps}sample_weight"
 
 
 def last_step(estimator: Any) -> Any:
@@ -206,14 +179,15 @@ class CostLearner:
 
     def _fit(self, X: Features, labels: npt.NDArray[Any], weight: Floats) -> Any:
         """A fitted clone."""
-        fresh = clone(self.estimator)
-        if not isinstance(fresh, Pipeline) or not isinstance(last_step(fresh), HistGradientBoostingClassifier):
-            return fresh.fit(X, labels, **{weight_parameter(fresh): weight})
+        if not isinstance(self.estimator, Pipeline) or not isinstance(
+            last_step(self.estimator), HistGradientBoostingClassifier
+        ):
+            return fit_scorer(self.estimator, X, labels, weight)
 
         def fit(booster: Any, inputs: Features) -> Any:
             return booster.fit(with_few_values(inputs, booster.max_bins), labels, sample_weight=weight)
 
-        return with_last_fitted(fresh, X, labels, fit, fresh=True)
+        return with_last_fitted(clone(self.estimator), X, labels, fit, fresh=True)
 
 
 def common_class_scores(fitted: Any, X: Features, classes: npt.NDArray[Any]) -> Floats:
@@ -314,6 +288,8 @@ class CrossFitter:
         Parts at a time, in processes.
     both : bool, default=False
         Whether models also score the rows that they learned from; of two classes and a single source.
+    own : list of list of ndarray
+        With `both` these scores, of each visit and part.
     """
 
     learner: CostLearner
@@ -323,15 +299,20 @@ class CrossFitter:
     n_folds: int
     n_jobs: int | None
     both: bool = False
+    own: list[list[Floats]] = field(default_factory=list)
 
     ends_early: ClassVar[bool] = True
     """Whether nothing is gained by a visit at prices that were visited before."""
 
-    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
-        """Scores of every row by a model that did not see it, for each source; and for each part those of the rows that
-        its model saw, or none."""
+    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
+        """Scores of every row by a model that did not see it, for each source: a visit."""
         done = list(side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
-        return self._joined(cost, [held for held, _ in done]), [own for _, own in done if own is not None]
+        self.own.append([own for _, own in done if own is not None])
+        return self._joined(cost, [held for held, _ in done])
+
+    def own_scores(self, visit: int) -> list[Floats]:
+        """For each part the scores of the rows that its model saw, or none."""
+        return self.own[visit]
 
     def model(self, visit: int, cost: Sequence[Floats]) -> Any:
         """The model of a visit at these costs, for rows that no fold held; None where nothing was to be learned."""

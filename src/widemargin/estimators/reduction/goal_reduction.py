@@ -20,8 +20,8 @@ from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
     CostLearner,
     CrossFitter,
+    last_step,
     prepared,
-    weight_parameter,
 )
 from widemargin.estimators.reduction.one_run import (
     BoostingLearner,
@@ -41,7 +41,13 @@ from widemargin.estimators.thresholds.guarantee import (
     unproved_text,
 )
 from widemargin.estimators.thresholds.rule import between, constant_rule
-from widemargin.estimators.thresholds.scores import fold_of_rows, label_and_cell, make_splits, split_sources
+from widemargin.estimators.thresholds.scores import (
+    fold_of_rows,
+    label_and_cell,
+    make_splits,
+    split_sources,
+    weight_parameter,
+)
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of, randomizes
 from widemargin.exceptions import CapabilityError, MarginConvergenceWarning, warn
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
@@ -148,13 +154,13 @@ class GoalReduction(ThresholdedModel):
 
     Notes
     -----
-    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by
-    the rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
-    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `one_run`,
-    `randomize`, external rows or several classes), so rates of the final model differ a little from the report's. Small
-    trees and other models of few scores may differ by much: where the goal is then missed on the rows that they were
-    fitted to, and they do not know these by heart (`ReductionOptions.by_heart`), the thresholds are placed by these
-    rows.
+    The deterministic model is chosen among all thresholds of every model visited and of averages of two of them, by the
+    rates of scores that each row's own label did not shape. The chosen models are then fitted to all rows and the
+    threshold is carried over, as the share of the rows above it that a model was fitted to (as it is with `randomize`,
+    external rows or several classes), so rates of the final model differ a little from the report's. Small trees and
+    other models of few scores may differ by much: where the goal is then missed on the rows that they were fitted to,
+    or no threshold calls such a share of these positive, and they do not know them by heart
+    (`ReductionOptions.by_heart`), the thresholds are placed by these rows.
 
     "No model found" is no proof: the learner is heuristic. On small sets an average over more prices than four fits
     the noise of the rates.
@@ -236,7 +242,12 @@ class GoalReduction(ThresholdedModel):
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
-        weight_parameter(self.estimator)
+        if weight_parameter(self.estimator) is None:
+            raise CapabilityError(
+                f"{type(last_step(self.estimator)).__name__}.fit has no parameter sample_weight, and costs are told to "
+                "a learner by weights. Use an estimator that has one, or GoalThresholdClassifier, which moves the "
+                "threshold of any scorer."
+            )
         budget = budget_of(self.time_budget, self.callbacks)
         rows, y, _ = self._checked(X, y, sample_weight, populations, external)
         self._set_classes(y)
@@ -250,6 +261,9 @@ class GoalReduction(ThresholdedModel):
         matrices = prepared(self.estimator, features_of(rows, tied))
         fold, n_folds = self._folds(tied, y)
         most, about = int(self.max_models), (self.estimator, self.classes_, self._direction())
+        # Thresholds are carried over from the cross-fitted models to the final one, by the rows of each.
+        carries = aside is None and not self.randomize and len(matrices) == 1 and not self._several()
+        rows_of = matrices, mass, fold, n_folds, self.n_jobs, carries
         if self.one_run is True or (
             self.one_run == "auto" and not self._several() and gains_by_one_run(self.estimator)
         ):
@@ -260,11 +274,9 @@ class GoalReduction(ThresholdedModel):
             rounds = number_of_rounds(self.estimator)
             most = min(self._options.stages, rounds)
             learner = BoostingLearner(*about, rounds=-(-rounds // most))
-            fitter = continued_fitter(learner, matrices, mass, fold, n_folds, self.n_jobs)
+            fitter = continued_fitter(learner, *rows_of)
         else:
-            # Thresholds are carried over from the cross-fitted models to those of all rows, by the rows of each.
-            carries = aside is None and not self.randomize and len(matrices) == 1 and not self._several()
-            fitter = CrossFitter(CostLearner(*about), matrices, mass, fold, n_folds, self.n_jobs, carries)
+            fitter = CrossFitter(CostLearner(*about), *rows_of)
         group = self._group_numbers(rows, tied)
         visits = (ClassVisits if self._several() else Visits)(
             tied, fitter, group, len(self.groups_ or ()) or 1, most, self._options
@@ -298,8 +310,8 @@ class GoalReduction(ThresholdedModel):
         self.lagrangian_gap_ = max(best.objective - visits.lottery.value, 0.0) if met else np.nan
         scores = [self._direction() * self.estimator_.decision_function(X) for X in visits.fitter.X]
         carried = visits.carried(best, scores[0])
-        self._adopt_rule(carried.rule, met=met)
-        placed = (self._placed_anew(visits, carried, scores) if met else None) or best
+        self._adopt_rule((carried or best).rule, met=met)
+        placed = (self._placed_anew(visits, best, carried, scores) if met else None) or best
         if placed is not best:
             self._adopt_rule(placed.rule, met=True)
             self.lagrangian_gap_ = np.nan
@@ -307,17 +319,20 @@ class GoalReduction(ThresholdedModel):
         positive = decisions if self._several() else [share > 0.5 for share in decisions]
         self._conclude(visits, positive, decisions, met=met, cross_fitted=placed is best)
 
-    def _placed_anew(self, visits: Visits, best: Placed, scores: list[Floats]) -> Placed | None:
+    def _placed_anew(self, visits: Visits, best: Placed, carried: Placed | None, scores: list[Floats]) -> Placed | None:
         """The thresholds by the scores of the models of all rows, where those that are carried over miss the goal.
 
         A model of few scores, such as a small tree, may have others after a fit to all rows, so that the threshold
-        lies elsewhere among them. On its own rows a model looks better than on new ones, so a bound missed there will
-        be missed. None where none is, and where the models know these rows by heart.
+        lies elsewhere among them, or none can be carried over. On its own rows a model looks better than on new ones,
+        so a bound missed there will be missed. None where none is, and where the models know these rows by heart.
         """
-        own = replace(best, average=replace(best.average, scores=scores))
-        if visits.tied.measure(visits.tied.positive_mass(_decisions(visits, own))).met.all():
+        own = replace(carried or best, average=replace(best.average, scores=scores))
+        said, of_folds = _decisions(visits, own), _decisions(visits, best)
+        # A model that decides alike for all rows is to be reported as such, where those of the folds tell them apart.
+        alike = np.ptp(np.concatenate(said)) == 0.0 < np.ptp(np.concatenate(of_folds))
+        if carried and not alike and visits.tied.measure(visits.tied.positive_mass(said)).met.all():
             return None
-        if visits.by_heart(visits.least_cost(own.average), visits.least_cost(best.average)):
+        if visits.least_cost(own.average) < (1.0 - visits.options.by_heart) * visits.least_cost(best.average):
             return None
         anew = visits.placed(own.average)
         return anew if anew.rule.met else None
@@ -428,7 +443,7 @@ class GoalReduction(ThresholdedModel):
             return None
         own = [replace(one, scores=[scores[k] for scores in of_sources]) for k, one in enumerate(averages)]
         now, before = (self.mixture_weights_ @ [visits.least_cost(one) for one in some] for some in (own, averages))
-        if visits.by_heart(now, before):
+        if now < (1.0 - visits.options.by_heart) * before:
             return None
         mixture, lottery = visits.mixed(own)
         return (mixture, lottery, [own[k] for k in lottery.model]) if lottery.violation == 0.0 else None

@@ -29,6 +29,7 @@ from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
     CostLearner,
     CrossFitter,
+    common_scores,
     last_step,
     stacked,
     with_few_values,
@@ -124,6 +125,14 @@ class _MeanOfFolds(CrossFitter):
 
     ends_early: ClassVar[bool] = False
 
+    def own_scores(self, visit: int) -> list[Floats]:
+        if not self.both:
+            return []
+        return [
+            common_scores(booster, take(self.X[0], self._others(number)[0]), self.learner.direction)
+            for number, booster in enumerate(self.boosters[visit])
+        ]
+
     def model(self, visit: int, cost: Sequence[Floats]) -> Any:
         """The mean of the boosters of all folds after a visit."""
         learner, boosters = self.learner, self.boosters[visit]
@@ -134,11 +143,11 @@ class _MeanOfFolds(CrossFitter):
 class ContinuedFitter(_MeanOfFolds):
     """Of scikit-learn, each fitted further."""
 
-    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
+    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         before = self.boosters[-1] if self.boosters else [None] * self.n_folds
         done = list(side_by_side(partial(self._go_on, cost), list(enumerate(before)), self.n_jobs))
         self.boosters.append([booster for booster, _ in done])
-        return self._joined(cost, [scores for _, scores in done]), []
+        return self._joined(cost, [scores for _, scores in done])
 
     def _go_on(self, cost: Sequence[Floats], fold: tuple[int, Any]) -> tuple[Any, list[Floats]]:
         number, before = fold
@@ -160,7 +169,7 @@ class GrowingFitter(_MeanOfFolds):
 
     growing: list[GrowingTrees | None] = field(default_factory=list)
 
-    def scores(self, cost: Sequence[Floats]) -> tuple[list[Floats], list[Floats]]:
+    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         self.growing.extend([None] * (self.n_folds - len(self.growing)))
         parts: list[list[Floats]] = []
         for number in range(self.n_folds):
@@ -180,7 +189,7 @@ class GrowingFitter(_MeanOfFolds):
             scores = np.zeros(sum(sizes)) if begun is None else self.learner.direction * begun.scores
             parts.append(np.split(scores, np.cumsum(sizes)[:-1]))
         self.boosters.append([growing and growing.grown() for growing in self.growing])
-        return self._joined(cost, parts), []
+        return self._joined(cost, parts)
 
     def _begun(self, others: Sequence[Ints], held: Sequence[Ints], second: Bools, weight: Floats) -> GrowingTrees:
         """A booster without trees."""

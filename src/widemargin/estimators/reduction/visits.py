@@ -18,7 +18,15 @@ from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._options import SolverOptions
 from widemargin.estimators.reduction.cost_sensitive import CrossFitter
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule, class_costs
-from widemargin.estimators.thresholds.rule import JudgedRule, Rule, candidates_of, judged_rule, tightened_goal
+from widemargin.estimators.thresholds.rule import (
+    BY_HEART,
+    JudgedRule,
+    Rule,
+    candidates_of,
+    judged_rule,
+    least_cost,
+    tightened_goal,
+)
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.linalg.cells import CellCoefficients
 from widemargin.solvers.base import Budget
@@ -66,7 +74,7 @@ class ReductionOptions(SolverOptions):
     blended: int = 4
     shares: tuple[float, ...] = (0.25, 0.5, 0.75)
     stages: kinds.Count = 10
-    by_heart: float = 0.2
+    by_heart: float = BY_HEART
     on_interrupt: kinds.OnInterrupt = "raise"
 
 
@@ -111,8 +119,6 @@ class Visits:
         What each model was fitted to, for each source.
     scores : list of list of ndarray
         Of each model, cross-fitted, for each source.
-    own : list of list of ndarray
-        Of each model and each fold the scores of the rows that were learned from; none where they are not asked for.
     averages : list of Average
         In the order of the models of `mixture`.
     lottery : MixedModels
@@ -127,7 +133,6 @@ class Visits:
     options: ReductionOptions
     cost: list[list[Floats]] = field(default_factory=list)
     scores: list[list[Floats]] = field(default_factory=list)
-    own: list[list[Floats]] = field(default_factory=list)
     averages: list[Average] = field(default_factory=list)
     mixture: ModelMixture = field(default_factory=ModelMixture)
     lottery: MixedModels = field(init=False)
@@ -141,9 +146,7 @@ class Visits:
             while len(self.cost) < self.most:
                 visited.append(prices)
                 cost = self._cost_at(prices)
-                held, own = self.fitter.scores(cost)
-                self.scores.append(held)
-                self.own.append(own)
+                self.scores.append(self.fitter.scores(cost))
                 self.cost.append(cost)
                 self._take(np.eye(self.most)[len(self.cost) - 1])
                 solved = self._solve(highest)
@@ -177,10 +180,6 @@ class Visits:
             self._models[number] = self.fitter.model(number, self.cost[number])
         return self._models[number]
 
-    def by_heart(self, now: float, before: float) -> bool:
-        """Whether models know rows by heart that cost so much on these and on rows that they did not learn from."""
-        return now < (1.0 - self.options.by_heart) * before
-
     def mixed(self, averages: Sequence[Average]) -> tuple[ModelMixture, MixedModels]:
         """The best lottery over averages by their scores, and what it is of."""
         mixture = ModelMixture()
@@ -194,20 +193,17 @@ class Visits:
 
     def least_cost(self, average: Average) -> float:
         """What an average costs at its best threshold, at its own prices, beside the best decisions."""
-        cost, scores = self._cost_of(average), np.concatenate(average.scores)
-        order = np.argsort(-scores, kind="stable")
-        ends = np.append(np.diff(scores[order]) != 0.0, True)  # rows of equal scores are decided alike
-        return float(min(np.cumsum(cost[order])[ends].min(), 0.0) - np.minimum(cost, 0.0).sum())
+        return least_cost(self._cost_of(average), np.concatenate(average.scores))
 
     def _cost_of(self, average: Average) -> Floats:
         """What the models of an average were fitted to, averaged as they are, for the rows of all sources."""
         used = np.flatnonzero(average.shares).tolist()
         return np.concatenate([sum(average.shares[k] * part[k] for k in used) for part in zip(*self.cost, strict=True)])
 
-    def carried(self, placed: Placed, scores: Floats) -> Placed:
-        """A rule for the models of all rows, which score these so: see `Rule.carried`."""
+    def carried(self, placed: Placed, scores: Floats) -> Placed | None:
+        """A rule for the models of all rows, which score these so, or None: see `Rule.carried`."""
         used = np.flatnonzero(placed.average.shares).tolist()
-        folds = [*zip(*(self.own[k] for k in used), strict=True)]
+        folds = [*zip(*(self.fitter.own_scores(k) for k in used), strict=True)]
         if not folds or not isinstance(placed.rule, Rule):
             return placed
         group, of_fold, shares = self.group[0], self.fitter.fold[0], placed.average.shares
@@ -215,7 +211,8 @@ class Visits:
             (sum(shares[k] * part for k, part in zip(used, parts, strict=True)), group[of_fold != number])
             for number, parts in enumerate(folds)
         ]
-        return replace(placed, rule=placed.rule.carried(before, (scores, group), 0.0))
+        rule = placed.rule.carried(before, (scores, group), 0.0)
+        return None if rule is None else replace(placed, rule=rule)
 
     @property
     def _no_margins(self) -> Floats:

@@ -41,6 +41,7 @@ from widemargin.estimators.thresholds.scores import (
     settled_cv,
     split_external,
     split_rows,
+    weight_parameter,
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
@@ -97,9 +98,10 @@ class GoalThresholdClassifier(ThresholdedModel):
         None: fit on one part of the rows and choose the threshold on the other. "prefit": `estimator` is fitted, and
         all rows given to `fit` are validation rows (`clone`, and so cross-validation around it, forgets the fit unless
         it is wrapped in `sklearn.frozen.FrozenEstimator`). Folds: the threshold is chosen on cross-validated scores of
-        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. "auto": five
-        folds for up to 10,000 rows, of which a part would be too few to choose on, and None for more rows or with a
-        confidence.
+        all rows, and the estimator is then fitted on all of them; no confidence can be claimed for that. A model of so
+        few scores that thresholds of the folds mean nothing to it (a small tree) gets them by its own rows, unless it
+        knows these by heart. "auto": five folds for up to 10,000 rows, of which a part would be too few to choose on,
+        and None for more rows or with a confidence.
     validation_fraction : float in (0, 1), default=0.2
         Share of the rows held out without folds; stratified by label, except with a confidence, where the proof needs
         a draw that does not look at the labels.
@@ -242,7 +244,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         y : array-like of shape (n,)
             Two classes or more.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0, for the rates, and for the estimator if its `fit` has a parameter of that name.
+            Weights >= 0, for the rates, and for the estimator where it takes them, also in a pipeline.
         populations : table with n rows, default=None
             The columns that the goal's populations and baselines name; the estimator never sees it. Columns not found
             there are looked up in X where it is a data frame.
@@ -272,7 +274,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         rows, y, weight = self._checked(X, y, sample_weight, populations, external)
         self._refuse_what_clashes(y)
         X = rows.X
-        if weight is not None and self._fits() and not validation.has_fit_parameter(self.estimator, "sample_weight"):
+        if weight is not None and self._fits() and weight_parameter(self.estimator) is None:
             warn(
                 f"{type(self.estimator).__name__}.fit has no parameter sample_weight; the weights count in the "
                 "goal's rates only.",
@@ -304,7 +306,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             if self.group_estimator is not None:
                 self._fit_predicted_groups(own, None if train is None else rows.take(train), scores, rng)
             elif self.confidence is None:
-                self._fit_by_estimate(self._scored(own, scores), crossed=scores is not None)
+                self._fit_by_estimate(self._scored(own, scores), None if scores is None else own)
             else:
                 self._fit_proved(own, None if train is None else rows.take(train), float(self.confidence), rng)
         return self
@@ -395,11 +397,16 @@ class GoalThresholdClassifier(ThresholdedModel):
         sides = [2 * number + (z > self._natural()) for number, z in zip(group, of_sources, strict=True)]
         return ScoredRows(tied, [np.abs(z - self._natural()) for z in of_sources], sides, 2 * n_groups, -1.0)
 
-    def _fit_by_estimate(self, rows: ScoredRows, *, crossed: bool) -> None:
-        """The best rule on the validation rows, which are all rows where their scores are cross-validated."""
+    def _fit_by_estimate(self, rows: ScoredRows, crossed: Rows | None) -> None:
+        """The best rule on the validation rows: all rows, `crossed`, where their scores are cross-validated."""
         rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
+        data_name = f"validation rows{'' if crossed is None else ' (cross-validated)'}"
+        if crossed is not None and isinstance(rule, Rule) and not (self.randomize or self._abstains()):
+            own = self._scored(crossed)
+            if (anew := own.placed_anew(rule, rows, np.asarray(crossed.y) == self.positive_class_)) is not None:
+                rule, rows, data_name = anew, own, "training rows"
         self.optimality_gap_ = rule.gap
-        medians, shares = self._adopt(rule, rows, met=rule.met, crossed=crossed)
+        medians, shares = self._adopt(rule, rows, met=rule.met, data_name=data_name)
         if not rule.met:
             listed = ", ".join(f"{value:.6g}" for value in medians[:5]) + (", ..." if len(medians) > 5 else "")
             tried = "every one was tried" if rule.proved else "not all combinations could be tried"
@@ -504,11 +511,10 @@ class GoalThresholdClassifier(ThresholdedModel):
         return Found(rule, rule.met, ordering.tied.positive_mass(ordering.shares(rule)))
 
     def _adopt(
-        self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool, crossed: bool = False
+        self, rule: Rule | OffsetRule, rows: ScoredRows, *, met: bool, data_name: str = "validation rows"
     ) -> tuple[Floats, Predictions]:
         """Set the fitted attributes and the report; the thresholds, and shares of the positive class."""
         self._adopt_rule(rule, met=met)
-        data_name = f"validation rows{' (cross-validated)' if crossed else ''}"
         told: dict[str, Any] = {"certificate": self.guarantee_, "foretell": self.confidence is None}
         if isinstance(rule, OffsetRule):
             numbers = rows.shares(rule)

@@ -133,6 +133,17 @@ def tightened_goal(tied: TiedGoal, margins: Floats, *, for_lp: bool = False) -> 
     return coef, np.append(gamma, more)
 
 
+BY_HEART = 0.2
+"""Models whose least cost is by this share lower on the rows that they learned from than on others know these rows."""
+
+
+def least_cost(cost: Floats, scores: Floats) -> float:
+    """What rows cost at the best threshold beside the best decisions, if calling one positive costs so much."""
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.diff(scores[order]) != 0.0, True)  # rows of equal scores are decided alike
+    return float(min(np.cumsum(cost[order])[ends].min(), 0.0) - np.minimum(cost, 0.0).sum())
+
+
 def between(z: Floats, count: int, natural: float) -> float:
     """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
     n = len(z)
@@ -190,8 +201,10 @@ class Rule:
 
     def carried(
         self, before: Sequence[tuple[Floats, Ints]], now: tuple[Floats, Ints], natural: float, *, within: float = 0.01
-    ) -> "Rule":
+    ) -> "Rule | None":
         """The same rule for another model: it calls as large a share of the rows that this one was fitted to positive.
+
+        None where no thresholds do: models of few scores, such as small trees, cannot call any share positive.
 
         Models of more rows are surer of themselves, and those of other rows have other scores, so that a threshold
         means something else to each. The share of the own rows above it means the same to all.
@@ -205,8 +218,7 @@ class Rule:
         natural : float
             The scorer's own threshold, which stays.
         within : float, default=0.01
-            A threshold stays where no other one has that share by so much: models of few scores, such as small trees,
-            cannot call any share of rows positive.
+            Shares that differ by no more than this are as large.
         """
         thresholds = self.thresholds.copy()
         for g, k in np.ndindex(*thresholds.shape):
@@ -218,7 +230,7 @@ class Rule:
             counts = len(own) - np.append(0, np.flatnonzero(np.append(own[1:] != own[:-1], True)) + 1)
             nearest = int(counts[np.argmin(np.abs(counts - np.mean(above) * len(own)))])
             if abs(nearest / len(own) - np.mean(above)) > within:
-                continue
+                return None
             thresholds[g, k] = between(own, nearest, natural)
         return replace(self, thresholds=thresholds)
 

@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
-from widemargin._typing import Floats, Ints
+import numpy as np
+
+from widemargin._typing import Bools, Floats, Ints
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule
-from widemargin.estimators.thresholds.rule import Rule, best_rule
+from widemargin.estimators.thresholds.rule import BY_HEART, Rule, best_rule, least_cost
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 
 
@@ -43,3 +45,33 @@ class ScoredRows(NamedTuple):
     def shares(self, rule: Rule | OffsetRule) -> Predictions:
         """Probability of the positive class for each row of each source; of several classes their numbers."""
         return list(map(rule.shares, self.scores, self.group))
+
+    def placed_anew(self, rule: Rule, crossed: "ScoredRows", positive: Bools) -> Rule | None:
+        """Thresholds on these scores, of a model fitted to these rows, where it cannot do what a rule for others does.
+
+        Models of few scores, such as small trees, have other scores in every fold, so that a threshold on these may lie
+        anywhere among their own.
+
+        Parameters
+        ----------
+        rule : Rule
+            For the cross-fitted scores.
+        crossed : ScoredRows
+            The same rows with these.
+        positive : ndarray of bool, shape (n,)
+            Whether the label of a row of the first source is the positive one.
+
+        Returns
+        -------
+        Rule or None
+            None where there are scores enough to call as large a share of the rows positive, where the model knows its
+            rows by heart, and where a goal is not met.
+        """
+        before, now = ((rows.scores[0], rows.group[0]) for rows in (crossed, self))
+        if not rule.met or rule.carried([before], now, self.natural):
+            return None
+        cost = np.where(positive, -1.0, 1.0) * self.tied.given[0].weights
+        if least_cost(cost, now[0]) < (1.0 - BY_HEART) * least_cost(cost, before[0]):
+            return None
+        anew = self.thresholds(np.zeros(self.tied.n_constraints))
+        return anew if anew.met else None

@@ -6,8 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.model_selection import StratifiedKFold, check_cv, train_test_split
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from widemargin._typing import Cells, Floats, Index, Ints
@@ -104,11 +108,26 @@ def split_sources(
     return first, second, *parts
 
 
+def weight_parameter(estimator: Any) -> str | None:
+    """The name under which `fit` takes the weights, also where it stands in pipelines and searches; None: nowhere."""
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        inner = weight_parameter(last)
+        return inner and f"{name}__{inner}"
+    if isinstance(estimator, BaseSearchCV):
+        return weight_parameter(estimator.estimator)
+    # Votes and stacks hand weights to all their members as they are, which `fit` does not name.
+    mixed = isinstance(estimator, VotingClassifier | StackingClassifier)
+    members = [one for _, one in estimator.estimators if one != "drop"] if mixed else [estimator]
+    return "sample_weight" if all(has_fit_parameter(one, "sample_weight") for one in members) else None
+
+
 def fit_scorer(estimator: Any, X: Any, y: npt.NDArray[Any], weight: Floats | None) -> Any:
-    """A fitted clone; it gets the weights if its `fit` names them."""
-    if weight is not None and has_fit_parameter(estimator, "sample_weight"):
-        return clone(estimator).fit(X, y, sample_weight=weight)
-    return clone(estimator).fit(X, y)
+    """A fitted clone; it gets the weights if its `fit` takes them."""
+    name = None if weight is None else weight_parameter(estimator)
+    # With metadata routing a pipeline would take weights only where its steps ask for them.
+    with config_context(enable_metadata_routing=False):
+        return clone(estimator).fit(X, y, **({name: weight} if name else {}))
 
 
 def cross_scores(

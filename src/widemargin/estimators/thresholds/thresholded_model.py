@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags, validation
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 
 from widemargin._text import listing
 from widemargin._typing import Classifier, Features, Floats, Ints, Signs
@@ -88,7 +88,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     def _set_classes(self, y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> None:
         """Two classes, one of them positive, or several."""
         known = np.unique(y) if fitted_classes is None else fitted_classes
-        if len(known) <= 2 or type_of_target(y) not in ("binary", "multiclass"):
+        if len(known) <= 2:
             super()._set_classes(y, fitted_classes)
             return
         if not np.isin(y, known).all():
@@ -124,6 +124,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         """The rows as they are handed to the estimator, and their labels and weights, which are checked."""
         X = row_wise(X)
         y = validation._check_y(y, multi_output=False, estimator=self)
+        check_classification_targets(y)
         validation.check_consistent_length(X, y)
         if y.shape[0] < 1:
             raise DataError("X and y hold 0 rows; give rows of both classes.")

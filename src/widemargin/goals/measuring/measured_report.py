@@ -225,7 +225,7 @@ def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
         how = f"by more than {worst.new_rows.far:.2g} in about {100 * share:.0f}% of draws"
         flattery = "" if worst.new_rows.left_out else ", which flatter the model"
         rows = f"bootstrap of the {worst.n_rows} rows under it{flattery}"
-        cure = "Give more rows, widen the population, or have it proved by confidence=."
+        cure = "Give more rows, widen the population, or have it proved on rows kept aside: confidence=, or prove."
         cautions.append(f"{number} will often be missed on new rows: {worst.text} {how} ({rows}). {cure}")
     # Where verdicts have intervals, the constraint with the fewest rows speaks for the others.
     few = [item for item in constraints if item.interval is not None and 0 < item.n_rows < FEW_ROWS]
