@@ -31,7 +31,14 @@ from widemargin.persistence.onnx_graph import (
     mapped,
     table_features,
 )
-from widemargin.persistence.sklearn_graphs import FEATURES, SCORE, feature_graph, joined, scored_graph
+from widemargin.persistence.sklearn_graphs import (
+    FEATURES,
+    SCORE,
+    feature_graph,
+    in_single_precision,
+    joined,
+    scored_graph,
+)
 from widemargin.preprocessing import TablePreprocessor
 
 
@@ -111,9 +118,14 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
     if last is not scorer and not has_formula:
         scores = scored_graph(scorer)
         _refuse_many_thresholds(last)
-        classes, shift = np.asarray(last.classes_), np.array([-float(last.threshold_)])
+        classes, threshold = np.asarray(last.classes_), float(last.threshold_)
         is_first = bool(last.positive_class_ == classes[0])
+        if in_single_precision(scorer):
+            # Half of the trees of a forest often agree on a row, whose score is then the threshold itself. In single
+            # precision their sum may lie beyond it by some 1e-7, and the row would be called positive.
+            threshold += (-1e-6 if is_first else 1e-6) * max(1.0, abs(threshold))
         # The threshold over the scores of the other graph is the formula `1 * score - threshold`.
+        shift = np.array([-threshold])
         rule = _Formula(type(scorer).__name__, np.ones((1, 1)), shift, 1, None, None, classes, is_first, None)
         made = joined(scores, _graph(rule, None), SCORE)
     else:

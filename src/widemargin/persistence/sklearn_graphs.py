@@ -31,7 +31,7 @@ def scored_graph(scorer: Any) -> Any:
     """The scores of a binary classifier: `decision_function`, else the second probability, shape (n, 1)."""
     from onnx import TensorProto, helper, numpy_helper
 
-    has_decision, single = hasattr(scorer, "decision_function"), _in_single_precision(scorer)
+    has_decision, single = hasattr(scorer, "decision_function"), in_single_precision(scorer)
     # Without "zipmap" scores are a matrix; by default skl2onnx writes a dict for each row.
     asked = {"zipmap": False, **({"raw_scores": True} if has_decision else {})}
     made = _converted([scorer], {id(scorer): asked}, "scorer/", single=single)
@@ -51,12 +51,10 @@ def scored_graph(scorer: Any) -> Any:
     return made
 
 
-def _in_single_precision(scorer: Any) -> bool:
+def in_single_precision(scorer: Any) -> bool:
     """Whether a classifier is made of trees, which onnxruntime knows in single precision only."""
     parts = np.ravel(np.asarray(getattr(scorer, "estimators_", []), dtype=object)).tolist()
-    return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(
-        map(_in_single_precision, parts)
-    )
+    return isinstance(scorer, BaseDecisionTree | HistGradientBoostingClassifier) or any(map(in_single_precision, parts))
 
 
 def joined(first: Any, second: Any, between: str) -> Any:
