@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from testing.sklearn_versions import FITS_AS_DOCUMENTED
 
 from widemargin.cli.goals_file.reader import read_goals_file
 from widemargin.goals.language.linear import METRICS
@@ -60,7 +61,7 @@ def test_python_examples_run_and_print_what_is_shown(name, monkeypatch):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             exec(compile(code, name, "exec"), {})
-        if shown:
+        if shown and FITS_AS_DOCUMENTED:
             # Models are the same on every processor up to a tolerance, and so are the decimals that they print.
             decimals = r"(-?\d+\.\d+(?:e-?\d+)?)"
             parts, wanted = re.split(decimals, said.getvalue()), re.split(decimals, shown)

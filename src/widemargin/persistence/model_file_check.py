@@ -122,6 +122,9 @@ _BY_LOADER: dict[str, frozenset[str]] = {
         {
             "sklearn._loss._loss.CyHalfBinomialLoss",
             "sklearn._loss._loss.CyHalfMultinomialLoss",
+            # what scikit-learn 1.7 calls the same two
+            "_loss.CyHalfBinomialLoss",
+            "_loss.CyHalfMultinomialLoss",
             "sklearn.linear_model._sgd_fast.Hinge",
             "sklearn.linear_model._sgd_fast.ModifiedHuber",
             "sklearn.linear_model._sgd_fast.SquaredHinge",
