@@ -136,10 +136,6 @@ def why_unknown(group: Population, source: Source) -> str | None:
     return None
 
 
-SHOWN_CLASSES = 20
-"""Of so many, reports show every one by group where the goal names none; of more only those that it names."""
-
-
 def _as_two_classes(source: Source, rates: Sequence[Rate], *, every_class: bool) -> list[Source]:
     """The source; of one of several classes, a view for everything that rates look for in it. Where these name no class
     by which reports could show groups, `every_class` adds a view for each."""
@@ -149,7 +145,8 @@ def _as_two_classes(source: Source, rates: Sequence[Rate], *, every_class: bool)
     views = [view_of(rate) for rate in rates if rate.population.source == source.name]
     views = views or [View(source.name, right, right)]
     is_named = any(view.decision == view.label and view.decision != right for view in views)
-    if every_class and source.name is None and not is_named and len(source.classes) <= SHOWN_CLASSES:
+    # Of up to 20 classes reports show every one by group where the goal names none; of more only those that it names.
+    if every_class and source.name is None and not is_named and len(source.classes) <= 20:
         of_class: list[Sought] = [("class", checked_literal(label)) for label in source.classes]
         views += [View(None, decision, decision) for decision in of_class]
     return [seen(source, view) for view in dict.fromkeys(views)]
