@@ -179,10 +179,6 @@ GOAL_DEVICES: dict[str, tuple[Callable[[Context], Iterator[Case]], Callable[[], 
         _on((MIXED, 125_000, 4), (MIXED, 500_000, 4), (HEAVY, 120_000, 50)),
         partial(_set, SampleOptions, rows=NEVER, numbers=NEVER),
     ),
-    "Newton's matrix updated where few rows change": (
-        _on((MIXED, 125_000, 4), (HEAVY, 32_000, 250), (HEAVY, 32_000, 500)),
-        partial(_set, SystemOptions, afresh=0.0),
-    ),
     "products of rows in float32 where rounding averages out": (
         _on((HEAVY, 32_000, 250), (HEAVY, 32_000, 500), (HEAVY, 16_000, 1000)),
         partial(_set, SystemOptions, single_rows=float(NEVER), rounding=float(NEVER)),

@@ -191,9 +191,7 @@ class RowBlocks:
         """
         return self.moments(scale)[0]
 
-    def moments(
-        self, scale: Reals, *, centred: bool = False, single: bool = False, onto: tuple[Floats, Floats] | None = None
-    ) -> tuple[Floats, Floats]:
+    def moments(self, scale: Reals, *, centred: bool = False, single: bool = False) -> tuple[Floats, Floats]:
         """`gram(scale)` and `X' scale`, of the rows themselves or of `X - centre`.
 
         A column with a mean much larger than its spread is nearly a multiple of the intercept's: its Gram matrix keeps
@@ -207,8 +205,6 @@ class RowBlocks:
         centred : bool, default=False
         single : bool, default=False
             Multiply dense chunks in float32: half the time, seven digits.
-        onto : tuple of ndarray, optional
-            Sums that these are added to, in place.
 
         Returns
         -------
@@ -217,7 +213,7 @@ class RowBlocks:
         sums : ndarray of shape (d,)
         """
         d = self.n_features
-        out, sums = (np.zeros((d, d), order="F"), np.zeros(d)) if onto is None else onto
+        out, sums = np.zeros((d, d), order="F"), np.zeros(d)
         for block in self.blocks:
             mine = scale[block.place]
             if block.sparse:

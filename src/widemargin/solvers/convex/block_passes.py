@@ -182,9 +182,6 @@ class BlockPasses:
         self._begin = self._settled
         self._next()
 
-    def rescale(self, factor: float) -> None:
-        """Nothing to do: every outer iteration begins a new Gram matrix."""
-
     def shares(self, delta: float) -> tuple[Shares, Shares]:
         """Empty arrays: the shares stay with the blocks, and the next problem computes its own from (w, b)."""
         return np.zeros(0, np.float32), np.zeros(0, np.float32)

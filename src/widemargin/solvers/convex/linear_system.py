@@ -14,14 +14,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 
-from widemargin._numba import kernel
 from widemargin._typing import Floats, Singles
 from widemargin.linalg import cholesky
 from widemargin.linalg.matrix_blocks import RowBlocks
 
 __all__ = [
     "BandGram", "BandMoments", "BandProducts", "BandRows", "Curvature", "FactoredSystem", "IterativeSystem", "Moments",
-    "SystemOptions", "moved",
+    "SystemOptions",
 ]  # fmt: skip
 
 
@@ -31,11 +30,6 @@ class SystemOptions:
 
     Attributes
     ----------
-    change : float
-        A row's part of the matrix is updated where its curvature has changed by more than this share. Smaller makes
-        the matrix more exact and updates more rows; a hundredth costs no Newton steps.
-    afresh : float
-        Share of the band that has changed from which the matrix is summed afresh and not updated.
     single_rows : float
         Rows of the band, in units of d, from which products are in float32: the rounding of so many rows averages out.
     rounding : float
@@ -54,8 +48,6 @@ class SystemOptions:
         Numbers that the sums by cell may always take; with more they must stay below the size of the scores.
     """
 
-    change: float = 1e-2
-    afresh: float = 0.7
     single_rows: float = 2.0
     rounding: float = 1e-5
     single_factor: int = 400
@@ -154,30 +146,8 @@ class _Centred:
         return moved
 
 
-@kernel
-def moved(curvature: Singles, counted: Singles, tol: float, change: Floats) -> int:
-    """Set `change` to `curvature - counted` where they differ by more than the share `tol`, else to 0; how many do.
-
-    `counted` follows.
-    """
-    count = 0
-    for i in range(curvature.shape[0]):
-        # Float32 keeps the count cheap; the difference is taken in double precision, for it goes into sums.
-        difference = np.float64(curvature[i]) - np.float64(counted[i])
-        if abs(difference) > tol * curvature[i]:
-            change[i] = difference
-            counted[i] = curvature[i]
-            count += 1
-        else:
-            change[i] = 0.0
-    return count
-
-
 class BandGram:
-    """`X' diag(curvature) X` and `X' curvature`, kept up to date.
-
-    From one Newton step to the next few rows enter or leave the band, and to a next width the curvatures of the others
-    only change by one factor: just the rows that differ by more than a hundredth are added to the matrix, or taken off.
+    """`X' diag(curvature) X` and `X' curvature`.
 
     Parameters
     ----------
@@ -188,42 +158,22 @@ class BandGram:
 
     def __init__(self, rows: RowBlocks, options: SystemOptions, *, centred: bool) -> None:
         self.rows, self.options, self.centred = rows, options, centred
-        d = rows.n_features
-        self.gram, self.sums, self.total = np.zeros((d, d), order="F"), np.zeros(d), 0.0
-        self._counted = np.zeros(rows.n_rows, dtype=np.float32)  # the curvatures that the sums are made of
-        self._count, self.single = 0, False
+        self._largest = np.inf  # the largest diagonal entry of the last matrix, for each unit of curvature
 
-    def rescale(self, factor: float) -> None:
-        """Multiply all curvatures by a factor."""
-        self._counted *= factor
-        # The curvature of a row in the band is its coefficient over the width, so a new width multiplies all of them by
-        # one factor, and the sums with them.
-        self.gram *= factor
-        self.sums *= factor
-
-    def update(self, curvature: Singles, lam: float, change: Floats, *, exact: bool = False) -> Moments:
-        """Bring the sums to these curvatures; `change` is work space.
+    def moments(self, curvature: Singles, lam: float, *, exact: bool = False) -> Moments:
+        """The sums over the rows of these curvatures.
 
         Dense rows are multiplied in float32, unless `exact`, where the rounding is far below the regulariser `lam` or
         the band is wide.
         """
         # Float32 has seven digits. They are enough where the rounding of many rows averages out, and where the
         # regulariser is larger than what is lost.
-        count = int(np.count_nonzero(curvature))
-        wide = count > self.options.single_rows * self.rows.n_features
-        harmless = self._count > 0 and lam > self.options.rounding * float(self.gram.diagonal().max())
-        single = not exact and (wide or harmless)
-        n_moved = moved(curvature, self._counted, self.options.change, change)
-        # Where most of the band has changed a fresh sum costs no more, and it forgets the rounding of all updates.
-        if exact or n_moved > self.options.afresh * count or (self.single and not single):
-            self._counted[:] = curvature
-            self.gram, self.sums = self.rows.moments(curvature, centred=self.centred, single=single)
-            self.single = single
-        else:
-            self.rows.moments(change, centred=self.centred, single=single, onto=(self.gram, self.sums))
-        self._count = count
-        self.total = float(self._counted.sum(dtype=np.float64))
-        return Moments(self.gram, self.sums, self.total)
+        total = float(curvature.sum(dtype=np.float64))
+        wide = np.count_nonzero(curvature) > self.options.single_rows * self.rows.n_features
+        single = not exact and bool(wide or lam > self.options.rounding * self._largest * total)
+        gram, sums = self.rows.moments(curvature, centred=self.centred, single=single)
+        self._largest = float(gram.diagonal().max()) / total if total > 0.0 else np.inf
+        return Moments(gram, sums, total)
 
 
 class BandRows:

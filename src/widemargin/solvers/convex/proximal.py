@@ -283,9 +283,7 @@ class ProximalRun(ABC):
         self.v = self.here.vh
         # A gap that stops shrinking is held up by the smoothing, so the width may go on falling.
         least = options.last_width if slow else options.least_width
-        before, self.delta = self.delta, max(options.shrink * self.delta, min(least, self.delta))
-        # Curvatures are one over the width, so those of the rows that stay change by one factor.
-        self.hinges.rescale(before / self.delta)
+        self.delta = max(options.shrink * self.delta, min(least, self.delta))
 
 
 def balance(rise: float, fall: float) -> tuple[float, float]:

@@ -63,9 +63,6 @@ class SmoothedHinges:
         """Make the slopes U the shares."""
         loop_over_rows(move_dual, (self.z, self.sub.keep, self.up, self.um), delta)
 
-    def rescale(self, factor: float) -> None:
-        """All curvatures are multiplied by a factor: no sum here depends on them."""
-
     def shares(self, delta: float) -> tuple[Shares, Shares]:
         """The slopes U as shares of the two sides, in single precision."""
         self.adopt(delta)
@@ -190,7 +187,7 @@ class NewtonRows(SmoothedHinges):
     def moments(self, lam: float, *, exact: bool = False) -> Moments:
         """Sums over the band of the last slopes, for a factored system."""
         assert self._gram is not None
-        return self._gram.update(self.curvature, lam, self.dz, exact=exact)
+        return self._gram.moments(self.curvature, lam, exact=exact)
 
     def band(self) -> BandRows:
         """The band of the last slopes, for an iterated system."""
@@ -205,11 +202,6 @@ class NewtonRows(SmoothedHinges):
     def settle(self, w: Floats, b: float) -> tuple[float, Floats]:
         """Values at (w, b), where the steps have led."""
         return self.sub.values(self.z)
-
-    def rescale(self, factor: float) -> None:
-        """Multiply the curvatures that the Gram matrix is made of by a factor."""
-        if self._gram is not None:
-            self._gram.rescale(factor)
 
 
 # Compiled passes over the rows.
