@@ -3,8 +3,8 @@
 The paper's SWIKI-2011 is not among the data at hand; these are four public sets whose hierarchies are trees. The loss
 counts wrong nodes, and everything is exact. C is chosen as in Table 2, on a path of decreasing regularisation which
 ends where several values in a row gained nothing, or before the first problem that so many passes do not bring near its
-optimum: what a model predicts that is far from it says nothing about the loss. Each model is trained from the dual point
-of the one before, and the chosen one to a smaller gap.
+optimum: what a model predicts that is far from it says nothing about the loss. Each model is trained from the dual
+point of the one before, and the chosen one to a smaller gap.
 """
 
 import time
