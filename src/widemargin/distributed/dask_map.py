@@ -23,7 +23,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from functools import partial
 from importlib.util import find_spec
 from itertools import groupby, repeat
 from typing import Any
@@ -97,7 +96,7 @@ class DaskMap:
                 "Install it there, in the version that is installed here."
             )
         able.update(new)
-        self._direct = any(map(partial(_connects, self._client), sorted(able)[:1]))
+        self._direct: bool | None = None  # whether rows can be sent straight to a worker; None: nobody has tried
         self._patience, self._attempts = patience, attempts
         self._take(recipes, (), hold)
 
@@ -228,12 +227,15 @@ class DaskMap:
 
     def _placed(self, packed: bytes, k: int) -> Any:
         """A pickled recipe; if it is so large that it holds rows, it is in the memory of the worker of bundle k."""
-        if len(packed) < 1_000_000 or not self._direct:
+        if len(packed) < 1_000_000 or self._direct is False:
             return packed
         threads = [address for address, n in sorted(self._client.nthreads().items()) for _ in range(n)]
         if not threads:
-            return packed  # as a task it waits for a worker
-        return self._client.scatter(packed, workers=[threads[k % len(threads)]], direct=True, hash=False)
+            return packed  # as a part of the task, which waits for a worker
+        worker = threads[k % len(threads)]
+        if self._direct is None:
+            self._direct = _connects(self._client, worker)
+        return self._client.scatter(packed, workers=[worker], direct=True, hash=False) if self._direct else packed
 
     def _state(self, k: int) -> Any:
         """The task that computes the states of bundle k; after a loss, a chain of tasks from the first advance on."""

@@ -40,7 +40,7 @@ from widemargin.estimators.thresholds.guarantee import (
     safest_first,
     unproved_text,
 )
-from widemargin.estimators.thresholds.rule import between, constant_rule
+from widemargin.estimators.thresholds.rule import between, by_heart, constant_rule
 from widemargin.estimators.thresholds.scores import (
     fold_of_rows,
     label_and_cell,
@@ -332,7 +332,7 @@ class GoalReduction(ThresholdedModel):
         alike = np.ptp(np.concatenate(said)) == 0.0 < np.ptp(np.concatenate(of_folds))
         if carried and not alike and visits.tied.measure(visits.tied.positive_mass(said)).met.all():
             return None
-        if visits.least_cost(own.average) < (1.0 - visits.options.by_heart) * visits.least_cost(best.average):
+        if by_heart(visits.least_cost(own.average), visits.least_cost(best.average), visits.options.by_heart):
             return None
         anew = visits.placed(own.average)
         return anew if anew.rule.met else None
@@ -443,7 +443,7 @@ class GoalReduction(ThresholdedModel):
             return None
         own = [replace(one, scores=[scores[k] for scores in of_sources]) for k, one in enumerate(averages)]
         now, before = (self.mixture_weights_ @ [visits.least_cost(one) for one in some] for some in (own, averages))
-        if now < (1.0 - visits.options.by_heart) * before:
+        if by_heart(now, before, visits.options.by_heart):
             return None
         mixture, lottery = visits.mixed(own)
         return (mixture, lottery, [own[k] for k in lottery.model]) if lottery.violation == 0.0 else None

@@ -144,6 +144,11 @@ def least_cost(cost: Floats, scores: Floats) -> float:
     return float(min(np.cumsum(cost[order])[ends].min(), 0.0) - np.minimum(cost, 0.0).sum())
 
 
+def by_heart(own: float, fresh: float, share: float = BY_HEART) -> bool:
+    """Whether models know the rows that they learned from by heart, by the least costs of these and of other rows."""
+    return own < (1.0 - share) * fresh
+
+
 def between(z: Floats, count: int, natural: float) -> float:
     """A threshold that calls exactly the `count` largest scores positive, in spite of rounding."""
     n = len(z)

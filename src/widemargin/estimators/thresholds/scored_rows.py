@@ -6,7 +6,7 @@ import numpy as np
 
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.estimators.thresholds.class_offsets import OffsetRule, best_offset_rule
-from widemargin.estimators.thresholds.rule import BY_HEART, Rule, best_rule, least_cost
+from widemargin.estimators.thresholds.rule import Rule, best_rule, by_heart, least_cost
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
 
 
@@ -71,7 +71,7 @@ class ScoredRows(NamedTuple):
         if not rule.met or rule.carried([before], now, self.natural):
             return None
         cost = np.where(positive, -1.0, 1.0) * self.tied.given[0].weights
-        if least_cost(cost, now[0]) < (1.0 - BY_HEART) * least_cost(cost, before[0]):
+        if by_heart(least_cost(cost, now[0]), least_cost(cost, before[0])):
             return None
         anew = self.thresholds(np.zeros(self.tied.n_constraints))
         return anew if anew.met else None
