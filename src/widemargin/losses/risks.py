@@ -401,14 +401,14 @@ def level_between(risk: str, level: object, low: float, high: float, what: str, 
 RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     "mean": (None, lambda level: Mean()),
     "cvar": (
-        0.5,
+        0.8,
         lambda level: Spectral(
             (level_between("cvar", level, 0.0, 1.0, "the share of the worst rows", closed=True),), (1.0,)
         ),
     ),
     "tilted": (1.0, _tilted),
-    "spectral": (((0.1, 0.5), (1.0, 0.5)), _spectral),
-    "chi-square": (0.5, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),
+    "spectral": (((0.2, 0.2), (1.0, 0.8)), _spectral),
+    "chi-square": (0.05, lambda level: ChiSquare(level_between("chi-square", level, 0.0, math.inf, "the radius"))),
     "wasserstein": (0.01, lambda level: Mean()),  # the radius goes into the regulariser
     "trimmed": (0.1, lambda level: Trimmed(level_between("trimmed", level, 0.0, 1.0, "the share left out"))),
     "catoni": (1.0, lambda level: CatoniMean(level_between("catoni", level, 0.0, math.inf, "the scale"))),
@@ -418,7 +418,11 @@ RISKS: dict[str, tuple[object, Callable[..., Risk]]] = {
     ),
     "m-location": (2.0, lambda level: MLocation(level_between("m-location", level, 1.0, math.inf, "eta"))),
 }
-"""By name: the default level, and the function from a level to its risk."""
+"""By name: the default level, and the function from a level to its risk.
+
+Of the levels that were tried, those of "cvar", "spectral" and "chi-square" are the strictest with which no fit to data
+of the tuning half, also with a tenth or a fifth of the labels wrong, ends with equal scores for all rows.
+"""
 
 
 def make_risk(name: str, level: object = None) -> tuple[Risk, float]:

@@ -39,12 +39,12 @@ class RiskClassifier(MarginModel):
 
         - "mean".
         - "cvar": the mean of the worst losses (superquantile; Rockafellar and Uryasev 2000). Level: their share of the
-          rows, .5. At a small share the margin 0 for all rows may be the best there is; a warning says so.
+          rows, .8. At a small share the margin 0 for all rows may be the best there is; a warning says so.
         - "spectral": a mixture of such means (Acerbi 2002). Level: pairs of a share and its weight,
-          `[(.1, .5), (1, .5)]`.
+          `[(.2, .2), (1, .8)]`.
         - "tilted": `log(mean(exp(t l))) / t` (Li et al. 2021). Level: t, 1. With t < 0 it forgives, and is not convex.
         - "chi-square": the largest mean over all reweightings within a chi-square distance, about the mean and a
-          multiple of the standard deviation (Duchi and Namkoong 2019). Level: the radius, .5.
+          multiple of the standard deviation (Duchi and Namkoong 2019). Level: the radius, .05.
         - "wasserstein": the largest mean over all shifts of the rows by so much on average, which for the logistic loss
           is the mean with `radius |w|` added (Shafieezadeh-Abadeh et al. 2015). Level: the radius, .01, in units of the
           features.
