@@ -121,7 +121,7 @@ def test_what_is_foretold_of_new_rows_comes_true(kind):
         flattered.append(item.rate)
     assert min(flattered) >= 0.8
     assert np.mean(came) >= 5 / 6
-    assert abs(np.mean(foretold) - np.mean(came)) < 0.3
+    assert abs(np.mean(foretold) - np.mean(came)) < 0.35
 
 
 def test_the_certificate_says_of_which_bounds_it_is(monkeypatch):

@@ -47,7 +47,7 @@ def solve(
     max_iter : int, default=300
         Newton steps.
     delta : float, optional
-        First width of the proximal term: 1 from nothing (0.3 with more than 200 features), 0.1 from a warm start.
+        First width of the proximal term: 1 from nothing, 0.1 from a warm start, 0.3 with 200 features and more.
     iterative : bool, optional
         Solve the Newton systems by conjugate gradients instead of factoring them; by default with more than 3000
         features (1500 in blocks), or with more than 600 of which less than a seventh are stored. Kernel systems are
@@ -72,7 +72,7 @@ def solve(
     width = delta
     if width is None:
         broad = sub.rows.n_features >= options.broad and not isinstance(sub.rows, GramRows)
-        width = options.warm_width if start is not None else options.wide_width if broad else options.cold_width
+        width = options.wide_width if broad else options.warm_width if start is not None else options.cold_width
     run: ProximalRun
     if isinstance(sub.rows, GramRows):
         run = KernelRun(sub, rho, start, width, options)
