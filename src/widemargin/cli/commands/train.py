@@ -311,8 +311,8 @@ def _show(result: _Result) -> None:
         if classifier.goal_report_.data_name.endswith("(cross-validated)"):
             say(
                 "",
-                "The model was fitted to these rows, so its rates are better here, and in the comparison below, than in",
-                "the cross-validated report, which is by models that have not seen the row that they decide.",
+                "The model was fitted to these rows, so its rates are better here, and in the comparison below, than",
+                "in the cross-validated report, which is by models that have not seen the row that they decide.",
             )
     say("", str(classifier.goal_report_), "")
     if validation.confidence is not None:
