@@ -27,10 +27,11 @@ def listing(values: Sequence[object], limit: int = 10) -> str:
 
 
 def column_names(names: Collection[str], most: int = 50, length: int = 80) -> str:
-    """Columns on one line, whatever is in their names: the first ones, the beginning of long ones, and how many more
-    there are."""
+    """Columns on one line, whatever is in their names: the first ones, both ends of long ones, and how many more."""
     shown = [printable(name) or "(column without a name)" for name in [*names][:most]]
-    told = ", ".join(name if len(name) <= length else f"{name[:length]}..." for name in shown)
+    # Long names are often questions that begin alike.
+    half = length // 2
+    told = ", ".join(name if len(name) <= length else f"{name[:half]}...{name[-half:]}" for name in shown)
     return f"{told} and {len(names) - most} more" if len(names) > most else told
 
 

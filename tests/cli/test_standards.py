@@ -39,8 +39,10 @@ def test_what_is_guessed_is_said(table, capsys):
     for text in ("outcome: column 'hired'", "sex: column 'gender'", "race: column 'ethnicity'", "outcome 'yes'"):
         assert text in out
     assert "Sex and race/ethnicity" in out and "Unknown: 2 people" in out
-    table.write_text(table.read_text().replace("hired", "received_callback", 1))
-    assert "outcome: column 'received_callback'" in run(capsys, table)[1]
+    text = table.read_text()
+    for name in ("received_callback", "approved"):
+        table.write_text(text.replace("hired", name, 1))
+        assert f"outcome: column {name!r}" in run(capsys, table)[1]
 
 
 def test_odd_spellings_and_values_are_told(tmp_path, capsys):

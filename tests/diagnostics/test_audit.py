@@ -73,6 +73,8 @@ def test_against_brute_force(data, weighted):
         assert item.label == constraint.label
         assert item.slack == pytest.approx(naive_constraint(constraint, sources, said))
         assert item.met == (item.slack >= 0)
+    told = [f"rows of weight 0, which count for nothing: {(weight == 0).sum()} of {N}."] if weighted else []
+    assert [note for note in report.notes if "weight" in note] == told
     methods = [item.interval.method for item in report.constraints]
     assert methods == (["bootstrap"] * 4 if weighted else ["bootstrap", *["clopper-pearson"] * 3])
 

@@ -208,6 +208,7 @@ def test_models_external_sets_and_forms():
     assert ComparisonReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
     assert report.to_frame().loc["all rows", "changes"] == report.overall.changes
     assert all(len(line) <= 120 for line in str(report).splitlines())
+    assert "two-sided, which decides the verdict" in " ".join(str(report).split())
     with pytest.raises(KeyError, match="no population 'x'"):
         report["x"]
 

@@ -120,7 +120,7 @@ def test_weights_count_rows_more_than_once(normalize):
     two = wm.margin_report((y * m)[repeated], y=y[repeated], normalize=normalize).overall
     for name in ("mean", "median", "quantiles", "iqr", "sd", "skewness", "minimum", "below", "weight"):
         assert getattr(one, name) == pytest.approx(getattr(two, name)), name
-    assert one.n_rows == 60
+    assert one.n_rows == (weight > 0).sum()  # as groups of an audit are counted
     plain = wm.margin_report(y * m, y=y, normalize=normalize).overall
     even = wm.margin_report(y * m, y=y, sample_weight=np.full(60, 0.3), normalize=normalize).overall
     assert (even.median, even.quantiles) == (plain.median, plain.quantiles)

@@ -177,6 +177,14 @@ def test_unknown_words_and_new_missing_values_are_counted():
     ]
 
 
+@pytest.mark.parametrize("column", [pa.nulls(4), [None, None, None, 5]])
+def test_a_column_that_lost_all_its_values_differs_where_training_knew_missing_ones(column):
+    schema = TableSchema.of(pa.table({"age": [1, None]}))
+    differs = [(d.n_rows, d.what) for d in schema.read(pa.table({"age": column})).deviations]
+    assert differs == ([(4, "missing")] if isinstance(column, pa.Array) else [])
+    assert schema.read(pa.table({"age": pa.nulls(3)})).deviations == ()  # so few rows may well be alike
+
+
 def test_a_column_of_nulls_is_missing_everywhere():
     schema = TableSchema.of(pa.table(DATA))
     contents = schema.read(pa.table({**DATA, "age": pa.nulls(4), "work": pa.nulls(4)}))

@@ -53,7 +53,7 @@ def test_fallbacks_are_counted_in_one_warning():
     with pytest.warns(TableWarning) as caught:
         encoded = step.transform(later).toarray()
     assert len(caught) == 1
-    assert "'age' is missing in 1 of 3 rows (never in training)" in str(caught[0].message)
+    assert "'age' is missing in 1 of 3 rows (unlike in training)" in str(caught[0].message)
     assert "'work' holds unknown words in 2 of 3 rows ('robot')" in str(caught[0].message)
     names = step.get_feature_names_out().tolist()
     assert names == ["age", "work = own", "work missing"]

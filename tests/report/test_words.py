@@ -10,6 +10,10 @@ from widemargin.report.words import Words
 W = "\u00a0"
 
 CASES = [
+    (
+        "selective_error() <= 0.2",
+        f"The share that is wrong of the decisions of the model on all rows must be at most 20{W}%.",
+    ),
     ("recall() >= 0.6", f"The share that the model finds of all rows that are truly “yes” must be at least 60{W}%."),
     ("0.6 <= recall()", f"The share that the model finds of all rows that are truly “yes” must be at least 60{W}%."),
     (
@@ -88,6 +92,12 @@ def test_objective_and_populations():
     )
     assert "plus the share that the model misses of all rows that are truly “True”." in said
     assert Words(Goal.parse("minimize error_rate()"), 1).objective().startswith("The best model has the smallest value")
+
+
+def test_a_share_that_is_taken_off_1_is_said_in_that_order():
+    goal = Goal.parse("minimize 1 - decision_rate()\nsubject to selective_error() <= 0.2")
+    said = "1 minus the share of all rows that the model decides, one way or the other."
+    assert Words(goal, 1).objective().endswith(said)
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -302,6 +302,31 @@ class Renamed(Candidate):
         return self.inner.finish()
 
 
+def score_rule(last: Any, positive: Label) -> list[str]:
+    """What the scores of two classes decide, in lines, as `widemargin predict` writes them: those of the positive one.
+
+    Parameters
+    ----------
+    last : estimator
+        The last step of the model.
+    positive : label
+    """
+    undecided = own_setting(last, "abstain")
+    if undecided is None:
+        return [f"A score above 0 speaks for {positive!r}"]
+    names = [""]
+    if last.groups_ is not None:
+        column = f"{last.per_population} " if isinstance(last.per_population, str) else ""
+        names = [f"of {column}{group.name} " for group in last.groups_]
+    ends = np.reshape(last.threshold_, (-1, 2))
+    if positive == last.classes_[0]:  # the model's own scores speak for the other class
+        ends = -ends[:, ::-1]
+    return [
+        f"Undecided, {undecided!r}: rows {name}with a score for {positive!r} between {low:.4g} and {high:.4g}"
+        for name, (low, high) in zip(names, ends, strict=True)
+    ]
+
+
 def _answer(model: Classifier, X: Features, table: pa.Table, everything: bool) -> Answer:
     """Ask an estimator; the table of populations goes to those whose `predict` takes it."""
 

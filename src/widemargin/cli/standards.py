@@ -28,7 +28,7 @@ from widemargin.exceptions import DataError, TableWarning
 
 _OUTCOMES = {
     "decision": "selected hired hire advanced moved_forward shortlisted invited callback* interviewed offered decision "
-    "decided outcome passed",
+    "decided outcome passed approved accepted admitted",
     "score": "score* rating* rank* prediction* predicted",
 }
 """Words in the names of columns of decisions and of scores."""

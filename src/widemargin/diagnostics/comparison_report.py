@@ -221,7 +221,8 @@ def _legend(report: ComparisonReport) -> list[str]:
     what = (
         "churn: share of rows on which the two differ; "
         f"win: {second} is right and {first} wrong; gain: accuracy of {second} minus that of {first}; "
-        "p: exact test of McNemar, two-sided."
+        "p: exact test of McNemar, two-sided, which decides the verdict. The interval of the gain allows for chance in "
+        "the churn, too, so it is wider."
     )
     each = f"{level}: of each interval by itself."
     if number > 1 and together:

@@ -30,6 +30,7 @@ class MarginSummary:
     ----------
     name : str
     n_rows : int
+        Those with weight.
     weight : float
         Sum of the weights.
     mean, median, catoni : float

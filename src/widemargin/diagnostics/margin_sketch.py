@@ -49,6 +49,7 @@ class MarginSketch:
     Attributes
     ----------
     n_rows : int
+        Rows with weight.
     moments : _Moments
     squares : float
         Sum of the squared weights.
@@ -107,7 +108,7 @@ class MarginSketch:
         else:
             rows = used, weight if has_weight.all() else weight[has_weight]
         return cls(
-            n_rows=int(margins.shape[0]),
+            n_rows=int(used.shape[0]),
             moments=moments,
             squares=float(weight @ weight),
             minimum=float(used.min(initial=np.inf)),

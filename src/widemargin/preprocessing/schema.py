@@ -31,7 +31,10 @@ _PLURAL: dict[Kind, str] = {"number": "numbers", "date": "dates", "word": "words
 
 
 class Deviation(NamedTuple):
-    """Values of one column that did not occur in training: how many rows, unknown or missing, and some examples."""
+    """Values of one column that did not occur in training: how many rows, unknown or missing, and some examples.
+
+    Where training knew missing values, they deviate only if not one of more than three rows has a value.
+    """
 
     column: str
     n_rows: int
@@ -299,10 +302,13 @@ def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviati
         )
     else:
         numbers = _finite(column)
-    missing = int(np.isnan(numbers).sum())
-    if missing and not schema.has_missing:
-        deviations.append(Deviation(schema.name, missing, "missing"))
+    _note_missing(int(np.isnan(numbers).sum()), len(numbers), schema, deviations)
     return numbers
+
+
+def _note_missing(missing: int, n_rows: int, schema: ColumnSchema, deviations: list[Deviation]) -> None:
+    if missing and (not schema.has_missing or missing == n_rows > 3):
+        deviations.append(Deviation(schema.name, missing, "missing"))
 
 
 def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.object_]:
@@ -324,9 +330,7 @@ def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation
                 f"{', '.join(_shown(word) for word in schema.values[:3])}, ...). Correct the column or its values"
             )
         deviations.append(Deviation(schema.name, len(unknown), "unknown", examples))
-    missing = sum(word is None for word in words)
-    if missing and not schema.has_missing:
-        deviations.append(Deviation(schema.name, missing, "missing"))
+    _note_missing(sum(word is None for word in words), len(words), schema, deviations)
     result = np.empty(len(words), dtype=object)
     result[:] = words
     return result

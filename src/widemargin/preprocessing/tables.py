@@ -177,7 +177,7 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for column, n_rows, what, examples in contents.deviations:
                 share = f"{n_rows} of {len(contents.numbers)} rows"
                 if what == "missing":
-                    texts.append(f"{column!r} is missing in {share} (never in training)")
+                    texts.append(f"{column!r} is missing in {share} (unlike in training)")
                 else:
                     texts.append(f"{column!r} holds unknown words in {share} ({', '.join(examples)})")
             warnings.warn(

@@ -308,6 +308,8 @@ def changes(content: Content) -> Html | None:
         "How many of all rows are decided differently from another model, and which of these changes are for the "
         "better (the model is right and the other wrong) or for the worse. Intervals in brackets."
     )
+    if content.decided is not None:
+        intro += " Rows that are left undecided count as unchanged."
     head = ["compared with", "changed", "for the better", "for the worse"]
     return section(
         "changes", "What changes against other models", element("p", intro),

@@ -41,7 +41,7 @@ def unit_of_form(form: Linear) -> Unit:
         if isinstance(atom, Rate):
             is_share = not atom.definition.is_count
         elif atom.name is not None:
-            is_share = atom.name in ("precision", "f_beta", "win_change_ratio")
+            is_share = atom.range == (0.0, 1.0)
         else:  # "84 % of the other rate" is how a quotient of shares is said
             is_share = unit_of_form(atom.numerator) is Unit.SHARE is unit_of_form(atom.denominator)
         if not is_share:
@@ -155,7 +155,9 @@ class Words:
             parts.append(("minus " if coefficient < 0 else "plus " if parts else "") + text)
         if not parts:
             return plain_number(form.constant)
-        if form.constant:
+        if form.constant > 0.0 > form.terms[0][0]:  # 1 minus a share, not minus a share plus 1
+            parts.insert(0, plain_number(form.constant))
+        elif form.constant:
             parts.append(f"{'plus' if form.constant > 0 else 'minus'} {plain_number(abs(form.constant))}")
         return ", ".join(parts) if len(parts) > 2 else " ".join(parts)
 

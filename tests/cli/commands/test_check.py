@@ -117,6 +117,23 @@ def test_a_mark_stands_below_the_value(project, capsys):
     assert lines[mark].index("^") == lines[mark - 1].index('"X"')
 
 
+@pytest.mark.parametrize(("cure", "kind", "code"), [("raise", "problems", 2), ("warn", "warnings", 0)])
+def test_rules_that_contradict_each_other_whatever_the_model_are_named(project, capsys, cure, kind, code):
+    changed(project, "recall() >= 0.6", "recall() >= 0.6\nsubject to recall() <= 0.5")
+    changed(project, "[output]", f'[model]\non_infeasible = "{cure}"\n\n[output]')
+    found = told(check(project, capsys, "--data", code=code)[kind])
+    (said,) = (text for text in found if "no classifier of any kind meets these 2 constraints" in text)
+    assert said.startswith("19 goal.text: on the training rows: ")
+    assert said.endswith("together: 'recall', 'recall() <= 0.5'. Loosen one of them")
+
+
+def test_labels_that_are_made_up_prove_no_contradiction(project, capsys):
+    changed(project, "recall() >= 0.6", "recall() >= 0.9\nsubject to positive_rate() <= 0.4")
+    write_csv(project / "people.csv", {**people(), "income": ["high"] * 600})
+    content = check(project, capsys, "--data", code=2)
+    assert "meets these" not in "\n".join(told(content["problems"]))
+
+
 def test_another_table_can_be_looked_at(project, capsys):
     write_csv(project / "new.csv", {**people(100), "age": ["old"] * 100})
     content = check(project, capsys, "--data", str(project / "new.csv"))

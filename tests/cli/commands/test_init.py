@@ -307,6 +307,7 @@ def test_targets_are_guessed_by_name_then_by_place():
     assert roles(n=[1, 2, 3, 4], b=y).positive == "x"
     status = ["good", "bad", "good", "good"]
     assert roles(n=[1, 2, 3, 4], status=status, last=other).target == "status"
+    assert roles(n=[1, 2, 3, 4], Survive=two, last=other).target == "Survive"
     assert roles(n=[1, 2, 3, 4], sex=other, outcome=["Dead", "Alive", "Alive", "Alive"]).positive == "Alive"
     assert "because 'approved' names it" in roles(n=[1, 2, 3, 4], sex=other, approved=two).why_positive
     numbered = ["1. Yes", "2. No", "1. Yes", "1. Yes"]
@@ -433,6 +434,8 @@ def test_names_of_columns_are_told_on_one_line_and_bytes_by_their_cure(tmp_path,
     columns = people()
     columns["wo\x1b[31mrk\nx"] = columns.pop("work")
     columns["y" * 100_000] = columns["age"]
+    for end in ("first", "second"):  # questions of a survey begin alike
+        columns[f"{'q' * 100} {end}"] = columns["age"]
     columns["place"] = [f"caf\u00e9 {row % 3}" for row in range(len(columns["age"]))]
     names = [f'"{name}"' for name in columns]
     rows = [
@@ -441,7 +444,8 @@ def test_names_of_columns_are_told_on_one_line_and_bytes_by_their_cure(tmp_path,
     (tmp_path / "t.csv").write_bytes("\n".join([",".join(names), *rows, ""]).encode("latin-1"))
     assert main(["init", "t.csv"]) == 0
     printed = capsys.readouterr().out
-    assert "wo?[31mrk?x" in printed and "y" * 80 + "..." in printed and "y" * 81 not in printed
+    assert "q first" in printed and "q second" in printed
+    assert "wo?[31mrk?x" in printed and "y" * 40 + "..." in printed and "y" * 41 not in printed
     assert "place holds bytes that are no UTF-8 text (save the file as UTF-8" in printed
     written = (tmp_path / "goals.toml").read_text()
     assert len(max(written.split("\n"), key=len)) < 1000

@@ -23,6 +23,7 @@ from widemargin.goals import (
     precision,
     predicted_positive,
     recall,
+    selective_error,
     win_loss_ratio,
 )
 
@@ -113,7 +114,8 @@ def test_the_rule_for_tiny_populations_is_filled_in():
             lambda: Goal(precision()),
             r"the objective holds the ratio precision\(\).*ask for the ratio in subject_to.*precision\(\) >= 0.8",
         ),
-        (lambda: Goal(error_rate() + win_loss_ratio("h")), r"such as win_loss_ratio\("),
+        (lambda: Goal(error_rate() + win_loss_ratio("h")), r"such as win_loss_ratio\(\"h\"\) >= 1\."),
+        (lambda: Goal(selective_error()), r"such as selective_error\(\) <= 0.2\."),
         (lambda: Goal(error_rate() - error_rate() + 3), "the objective 3 is constant"),
         (lambda: Goal(3), "minimize must be an expression such as error_rate"),
         (lambda: Goal("error_rate()"), "minimize must be an expression"),

@@ -82,12 +82,11 @@ def check_features(
                 findings.problem(place, f"on {where}: {error}")
                 continue
             for deviation in deviations:
-                what = {
-                    "unknown": "words that training does not know",
-                    "missing": "no value, and training always had one",
-                }
+                what, unlike = "no value", ", unlike in training"
+                if deviation.what == "unknown":
+                    what, unlike = "words that training does not know", ""
                 listed = f" ({', '.join(deviation.examples)})" if deviation.examples else ""
-                text = f"on {where} column {name!r} has {what[deviation.what]} in {deviation.n_rows} row(s){listed}"
+                text = f"on {where} column {name!r} has {what} in {deviation.n_rows} row(s){listed}{unlike}"
                 findings.warning(place, f"{text}. The model falls back")
         for text in _looks(name, train[name], labels):
             findings.warning(place, f"feature {name!r} {text}")

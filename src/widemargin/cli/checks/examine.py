@@ -95,7 +95,7 @@ def examine(
                  for name, content in named.items()}
                 for named in (rows, external)
             ]  # fmt: skip
-            looks.append(check_goals(findings.copy_for(1), made_up[0], made_up[1], ()))
+            looks.append(check_goals(findings.copy_for(1), made_up[0], made_up[1], (), made_up=True))
     findings.add_shared(looks)
     return findings, counts
 

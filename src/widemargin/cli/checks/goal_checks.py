@@ -23,10 +23,16 @@ from widemargin.goals.language.constraints import Expression
 from widemargin.goals.measuring.exact_tests import Possible, best_evidence
 from widemargin.goals.text.parser import statements
 from widemargin.rows import Rows
+from widemargin.solvers.ramp.conflicts import impossible_subset
 
 
 def check_goals(
-    findings: Findings, rows: Mapping[str, TableRows], external: Mapping[str, TableRows], baselines: Collection[str]
+    findings: Findings,
+    rows: Mapping[str, TableRows],
+    external: Mapping[str, TableRows],
+    baselines: Collection[str],
+    *,
+    made_up: bool = False,
 ) -> Findings:
     """Bind every constraint to the rows it will be measured on; note what cannot be bound, met or proved.
 
@@ -38,6 +44,8 @@ def check_goals(
     external : mapping of str to TableRows
     baselines : collection of str
         A constraint on another external data set or baseline than these is left out: they have problems of their own.
+    made_up : bool, default=False
+        Whether the labels are, so that constraints do not contradict each other because of them.
 
     Returns
     -------
@@ -61,12 +69,15 @@ def check_goals(
                 told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
                 findings.warning(path, told, _place(text, reason, 0), text)
         # The objective alone, then each constraint beside an objective that needs nothing.
-        objective = Expression(goal.objective)
+        objective, numbers = Expression(goal.objective), dict[str, int]()
         for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
                 tied = _tie(findings, single, rows[here], external, path, number, here)
+                numbers |= {} if tied is None else {item.label: number for item in tied.constraints}
                 if tied is not None and here == part != "train":
                     _warn_of_few_rows(findings, tied, part, path, number)
+        if not made_up:
+            _note_conflict(findings, goal, rows[here], external, path, here, numbers)
     confidence = goals.validation.confidence
     if confidence is None or goals.goal is None:
         return findings
@@ -109,6 +120,41 @@ def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple
         'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
     )
     findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
+
+
+def _note_conflict(
+    findings: Findings,
+    goal: Goal,
+    rows: TableRows,
+    external: Mapping[str, TableRows],
+    path: tuple[str, ...],
+    part: str,
+    numbers: Mapping[str, int],
+) -> None:
+    """Say which constraints contradict each other on these rows, whatever the model; each by itself can be met.
+
+    Where they stand in the goal, from 1 on, is told by their labels.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GoalWarning)
+            tied = _bind(findings.goals, goal, rows, external)
+    except WidemarginError:  # reported already, for one constraint
+        return
+    coef = tied.coefficients
+    in_rates = coef._replace(value=coef.value / tied.scale[coef.column])
+    conflict = impossible_subset(in_rates, tied.cell_weight, tied.bound / tied.scale)
+    if len(conflict) < 2:
+        return
+    labels = [tied.constraints[j].label for j in conflict]
+    told = (
+        f"on the {PART_NAMES[part]}: no classifier of any kind meets these {len(conflict)} constraints together: "
+        f"{', '.join(map(repr, labels))}. Loosen one of them"
+    )
+    text = findings.goals.lines.value_of(path)
+    # A model of least violation is made all the same where the file asks for it.
+    note = findings.warning if findings.goals.model.on_infeasible == "warn" else findings.problem
+    note(path, told, _place(text, "", max(numbers[label] for label in labels)), text)
 
 
 def _place(text: str, message: str, number: int) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ muert* fallec* enferm* falec* obito doenca* morto malatt* cancro overleden overl
 TARGETS = {
     "says so": "target label labels y class outcome ziel zielvariable zielgrosse cible objetivo obiettivo alvo doel "
     "ergebnis resultado resultat risultato uitkomst esito klasse classe",
-    "usual": "income default defaulted churn churned fraud approve* recid* survived einkommen ingresos renda reddito",
+    "usual": "income default defaulted churn churned fraud approve* recid* surviv* einkommen ingresos renda reddito",
     "event": "response hired admitted callback* released diagnosis converted clicked purchase* bought spam good "
     f"result {HARMS}",
 }

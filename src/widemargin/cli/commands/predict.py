@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from widemargin._text import close_match
 from widemargin._typing import Label
-from widemargin.cli.candidates import PREDICTION, Candidate
+from widemargin.cli.candidates import PREDICTION, Candidate, score_rule
 from widemargin.cli.console import Deadline, Progress, say
 from widemargin.cli.goals_file.reader import goals_of
 from widemargin.cli.goals_file.rules import refuse_to_replace
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if not options.json:
         say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {out}")
         if positive is not None and "score" in columns:
-            say(f"A score above 0 speaks for {positive!r}")
+            say(*score_rule(candidate.last, positive))
     return 0, {
         "model": candidate.title, "data": str(options.data), "out": str(out), "rows": n_rows,
         "columns": columns, "positive": positive,

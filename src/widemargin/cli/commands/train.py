@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 
 from widemargin._files import free_name
 from widemargin._text import column_names
+from widemargin.cli.candidates import score_rule
 from widemargin.cli.console import Progress, comparison, say, warnings_reworded
 from widemargin.cli.goals_file.keys import GoalsFile, table_text
 from widemargin.cli.goals_file.reader import goals_of
@@ -286,7 +287,8 @@ def _show(result: _Result) -> None:
     if goals.audit_goal is not None:
         say("Promised for unseen rows", textwrap.indent(str(goals.audit_goal), "  "), "")
     counts = " and ".join(f"{content.n_rows} {PART_NAMES[part]}" for part, content in rows.items())
-    say(f"Data: {counts} of {table_text(goals.data.table)}; {len(features)} feature columns ({column_names(features)})")
+    of_features = "1 feature column" if len(features) == 1 else f"{len(features)} feature columns"
+    say(f"Data: {counts} of {table_text(goals.data.table)}; {of_features} ({column_names(features)})")
     if data.n_unlabelled:
         say(f"Left out: {data.n_unlabelled} rows without a value of {column_names([goals.data.target])}")
     for name, external in data.external.items():
@@ -302,14 +304,16 @@ def _show(result: _Result) -> None:
     if validation.folds is not None:
         say(f"Chosen by {validation.folds} folds: C = {classifier.C:g}, at most {classifier.max_steps} steps")
     if goals.abstain is not None:
-        names = [""] if classifier.groups_ is None else [
-            f"of {goals.model.thresholds_by} {group.name} " for group in classifier.groups_
-        ]  # fmt: skip
-        for name, (below, above) in zip(names, np.reshape(classifier.threshold_, (-1, 2)), strict=True):
-            say(f"Undecided, {goals.abstain!r}: rows {name}with a score above {below:.4g} and up to {above:.4g}")
+        say(*score_rule(classifier, classifier.positive_class_))
     # Groups come before any verdict, in the words of audits also those of the training rows.
     if groups := result.reports["train"][MODEL].groups:
         say("", "Groups of the training rows", "", *group_lines(groups))
+        if classifier.goal_report_.data_name.endswith("(cross-validated)"):
+            say(
+                "",
+                "The model was fitted to these rows, so its rates are better here, and in the comparison below, than",
+                "in the cross-validated report, which is by models that have not seen the row that they decide.",
+            )
     say("", str(classifier.goal_report_), "")
     if validation.confidence is not None:
         say(classifier.guarantee_ or "Nothing is proved about new rows.", "")

@@ -199,7 +199,11 @@ class Bundle(Ruled):
                     f" found: {shown(list(present))}."
                 )
         if len(wanted) < 2:
-            raise DataError(f"{self}: column {column_text(self.column)} has {len(wanted)} distinct values, needs 2.")
+            held = f"only the value {literal_text(wanted[0])}" if wanted else "no value"
+            raise DataError(
+                f"{self}: column {column_text(self.column)} holds {held} on these rows, and two groups are needed to"
+                " compare. Give rows of more groups, or leave this rule out."
+            )
         all_pairs = self.reference is None and not self.overall
         number = (len(wanted) * (len(wanted) - 1) if all_pairs else 2 * len(wanted)) * len(self.rates)
         if number > LIMITS.bundle:

@@ -305,10 +305,12 @@ def _objective(minimize: object) -> Linear:
         )
     form = minimize.form
     if form.ratios:
+        ratio = form.ratios[0]
+        bound = "<= 0.2" if ratio.name == "selective_error" else ">= 1" if ratio.range[1] > 1 else ">= 0.8"
         raise GoalError(
-            f"the objective holds the ratio {form.ratios[0]}: its denominator depends on the classifier, so it is not a"
+            f"the objective holds the ratio {ratio}: its denominator depends on the classifier, so it is not a"
             f" linear combination of rates. Minimise rates, and ask for the ratio in subject_to, such as"
-            f" {form.ratios[0]} >= {'1' if form.ratios[0].range[1] > 1 else '0.8'}."
+            f" {ratio} {bound}."
         )
     if not form.terms:
         raise GoalError(

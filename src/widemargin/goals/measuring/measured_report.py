@@ -104,12 +104,15 @@ def make_report(
     constraints = [
         _constraint_report(j, tied, measured, soft, multipliers, intervals, expected) for j in range(tied.n_constraints)
     ]
+    main, n_rows = next(iter(tied.space.parts.values())), tied.given[0].n_rows
+    weightless = int(main.count.sum() - main.weighty.sum())
+    ignored = [f"rows of weight 0, which count for nothing: {weightless} of {n_rows}."] if weightless else []
     of_constants, empty = _of_constants(tied, positive, measured, plain_value(positive_class))
     return GoalReport(
         positive_class=None if tied.several else _plain(positive_class),
         classes=tuple(map(_plain, tied.classes)) if tied.several else (),
         data_name=data_name,
-        n_rows=tied.given[0].n_rows,
+        n_rows=n_rows,
         goal_text=str(tied.goal),
         objective_text=str(tied.goal.objective),
         objective=finite(measured.objective),
@@ -119,7 +122,7 @@ def make_report(
         status=status,
         certificate=certificate,
         dropped=tied.dropped,
-        notes=(*notes, *empty),
+        notes=(*notes, *ignored, *empty),
         cautions=(*of_constants, *_of_rows(constraints)),
         confidence=confidence,
         decide=rule,

@@ -368,6 +368,9 @@ def _body(statement: Statement, skip: int, message: str, *, options: bool = Fals
     if too_deep(call, LIMITS.depth):
         raise GoalError(f"nested more than {LIMITS.depth} deep.")
     if len(call.args) != 1 or (call.keywords and not options):
+        # `0,8` is 0.8 in half the world; a line of its own for the 8 is no help.
+        if comma := re.search(r"(?<![\w.])(\d+),(\d+)", rest):
+            message += f" If {comma[0]} is one number, write {comma[1]}.{comma[2]}."
         raise GoalError(message)
     return call
 
