@@ -85,7 +85,7 @@ def pytest_collection(session):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """So it does with what is left of a file: a compiled loop leaves tens of thousands of objects, all of which stay."""
+    """So it does with what is left of a file: a compiled loop leaves tens of thousands of objects, which stay."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
