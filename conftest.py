@@ -65,9 +65,22 @@ def seeded():
 
 
 def pytest_collection_finish(session):
-    """The collector of garbage leaves out what stays until the end: the libraries and ten thousand tests."""
+    """The collector of garbage leaves out what stays until the end: libraries, ten thousand tests, compiled loops."""
+    from numba.core import event  # here, as the process that only hands out tests needs no numba
+
     gc.collect()
     gc.freeze()
+
+    class Compiled(event.Listener):
+        """A loop leaves tens of thousands of objects, all of which stay."""
+
+        def on_start(self, event):
+            """Nothing is there yet."""
+
+        def on_end(self, event):
+            gc.freeze()
+
+    event.register("numba:compile", Compiled())
 
 
 def pytest_collection(session):
@@ -85,7 +98,7 @@ def pytest_collection(session):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """So it does with what is left of a file: a compiled loop leaves tens of thousands of objects, which stay."""
+    """So it does with what a file leaves behind."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
