@@ -1,10 +1,13 @@
 """Settings of the whole suite: how hypothesis searches, what a test may cost in plain Python, a Dask cluster."""
 
+import contextlib
 import functools
 import gc
+import importlib
 import os
 import signal
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,9 +65,45 @@ def seeded():
 
 
 def pytest_collection_finish(session):
-    """The collector of garbage leaves out what stays until the end: the libraries and ten thousand tests."""
+    """The collector of garbage leaves out what stays until the end: libraries, ten thousand tests, compiled loops."""
+    from numba.core import event  # here, as the process that only hands out tests needs no numba
+
     gc.collect()
     gc.freeze()
+
+    class Compiled(event.Listener):
+        """A loop leaves tens of thousands of objects, all of which stay."""
+
+        def on_start(self, event):
+            """Nothing is there yet."""
+
+        def on_end(self, event):
+            gc.freeze()
+
+    event.register("numba:compile", Compiled())
+
+
+def pytest_collection(session):
+    """Every second process imports the files of the tests from the last one on, before it collects them as all do.
+
+    What pytest makes of a file is kept on disk, and takes longer to make than all imports: so each process finds what
+    the others have made.
+    """
+    if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2:
+        for folder in filter(os.path.isdir, session.config.args):
+            for path in sorted(Path(folder).resolve().rglob("test_*.py"), reverse=True):
+                with contextlib.suppress(Exception, pytest.skip.Exception):  # it is told when the file is collected
+                    importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    """So it does with what a file leaves behind."""
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -185,7 +185,7 @@ def runs(ctx: Context, part: str) -> list[Row]:
         task = ctx.load(name)
         task = standardised(task) if name == "yeast" else task
         there = methods(ctx, task)
-        every = [there[method] for method in COMPARED[part][name] if method in there][: ctx.pick(None, 4)]
+        every = [there[method] for method in COMPARED[part][name] if method in there][: ctx.pick(None, 2)]
         for method in every:
             if method.grid == AS_THEY_ARE:  # compiles
                 Timing.of(partial(method.make(None).fit, task.X[:60], task.Y[:60]))

@@ -17,7 +17,7 @@ EXPECTED = {
 
 @pytest.mark.filterwarnings("ignore::widemargin.exceptions.MarginConvergenceWarning")
 @parametrize_with_checks(
-    [NormBallSVC(), SimbaClassifier(tol=0.3, max_iter=100, random_state=0)],
+    [NormBallSVC(), SimbaClassifier(tol=0.3, max_iter=30, random_state=0)],
     expected_failed_checks=lambda estimator: EXPECTED,
 )
 def test_sklearn_contract(estimator, check):

@@ -136,7 +136,7 @@ def test_a_fraction_of_the_rows_is_held_out(folder, capsys):
 
 
 def test_folds_choose_the_regulariser(folder, capsys):
-    write_csv(folder / "people.csv", people(240))
+    write_csv(folder / "people.csv", people(160))
     content = train(folder, capsys, "[output]", "[validation]\nfolds = 2\n[output]")
     model = load_model(folder / "m.skops")[-1]
     assert type(model).__name__ == "RateConstrainedClassifier" and content["C"] == model.C
