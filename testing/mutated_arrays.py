@@ -96,7 +96,7 @@ def _place_of(node, file, place="model"):
     return next((found for where, child in children if (found := _place_of(child, file, where))), None)
 
 
-def fates(model, X, folder, *, n=30, seed=0):
+def fates(model, X, folder, *, n=50, seed=0):
     """What comes of `n` changes of the arrays of a saved model: of the reading, and of the answers to rows X."""
     path = folder / "model.skops"
     _shorten_history(model)

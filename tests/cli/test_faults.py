@@ -137,7 +137,7 @@ def test_a_memory_that_fails(command):
     memory = FaultyMemory()
     code, _, count = command(memory.failing())
     assert code == 0
-    for place in np.linspace(0, count - 1, 8).astype(int).tolist():
+    for place in np.linspace(0, count - 1, 12).astype(int).tolist():
         code, said, _ = command(memory.failing(place))
         assert code == 0 or "memory" in said.lower(), (place, said)
 

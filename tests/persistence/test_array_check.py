@@ -142,8 +142,8 @@ def test_every_estimator_that_can_be_saved_is_tried():
 @pytest.mark.parametrize("case", CASES)
 def test_no_change_of_an_array_ends_a_process(case, fitted, tmp_path):
     model, rows = fitted(case)
-    forms = sum(type(other) is type(CASES[case][0]) for other, *_ in CASES.values())  # which share the 30 changes
-    found = fates(model, rows, tmp_path, n=-(-30 // forms))
+    forms = sum(type(other) is type(CASES[case][0]) for other, *_ in CASES.values())  # which share the 50 changes
+    found = fates(model, rows, tmp_path, n=-(-50 // forms))
     assert [fate for fate in found if fate.end.startswith("signal")] == []
     theirs = (".steps", "estimator_", "feature_map_") if hasattr(type(model), "_stored_arrays") else ("",)
     ours = [fate for fate in found if not any(part in fate.change for part in theirs)]
