@@ -177,10 +177,11 @@ class DeviceRows(KernelRows):
         scores += self.pull(self._sums(right, self._rows[rows], self.put(change[:, None])))[:, 0]
         self._count.evaluations += rows.shape[0] * scores.shape[0]
 
-    def products(self, X: Matrix, coefficients: Floats) -> Floats:
+    def products(self, X: Matrix, coefficients: Matrix) -> Floats:
         """See `KernelRows`; only the sums leave the device."""
         out = np.empty((X.shape[0], *coefficients.shape[1:]))
-        weights = self.put(coefficients.reshape(self.n_rows, -1))
+        given = coefficients if isinstance(coefficients, np.ndarray) else coefficients.toarray()
+        weights = self.put(given.reshape(self.n_rows, -1))
         step = self._tile(min(self.height, self.n_rows))
         for low in range(0, X.shape[0], step):
             new = self._device.place(X[low : low + step], self.kernel, self.dtype)

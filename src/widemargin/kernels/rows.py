@@ -463,14 +463,14 @@ class KernelRows:
             np.fill_diagonal(K, 1.0)
         return K
 
-    def products(self, X: Matrix, coefficients: Floats) -> Floats:
+    def products(self, X: Matrix, coefficients: Matrix) -> Floats:
         """`K(X, rows) @ coefficients` for new rows, in blocks of bounded memory.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (p, d)
             With a precomputed kernel the values with all n rows, shape (p, n).
-        coefficients : ndarray of shape (n,) or (n, k)
+        coefficients : ndarray of shape (n,) or (n, k), or CSR matrix of shape (n, k)
 
         Returns
         -------

@@ -129,7 +129,7 @@ class Tiles:
 
         self._count.evaluations += sum(in_threads(self._low.shape[0], 1, part))
 
-    def products(self, X: Reals, coefficients: Floats) -> Floats:
+    def products(self, X: Reals, coefficients: Matrix) -> Floats:
         """`K(X, rows) @ coefficients` for new rows, without the values that are left out.
 
         Parameters

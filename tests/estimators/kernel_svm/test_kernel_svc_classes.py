@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
+from sklearn.utils.multiclass import _ovr_decision_function
 
 from widemargin import KernelSVC
 from widemargin.estimators.kernel_svm import binary_problems
@@ -277,6 +278,20 @@ def test_scores_of_many_rows_are_made_in_blocks(monkeypatch):
     monkeypatch.setattr("widemargin.estimators.kernel_svm.multiclass.score_blocks", few)
     np.testing.assert_allclose(model.decision_function(X), whole, atol=1e-12)
     np.testing.assert_array_equal(model.predict(X), labels)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_few_rows_have_the_scores_that_they_have_among_many(kernel, kind):
+    X, y = digits(300)
+    rows = rbf_kernel(X, gamma=0.1) if kernel == "precomputed" else kind(X)
+    model = KernelSVC(kernel=kernel, decision_function_shape="ovo").fit(rows, y)
+    whole = model.decision_function(rows)
+    np.testing.assert_allclose(model.decision_function(rows[:7]), whole[:7], atol=1e-5)
+    np.testing.assert_array_equal(model.predict(rows[:7]), model.predict(rows)[:7])
+    model.set_params(decision_function_shape="ovr")
+    expected = _ovr_decision_function(whole < 0, -whole, 10)
+    np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-12)
 
 
 def test_problems_share_the_time(monkeypatch):

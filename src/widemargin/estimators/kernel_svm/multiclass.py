@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from widemargin._threads import limit_threads
 from widemargin._typing import Floats, Ints, Matrix
@@ -49,9 +49,27 @@ def pair_scores(parts: Sequence[Floats], intercept: Floats) -> Floats:
     return np.column_stack(pairs) + intercept
 
 
+def coef_of_pairs(coef: Floats, n_support: npt.NDArray[np.int32]) -> sp.csr_matrix:
+    """`dual_coef_` one against one as a matrix of shape (n_support_vectors, k (k - 1) / 2), a column for each pair."""
+    k = n_support.shape[0]
+    number = np.zeros((k, k), dtype=np.int32)
+    number[np.triu_indices(k, 1)] = np.arange(k * (k - 1) // 2)
+    # The coefficients of a class stand in the order of the other classes.
+    others = (number + number.T)[~np.eye(k, dtype=bool)].reshape(k, k - 1)
+    n, starts = coef.shape[1], np.arange(0, coef.size + 1, k - 1, dtype=np.int32)
+    return sp.csr_matrix((coef.T.ravel(), others.repeat(n_support, axis=0).ravel(), starts), (n, k * (k - 1) // 2))
+
+
 def one_vs_rest(scores: Floats, n_classes: int) -> Floats:
     """Votes of the pairs, made continuous by their scores as scikit-learn does, shape (p, k)."""
-    return np.asarray(_ovr_decision_function(scores < 0, -scores, n_classes))
+    first, second = np.triu_indices(n_classes, 1)
+    sides = np.zeros((first.shape[0], n_classes))
+    sides[np.arange(first.shape[0]), first], sides[np.arange(first.shape[0]), second] = 1.0, -1.0
+    # A score of 0 is a vote for the first class of its pair.
+    won = np.where(scores < 0.0, -1.0, 1.0) @ sides
+    sums = scores @ sides
+    # Votes less those lost, of k - 1 pairs; within 1/3 of that lies what the sums add.
+    return np.asarray(0.5 * (won + (n_classes - 1)) + sums / (3.0 * (np.abs(sums) + 1.0)))
 
 
 def votes(scores: Floats, n_classes: int) -> Ints:
@@ -82,11 +100,15 @@ def score_blocks(
     most `numbers` scores are held at a time, 16 MB.
     """
     k, coef = model.classes_.shape[0], dense(model.dual_coef_)
-    cuts = [0, coef.shape[1]]
-    if pairs:
+    weights, cuts = [np.ascontiguousarray(coef.T)], [0, coef.shape[1]]
+    if pairs and X.shape[0] < KernelRows.few:
+        # For few rows the calls cost more than the values, so that those of all support vectors are one product.
+        weights, pairs = [coef_of_pairs(coef, model.n_support_)], False  # type: ignore[attr-defined]
+    elif pairs:
         cuts = [0, *np.cumsum(model.n_support_).tolist()]  # type: ignore[attr-defined]
+        weights = np.split(weights[0], cuts[1:-1])
     backend = usable_name(backend)
-    parts = [_weigher(model, slice(low, high), coef[:, low:high], backend) for low, high in pairwise(cuts)]
+    parts = [_weigher(model, slice(*place), some, backend) for place, some in zip(pairwise(cuts), weights, strict=True)]
     intercept: Floats = getattr(model, "intercept_", np.zeros(1))
     step = max(1, numbers // (k * k))
     for low in range(0, X.shape[0], step):
@@ -96,9 +118,8 @@ def score_blocks(
         yield rows, pair_scores(sums, intercept) if pairs else sums[0] + intercept
 
 
-def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Callable[[Matrix], Floats]:
+def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) -> Callable[[Matrix], Floats]:
     """What gives kernel values of rows with some of the support vectors, times their coefficients."""
-    weights = np.ascontiguousarray(coef.T)
     if model.kernel == "precomputed":
         columns = model.support_[place]
         return lambda X: np.asarray(X[:, columns] @ weights, dtype=np.float64)
@@ -107,9 +128,9 @@ def _weigher(model: KernelModel, place: slice, coef: Floats, backend: str) -> Ca
     if model.kernel == "linear":
         # Large coefficients of both signs nearly cancel in the weights of the columns, so they are summed in double
         # precision; and these need one product with new rows where support vectors need one each.
-        of_columns = np.asarray(coef @ model.support_vectors_[place].astype(np.float64)).T
+        of_columns = dense(weights.T @ model.support_vectors_[place].astype(np.float64)).T
         return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
-    rows = _support_rows(model, place, float(np.abs(weights).sum(axis=0).max()), backend, alone=weights.shape[1] == 1)
+    rows = _support_rows(model, place, float(abs(weights).sum(axis=0).max()), backend, alone=weights.shape[1] == 1)
     return lambda X: rows.products(X, weights)
 
 
@@ -121,7 +142,7 @@ _SUPPORT_ROWS = WeakKeyDictionary()
 class Products(Protocol):
     """What multiplies kernel values (`KernelRows`, `Tiles`)."""
 
-    def products(self, X: Matrix, coefficients: Floats) -> Floats:
+    def products(self, X: Matrix, coefficients: Matrix) -> Floats:
         """`K(X, rows) @ coefficients`."""
 
 
