@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
@@ -30,8 +31,8 @@ def failed_cleanly(result, code, *texts):
 
 
 def without_numbers(text):
-    """Every digit and sign a 0: numbers differ in their last digits between versions of the libraries."""
-    return re.sub(r"[\d+-]", "0", text)
+    """Every digit and sign a 0, and no doubt in verdicts: both differ a little between versions of the libraries."""
+    return re.sub(r"[\d+-]", "0", text).replace("undecided, est. met", "met")
 
 
 def test_the_example_is_trained_saved_and_audited(tmp_path, capsys):
@@ -54,6 +55,9 @@ def test_the_example_is_trained_saved_and_audited(tmp_path, capsys):
     readme = (ADULT.parents[1] / "README.md").read_text()
     (shown,) = re.findall(r"```text\n([^`]*?Goal report.*?)```", readme, re.DOTALL)
     assert without_numbers(shown) in without_numbers(trained.stdout)
+    there = trained.stdout[trained.stdout.index("Measured on test rows (") :]
+    numbers = (re.findall(r"[+-]?\d+\.\d+", text)[:40] for text in (shown, there))
+    np.testing.assert_allclose(*([float(number) for number in each] for each in numbers), atol=0.01)
     info = model_info(model)
     assert info.goal is not None and "fair: positive_rate(women)" in info.goal
     assert not {"sex", "race", "income", "deployed", "split", "fnlwgt"} & set(info.features)
