@@ -127,6 +127,18 @@ def test_rules_that_contradict_each_other_whatever_the_model_are_named(project, 
     assert said.endswith("together: 'recall', 'recall() <= 0.5'. Loosen one of them")
 
 
+def test_contradictions_are_those_of_weighted_rows(project, capsys):
+    changed(project, "recall() >= 0.6", "positive_rate() >= 0.6\nsubject to false_positive_rate() <= 0.1")
+    columns = people()
+    columns["kilos"] = [50 if label == "high" else 1 for label in columns["income"]]
+    write_csv(project / "people.csv", columns)
+    assert "meets these" in told(check(project, capsys, "--data", code=2)["problems"])[0]
+    changed(project, 'positive = "high"', 'positive = "high"\nweight = "kilos"')
+    changed(project, "0.8 * positive_rate(men)", "0.1 * positive_rate(men)")
+    changed(project, "<= 0.3", "<= 1")
+    assert check(project, capsys, "--data")["problems"] == []
+
+
 def test_labels_that_are_made_up_prove_no_contradiction(project, capsys):
     changed(project, "recall() >= 0.6", "recall() >= 0.9\nsubject to positive_rate() <= 0.4")
     write_csv(project / "people.csv", {**people(), "income": ["high"] * 600})
@@ -277,6 +289,7 @@ HIDDEN = (  # each stands beside a fault that once hid it
         (lambda columns: {name: values for name, values in columns.items() if name != "income"}, "column 'income'"),
         (lambda columns: {**columns, "split": ["train"] * 600}, "0 rows have 'test'"),
         (lambda columns: {**columns, "kilos": [-1] * 600}, "the weight 'kilos' is missing, negative or not finite"),
+        (lambda columns: {**columns, "kilos": [0] * 600}, "the weight 'kilos' is 0 in all 400 training rows"),
     ],
 )
 def test_a_fault_hides_no_other(project, capsys, spoil, fault):
