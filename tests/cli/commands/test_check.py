@@ -57,6 +57,13 @@ def test_what_training_does_not_bound_is_a_problem_with_and_without_the_table(pr
     assert problem["key"] == "goal.text" and "about scores" in problem["text"]
 
 
+def test_a_promise_is_told_to_repeat_the_populations_of_the_goal(project, capsys):
+    changed(project, "recall() >= 0.4", "recall(women) >= 0.4")
+    (problem,) = check(project, capsys, code=2)["problems"]
+    assert "unknown population 'women'" in problem["text"]
+    assert problem["text"].endswith("What goal.text defines has to be repeated here.")
+
+
 def test_without_a_file_it_says_so(capsys, tmp_path):
     assert main(["check"]) == 2
     assert "no goals file was named" in capsys.readouterr().err
