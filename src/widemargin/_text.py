@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
+def printable_name(name: str) -> str:
+    """The name of a group on one line, in quotes where blanks at its ends tell it from another one."""
+    return printable(name if name == name.strip() else repr(name))
+
+
 def listing(values: Sequence[object], limit: int = 10) -> str:
     """The first values as they are written in code, and how many more there are."""
     shown = ", ".join(map(repr, values[:limit]))

@@ -498,6 +498,8 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
     [
         (["audit", "g.toml", "--model", "m.skops", "--decide", "maybe"], "audit", "argument --decide: invalid choice"),
         (["train", "g.toml", "--time-budget", "0"], "train", "0 is no number of seconds above 0"),
+        (["train", "g.toml", "--time-budget", "1h"], "train", "1h is no number of seconds above 0"),
+        (["tradeoff", "g.toml", "--constraint", "c", "--from", "80%", "--to", "1"], "tradeoff", "80% is no finite"),
         (["frobnicate"], "frobnicate", "argument COMMAND: invalid choice"),
     ],
 )

@@ -61,6 +61,15 @@ def naive(table, y, weight=None):
     return {None: NaiveSource(columns, np.where(y == 1, 1, -1).tolist(), weight, {"old": said}, len(y))}
 
 
+@pytest.mark.filterwarnings("ignore:.* constraints are dropped")
+@pytest.mark.parametrize(("least", "told"), [(20, 0), (50, 1)])
+def test_a_bundle_of_which_nothing_is_left_is_told(least, told):
+    y, table = np.arange(83) % 2, {"g": ["a"] * 40 + ["b"] * 40 + ["c"] * 3}
+    goal = f'subject to demographic_parity(g, difference=0.1, min_rows={least}, on_small="drop")'
+    report = audit(y, goal, y=y, populations=pd.DataFrame(table))
+    assert len([caution for caution in report.cautions if "1 rule is not measured" in caution]) == told
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_against_brute_force(data, weighted):
     X, y, table = data

@@ -101,6 +101,11 @@ def test_undefined_values_missing_groups_and_forms():
     assert np.isnan(frame.to_frame().loc["<a>", "recall()"])
 
 
+def test_blanks_tell_groups_apart():
+    frame = metric_frame("positive_rate()", None, [1, 0, 1], ["a", " a", "b"])
+    assert [line[:4].rstrip() for line in str(frame).splitlines()[2:]] == ["' a'", "a", "b"]
+
+
 BAD = {
     "a population": (
         lambda: metric_frame("recall(population(x > 1))", [1, 0], [1, 0], ["a", "b"]), "leave its population",
@@ -108,6 +113,7 @@ BAD = {
     "no labels": (lambda: metric_frame("recall()", None, [1, 0], ["a", "b"]), "recall.* needs labels"),
     "no baseline": (lambda: metric_frame([churn("old")], None, [1, 0], ["a", "b"]), "baseline 'old' is unknown"),
     "lengths": (lambda: metric_frame("positive_rate()", None, [1, 0], ["a"]), "each of the 2 rows"),
+    "a dict": (lambda: metric_frame("positive_rate()", None, [1, 0], {"a": [1, 2]}), "groups is a dict; give a vector"),
     "nothing": (lambda: metric_frame([], [1, 0], [1, 0], ["a", "b"]), "no rate is named"),
     "no expression": (lambda: metric_frame("recal()", [1, 0], [1, 0], ["a", "b"]), "recall"),
     "two": (lambda: as_metric(["recall()", "accuracy()"]), "one rate is needed"),

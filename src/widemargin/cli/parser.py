@@ -10,15 +10,23 @@ from widemargin.cli.console import CARD_KEYS
 from widemargin.exceptions import DataError
 
 
+def _number(text: str) -> float:
+    """A number, or NaN: argparse would tell a ValueError with the name of the function."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
 def _positive(text: str) -> float:
-    number = float(text)  # argparse turns its ValueError into a message
+    number = _number(text)
     if not 0.0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
     return number
 
 
 def _finite(text: str) -> float:
-    number = float(text)
+    number = _number(text)
     if not abs(number) < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is no finite number")
     return number

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from widemargin._text import aligned, html_report, pandas_for_frames, printable, stored_report, with_lists
+from widemargin._text import (
+    aligned,
+    html_report,
+    pandas_for_frames,
+    printable,
+    printable_name,
+    stored_report,
+    with_lists,
+)
 from widemargin._typing import Classifier, Column, Features, Label
 from widemargin.diagnostics.leverage import LeverageRow, leverage_rows
 from widemargin.diagnostics.margin_sketch import MarginCounts, MarginSketch
@@ -407,7 +415,7 @@ def _table(report: MarginReport) -> list[list[str]]:
             low, high = item.below_interval
             below += f" [{100 * low:.1f}, {100 * high:.1f}]"
         area = [_number(None if item.risk_coverage is None else item.risk_coverage.area)] if has_curve else []
-        rows.append([printable(item.name), str(item.n_rows), *map(_number, numbers), below, *area])
+        rows.append([printable_name(item.name), str(item.n_rows), *map(_number, numbers), below, *area])
     return rows
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable
+from widemargin._text import aligned, html_table, listing, pandas_for_frames, printable, printable_name
 from widemargin._typing import Bools, Column, Ints, Label, Table
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import CellSpace, build_cells
@@ -99,7 +99,7 @@ class GroupRates:
         number = sum(self.n_rows.values()) + self.n_missing
         for name, rows, values in (
             ("all rows", number, self.overall),
-            *((printable(str(key)), self.n_rows[key], values) for key, values in self.by_group.items()),
+            *((printable_name(str(key)), self.n_rows[key], values) for key, values in self.by_group.items()),
         ):
             shown = ["-" if value is None else f"{value:.4f}" for value in values.values()]
             lines.append([name, str(rows), *shown])

@@ -199,11 +199,12 @@ class TablePreprocessor(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 days = contents.numbers[:, j]
                 known = np.flatnonzero(~np.isnan(days))
                 whole = np.floor(days[known]).astype(np.int64)
-                months = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
                 for part in self.date_parts:
-                    place = known, months if part == "month" else (whole + 3) % 7
+                    number = (whole + 3) % 7
+                    if part == "month":
+                        number = whole.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
                     shape = len(days), len(DATE_PARTS[part])
-                    blocks.append(sparse.csr_array((np.ones(len(known)), place), shape=shape))
+                    blocks.append(sparse.csr_array((np.ones(len(known)), (known, number)), shape=shape))
         features = sparse.csr_array(sparse.hstack(blocks, format="csr"))
         return dense_for_frames(self, features) if self.sparse_output else features.toarray()
 

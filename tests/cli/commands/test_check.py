@@ -57,6 +57,13 @@ def test_what_training_does_not_bound_is_a_problem_with_and_without_the_table(pr
     assert problem["key"] == "goal.text" and "about scores" in problem["text"]
 
 
+def test_a_promise_is_told_to_repeat_the_populations_of_the_goal(project, capsys):
+    changed(project, "recall() >= 0.4", "recall(women) >= 0.4")
+    (problem,) = check(project, capsys, code=2)["problems"]
+    assert "unknown population 'women'" in problem["text"]
+    assert problem["text"].endswith("What goal.text defines has to be repeated here.")
+
+
 def test_without_a_file_it_says_so(capsys, tmp_path):
     assert main(["check"]) == 2
     assert "no goals file was named" in capsys.readouterr().err
@@ -127,6 +134,18 @@ def test_rules_that_contradict_each_other_whatever_the_model_are_named(project, 
     assert said.endswith("together: 'recall', 'recall() <= 0.5'. Loosen one of them")
 
 
+def test_contradictions_are_those_of_weighted_rows(project, capsys):
+    changed(project, "recall() >= 0.6", "positive_rate() >= 0.6\nsubject to false_positive_rate() <= 0.1")
+    columns = people()
+    columns["kilos"] = [50 if label == "high" else 1 for label in columns["income"]]
+    write_csv(project / "people.csv", columns)
+    assert "meets these" in told(check(project, capsys, "--data", code=2)["problems"])[0]
+    changed(project, 'positive = "high"', 'positive = "high"\nweight = "kilos"')
+    changed(project, "0.8 * positive_rate(men)", "0.1 * positive_rate(men)")
+    changed(project, "<= 0.3", "<= 1")
+    assert check(project, capsys, "--data")["problems"] == []
+
+
 def test_labels_that_are_made_up_prove_no_contradiction(project, capsys):
     changed(project, "recall() >= 0.6", "recall() >= 0.9\nsubject to positive_rate() <= 0.4")
     write_csv(project / "people.csv", {**people(), "income": ["high"] * 600})
@@ -148,6 +167,7 @@ def warned(folder, capsys, columns):
 def test_columns_that_are_no_features_are_warned_of(project, capsys):
     columns = people()
     columns["constant"] = [7] * 600
+    columns["income.gross"] = [f'"{1000 + row % 40:,}.50"' for row in range(600)]
     columns["client_id"] = list(np.random.default_rng(0).permutation(10**6)[:600])
     columns["row"] = list(range(600))
     columns[""] = list(np.random.default_rng(1).permutation(600))
@@ -155,6 +175,7 @@ def test_columns_that_are_no_features_are_warned_of(project, capsys):
     columns["gender"] = [{"F": 0, "M": 1}[value] for value in columns["sex"]]
     text = warned(project, capsys, columns)
     assert "feature 'constant' has the same value in all 400 rows" in text
+    assert "feature 'income.gross' holds numbers written as texts, such as 1,001.50: write digits" in text
     assert "feature 'client_id' has 400 distinct values in 400 rows and looks like an identifier" in text
     assert "feature 'row' has 400 distinct values in 400 rows and looks like an identifier" in text
     assert "feature '' has 400 distinct values in 400 rows and looks like an identifier" in text
@@ -277,6 +298,7 @@ HIDDEN = (  # each stands beside a fault that once hid it
         (lambda columns: {name: values for name, values in columns.items() if name != "income"}, "column 'income'"),
         (lambda columns: {**columns, "split": ["train"] * 600}, "0 rows have 'test'"),
         (lambda columns: {**columns, "kilos": [-1] * 600}, "the weight 'kilos' is missing, negative or not finite"),
+        (lambda columns: {**columns, "kilos": [0] * 600}, "the weight 'kilos' is 0 in all 400 training rows"),
     ],
 )
 def test_a_fault_hides_no_other(project, capsys, spoil, fault):

@@ -700,6 +700,14 @@ def test_decimal_commas_words_among_numbers_and_days(tmp_path, capsys):
         to_onnx(model, tmp_path / "m.onnx")
 
 
+def test_a_goals_file_takes_no_name_of_another_file(tmp_path, capsys):
+    write_csv(tmp_path / "people.csv", people())
+    (tmp_path / "old.csv").write_text("a,b\n")
+    assert main(["init", str(tmp_path / "people.csv"), "--out", str(tmp_path / "old.csv"), "--force"]) == 2
+    assert "Give a name that ends in .toml" in capsys.readouterr().err
+    assert (tmp_path / "old.csv").read_text() == "a,b\n"
+
+
 def test_files_without_names_or_with_another_separator_are_refused(tmp_path, capsys):
     rows = "\n".join(f"{20 + row % 40},{'MF'[row % 2]},{row % 3},{'yes' if row % 3 else 'no'}" for row in range(200))
     for text, said in (

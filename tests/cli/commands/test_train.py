@@ -221,6 +221,8 @@ def test_a_weight_is_a_number_from_0_on_and_plays_no_other_part(folder, capsys):
     assert "'w' is missing, negative or not finite in 1 of 600 row(s)" in train(
         folder, capsys, "[data]", '[data]\nweight = "w"', code=2
     )["error"]  # fmt: skip
+    write_csv(folder / "people.csv", people() | {"w": [0] * 600})
+    assert "'w' is 0 in all 600 training rows" in train(folder, capsys, "[data]", "[data]", code=2)["error"]
     assert "holds string" in train(folder, capsys, '"w"', '"work"', code=2)["error"]
     assert "'sex' is also named by data.protected" in train(folder, capsys, '"work"', '"sex"', code=2)["error"]
 

@@ -185,6 +185,7 @@ def test_dropped_constraints_and_notes_are_listed():
     report = make_report(tied, [y], positive_class=1, notes=["a note"])
     assert "Dropped: tiny: positive_rate() is measured on 200 rows" in str(report)
     assert "Note: a note" in str(report)
+    assert "1 rule is not measured, as all constraints of it were dropped: 'tiny'. Give" in report.cautions[-1]
     assert report == GoalReport.from_dict(json.loads(json.dumps(report.to_dict())))
 
 

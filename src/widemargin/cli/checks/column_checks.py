@@ -23,6 +23,9 @@ ID_NAME = re.compile(
 """Names of columns that number or name the rows; those that pandas writes for its index have none."""
 
 
+_MONEY = "[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|BRL|SEK|NOK|DKK|PLN|kr|zł"
+_NUMBER = re.compile(rf"[-+]?({_MONEY})?\s?[-+]?\d+([.,'’\s]\d{{3}})*([.,]\d+)?\s?({_MONEY}|%)?")
+"""A number as people write it: thousands apart, with a currency or a percent sign."""
 _NO_VALUE = {"?", "-", ".", "", "none", "unknown", "missing", "n/a", "n.a.", "undefined", "#n/a"}
 """Texts that often stand for no value."""
 
@@ -88,6 +91,8 @@ def check_features(
                 listed = f" ({', '.join(deviation.examples)})" if deviation.examples else ""
                 text = f"on {where} column {name!r} has {what} in {deviation.n_rows} row(s){listed}{unlike}"
                 findings.warning(place, f"{text}. The model falls back")
+        if name not in goals.data.words and (text := written_numbers(train[name])):
+            findings.warning(place, f"feature {name!r} {text}, or name it in data.words")
         for text in _looks(name, train[name], labels):
             findings.warning(place, f"feature {name!r} {text}")
         if name in protected:
@@ -177,6 +182,21 @@ def stands_for_none(column: pa.ChunkedArray, *, is_target: bool = False) -> str:
     told = [(value, pc.sum(pc.equal(values, value)).as_py()) for value in held]
     said = " and ".join(f"{value!r} in {number} of {len(column)} rows" for value, number in told if number > 1)
     return said and f"holds {said}: if it stands for no value, name it in data.missing"
+
+
+def written_numbers(column: pa.ChunkedArray) -> str:
+    """That texts are numbers in a spelling that is not read, so that they would be taken for words; else nothing."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return ""
+    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()]
+    # Digits alone may be codes, and so may a few values.
+    if not all(map(_NUMBER.fullmatch, first)) or all(map(str.isdecimal, first)):
+        return ""
+    if pc.count_distinct(column).as_py() <= 20:
+        return ""
+    cure = "write digits and the sign of data.decimal alone to learn from it"
+    return f"holds numbers written as texts, such as {first[0]}: {cure}"
 
 
 def names_rows(name: str, distinct: int, n_rows: int) -> bool:

@@ -20,7 +20,7 @@ from widemargin.cli.goals_file.keys import GoalsFile, Label, table_text
 from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.cli.tables.column_roles import labels_of, named_columns, split_rows, weights_of
 from widemargin.cli.tables.table_files import Block, read_table, rows_equal
-from widemargin.cli.tables.training_data import TableRows, external_set, one_class, with_baselines
+from widemargin.cli.tables.training_data import PART_NAMES, TableRows, external_set, one_class, with_baselines
 from widemargin.exceptions import DataError, WidemarginError
 
 
@@ -117,8 +117,9 @@ def _rows(findings: Findings, block: Block, part: str) -> TableRows:
         if all(problem.path != ("data", key) for problem in findings.problems):
             findings.problem(("data", key), text)
 
+    weight = None
     try:
-        weights_of(block, goals)
+        weight = weights_of(block, goals)
     except DataError as error:
         say_once("weight", str(error))
     try:
@@ -136,13 +137,18 @@ def _rows(findings: Findings, block: Block, part: str) -> TableRows:
         labels = np.array(values, dtype=None)
         if labels.ndim != 1 or labels.dtype.kind not in "biufU" or len(np.unique(labels)) != 2:
             return TableRows(populations=table)
-        return TableRows(populations=table.filter(column.is_valid()), y=labels)
+        known = column.is_valid()
+        some = None if weight is None else weight[known.to_numpy()]
+        return TableRows(populations=table.filter(known), y=labels, sample_weight=some)
+    if weight is not None and not weight.any():
+        say_once("weight", f"the weight {goals.data.weight!r} is 0 in all {len(weight)} {PART_NAMES[part]}. Correct it")
+        weight = None
     only_one = one_class(labels)
     if only_one is not None and part == "train":
         text = f"the target {goals.data.target!r} is {only_one!r} in all {len(table)} rows; two classes are needed"
         findings.problem(("data", "target"), text)
         return TableRows(populations=table)
-    return TableRows(populations=table, y=labels)
+    return TableRows(populations=table, y=labels, sample_weight=weight)
 
 
 def _external(findings: Findings, positive: Label | None) -> dict[str, TableRows]:

@@ -207,7 +207,10 @@ def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, 
     # What is promised may be about scores. Whatever they are, each row has such a fact or has it not.
     promised = () if goals.audit_goal is None else goals.audit_goal.facts
     facts = {fact.name: rows.y for fact in promised if rows.y is not None}
-    main = Rows(y=rows.y, populations=rows.populations, external=as_external(external), baselines=facts)
+    main = Rows(
+        y=rows.y, sample_weight=rows.sample_weight, populations=rows.populations, external=as_external(external),
+        baselines=facts,
+    )  # fmt: skip
     sources = make_sources(baselines_used(goal), main, classes=ordered_classes(classes, positive, goal))
     return bind(goal, sources, warn_trivial=False, for_training=False)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widemargin._text import listing
-from widemargin.cli.checks.column_checks import names_rows, numbers_rows, tells_target
+from widemargin.cli.checks.column_checks import names_rows, numbers_rows, tells_target, written_numbers
 from widemargin.cli.checks.vocabulary import (
     AFFIRMATIVE,
     AGED,
@@ -43,9 +43,6 @@ _DAYS = re.compile(
 )
 """Days in another order than ISO's, with or without a time, the month as a number or a word."""
 _COMPACT_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
-_MONEY = "[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|BRL|SEK|NOK|DKK|PLN|kr|zł"
-_NUMBER = re.compile(rf"[-+]?({_MONEY})?\s?[-+]?\d+([.,'’\s]\d{{3}})*([.,]\d+)?\s?({_MONEY}|%)?")
-"""A number as people write it: thousands apart, with a currency or a percent sign."""
 _PARTS = {"train", "training", "test", "testing", "valid", "validation", "holdout", "dev", "fold", "cv", "learn"}
 """Words in columns that split the rows: voices have parts, and arms fold, too."""
 
@@ -348,10 +345,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     if squares_overflow(numbers):
         return "holds numbers whose squares overflow: divide them to learn from it"
     words, distinct = words_of(name), pc.count_distinct(column, mode="all").as_py()
-    # Numbers written as texts would be taken for words, too; digits alone may be codes.
-    if is_text and distinct > 20 and all(map(_NUMBER.fullmatch, first)) and not all(map(str.isdecimal, first)):
-        cure = "write digits and the sign of data.decimal alone to learn from it"
-        return f"holds numbers written as texts, such as {first[0]}: {cure}"
+    if text := written_numbers(column):
+        return text
     n_values = len(column) - column.null_count
     is_named = names_rows(name, distinct, n_values)
     reasons = {

@@ -41,6 +41,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if out.exists() and not options.force:
         raise DataError(f"{out} exists already and is not replaced. Name another file by --out, or add --force")
     refuse_to_replace(options)
+    if out.suffix.lower() != ".toml":  # --force would replace a table or a model without a question
+        raise DataError(f"{out}: --out names the goals file to write. Give a name that ends in .toml")
     with Progress() as progress:
         progress.step("looking at the table")
         table, how = _read(options.table, options.separator)

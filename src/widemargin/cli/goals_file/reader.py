@@ -185,7 +185,9 @@ def _key_value(
     except GoalParseError as error:
         for fault in _goal_faults(value, error):
             at = None if fault.line is None else (fault.line, fault.column or 1)
-            problems.append(Problem(path, f"no valid goal: {fault.reason}", at, value))
+            again = path[-2:] == ("audit", "text") and "unknown population" in fault.reason
+            reason = f"{fault.reason} What goal.text defines has to be repeated here." if again else fault.reason
+            problems.append(Problem(path, f"no valid goal: {reason}", at, value))
         return default
     except (ValueError, TypeError) as error:
         problems.append(Problem(path, str(error)))

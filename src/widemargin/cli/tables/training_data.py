@@ -81,6 +81,11 @@ def read_data(goals: GoalsFile) -> TrainingData:
     parts = split_rows(table, goals.data.split, where, fraction=held, needed=goals.data.needed)
     rows = {part: rows_of(content, goals) for part, content in parts.items()}
     for part, content in rows.items():
+        if content.sample_weight is not None and not content.sample_weight.any():
+            raise DataError(
+                f"{where}: the weight {goals.data.weight!r} is 0 in all {content.n_rows} {PART_NAMES[part]}, so that "
+                "none of them counts. Correct data.weight"
+            )
         only = one_class(content.y)
         # Held-out rows of the positive class alone do not say what the other one is called.
         if only is not None and (part == "train" or only == goals.data.positive):

@@ -20,7 +20,7 @@ from widemargin._text import (
     html_table,
     listing,
     pandas_for_frames,
-    printable,
+    printable_name,
     stored_report,
     with_lists,
     wrapped,
@@ -224,7 +224,7 @@ class BiasAudit:
         """The cells of a table, its heads first."""
         rows = [["", "people", self.word, f"{self.kind} rate", "impact ratio", "can be", "four fifths"]]
         for item in table.categories:
-            name = printable(item.name) + (" *" if item.is_small else "")
+            name = printable_name(item.name) + (" *" if item.is_small else "")
             ratio = "-" if item.impact_ratio is None else f"{item.impact_ratio:.3f}"
             can_be = "-" if item.least is None else f"{item.least:.3f} to {item.largest:.3f}"
             rows.append([name, str(item.n_people), str(item.n_selected), str(item.rate), ratio, can_be,

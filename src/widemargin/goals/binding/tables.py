@@ -119,6 +119,8 @@ def column_of(name: ColumnName, values: Column) -> TableColumn:
         array = np.asarray(values, object if series is not None or isinstance(values, list | tuple) else None)
     except ValueError:
         raise DataError(f"{name} is a list of lists of different lengths; give one value per row.") from None
+    if array.ndim == 0:  # a dict, a number, a generator
+        raise DataError(f"{name} is a {type(values).__name__}; give a vector with one value per row.")
     if array.ndim != 1:
         raise DataError(
             f"{name} has shape {array.shape}; give a vector with one value per row, for example by .ravel()."

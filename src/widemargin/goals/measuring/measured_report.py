@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from widemargin._text import listing
 from widemargin._typing import Floats, Label, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import plain_value
 from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
+from widemargin.goals.language.bundles import Bundle
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import ConstraintReport, GoalReport, PlainLabel, Verdict, check_decide
 from widemargin.goals.measuring.group_table import group_table
@@ -123,7 +125,7 @@ def make_report(
         certificate=certificate,
         dropped=tied.dropped,
         notes=(*notes, *ignored, *empty),
-        cautions=(*of_constants, *_of_rows(constraints)),
+        cautions=(*of_constants, *_of_rows(constraints), *_of_dropped(tied)),
         confidence=confidence,
         decide=rule,
         groups=group_table(tied, measured.positive_mass, confidence) if with_groups else (),
@@ -210,6 +212,18 @@ def _of_constants(
         return [], []
     text = f"the bounds ask for nothing that the best constant does not give: calling {called} meets every one of them"
     return [], [f"{text}, with the objective {best.objective:.4f} (the model: {measured.objective:.4f})."]
+
+
+def _of_dropped(tied: TiedGoal) -> list[str]:
+    """The rules of which nothing is measured: that all others are met says nothing about them."""
+    dropped, measured = {item.label for item in tied.dropped}, {item.bundle for item in tied.constraints}
+    names = [(entry.label or entry.text, isinstance(entry, Bundle)) for entry in tied.goal.constraints]
+    gone = [name for name, is_bundle in names if (name not in measured if is_bundle else name in dropped)]
+    if not dropped or not gone:
+        return []
+    which = "1 rule is" if len(gone) == 1 else f"{len(gone)} rules are"
+    fact = f"{which} not measured, as all constraints of it were dropped: {listing(gone, 3)}"
+    return [f"{fact}. Give more rows, widen the populations, or lower min_rows."]
 
 
 def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
