@@ -54,8 +54,7 @@ $(RUN_STAMP): pyproject.toml | $(BIN)/python
 
 $(DEV_STAMP): $(RUN_STAMP) papers/pyproject.toml
 	@echo "Installing widemargin-papers and the tools for tests and checks ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable papers
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --group lint
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable papers --group test --group lint
 	@touch $@
 
 $(BENCH_STAMP): pyproject.toml | $(BENCH)

@@ -83,17 +83,29 @@ def pytest_collection_finish(session):
     event.register("numba:compile", Compiled())
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Every second process imports the files of the tests from the last one on, before it collects them as all do.
+    """Nothing of what is imported and collected is garbage.
 
-    What pytest makes of a file is kept on disk, and takes longer to make than all imports: so each process finds what
-    the others have made.
+    Every second process first imports the files of the tests from the last one on. What pytest makes of a file is kept
+    on disk, and takes longer to make than all imports: so each process finds what the others have made.
     """
+    gc.disable()
     if int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2:
         for folder in filter(os.path.isdir, session.config.args):
             for path in sorted(Path(folder).resolve().rglob("test_*.py"), reverse=True):
                 with contextlib.suppress(Exception, pytest.skip.Exception):  # it is told when the file is collected
                     importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
+    collected = yield
+    gc.enable()
+    return collected
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Examples are in the sources: files of tests are not searched for them."""
+    found = yield
+    return [one for one in found if type(one) is pytest.Module] if file_path.name.startswith("test_") else found
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from testing.fresh import fresh_seed
 from testing.goal_suite import Effort, breaches_of, judge_table, main, summary
-from testing.goal_tables import drawn_table
+from testing.goal_tables import FAMILIES, drawn_table
 
 EXACT = ("plane-rare", "plane-noisy", "plane-grid", "plane-external", "space")
 """Families in which every linear classifier is tried: few positives, noise, duplicates, data sets beside, 3 columns."""
@@ -45,7 +46,8 @@ def test_stricter_goals_hardly_ever_get_better_models(outcomes):
     assert len(breaches_of(outcomes)) <= 3, summary(outcomes)
 
 
-def test_the_command_writes_every_outcome_and_compares_with_an_earlier_run(tmp_path, capsys):
+def test_the_command_writes_every_outcome_and_compares_with_an_earlier_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(FAMILIES, "plane", replace(FAMILIES["plane"], n=80))
     asked = ["--seed", "5", "--quick", "--tables", "plane", "--out"]
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     assert main([*asked, str(first)]) == 0

@@ -96,8 +96,10 @@ def command(request, project, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("widemargin_papers.reproductions.margin_pursuit_fig2.draw", lambda _: Figure())
     shutil.copytree(project, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    # What takes the time and touches no file: what is in a figure, and the choice of a setting by folds.
+    # What takes the time and touches no file: what is in a figure, the search for room for it, and the choice of a
+    # setting by folds.
     monkeypatch.setattr(proposals, "_best_setting", first_setting)
+    monkeypatch.setattr("matplotlib.figure.Figure.get_layout_engine", lambda _: None)
     outputs = [tmp_path / name for name in COMMANDS[request.param][1].split()]
     there = set(tmp_path.rglob("*")) - {*outputs}
 

@@ -10,7 +10,7 @@ from testing.hidden_papers import hide_papers
 from command_line import widemargin_here
 from widemargin.cli.main import main
 from widemargin.exceptions import DataError
-from widemargin_papers.reproductions import FIGURES, dataset_constraints_fig3, runner
+from widemargin_papers.reproductions import FIGURES, runner, sbp_fig3
 from widemargin_papers.reproductions.experiment import Record
 from widemargin_papers.reproductions.runner import Outcome
 
@@ -79,22 +79,22 @@ def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys):
 
 
 def test_after_an_interrupt_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
-    command = ["reproduce", FIGURE, "--quick", "--runs", "2", "--out", str(tmp_path)]
-    real, done, found = dataset_constraints_fig3.run, [], []
+    command = ["reproduce", "sbp-fig3", "--quick", "--rows", "60", "--out", str(tmp_path)]
+    real, done, found = sbp_fig3.run, [], []
 
-    def stops_in_the_second(adult, settings, key):
+    def stops_in_the_second(study, settings, key):
         done.append(key)
         if len(done) == 2:
             raise KeyboardInterrupt
-        if not found:  # one draw stands for the other, too
-            found.append(real(adult, settings, key))
+        if not found:  # one task stands for the other, too
+            found.append(real(study, settings, key))
         return found[0]
 
-    monkeypatch.setattr(dataset_constraints_fig3, "run", stops_in_the_second)
+    monkeypatch.setattr(sbp_fig3, "run", stops_in_the_second)
     assert main(command) == 130
     assert "1 of 2 runs are kept in" in capsys.readouterr().err
     assert main(command) == 0
-    assert done == ["draw 0", "draw 1", "draw 1"]  # the first one is not done again
+    assert [key.partition(",")[0] for key in done] == ["adult", "mnist", "mnist"]  # the first one is not done again
 
 
 def test_a_record_with_other_settings_is_not_touched(tmp_path, capsys):

@@ -47,6 +47,13 @@ def test_sizes_and_rows():
     assert (rows.toarray() == X).all()
 
 
+def test_a_column_of_a_wider_matrix_is_no_other_kind_of_array():
+    """For which the loops would be compiled once more."""
+    model = MultiLabelModel()
+    model.prepare(X, labels(3)[:, :1])
+    assert model.encode_all(labels(3)[:, :1])[0].flags.c_contiguous
+
+
 @pytest.mark.parametrize(
     ("edges", "k", "kind", "P"),
     [

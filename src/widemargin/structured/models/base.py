@@ -246,7 +246,8 @@ class LabelSetModel(StructureModel):
         k = self.n_labels
         if Y.shape[1] != k:
             raise DataError(f"Y has {Y.shape[1]} columns, the model {k} labels.")
-        return Y.reshape(-1), k * np.arange(Y.shape[0] + 1, dtype=np.int64)
+        # Not `reshape`, which leaves a column of a wider matrix what it is: the loops would be compiled for it anew.
+        return Y.ravel(), k * np.arange(Y.shape[0] + 1, dtype=np.int64)
 
     def restore(self, label: Ints) -> Ints:
         """The same 0/1 vector, a copy."""
