@@ -101,8 +101,8 @@ def score_blocks(
     """
     k, coef = model.classes_.shape[0], dense(model.dual_coef_)
     weights, cuts = [np.ascontiguousarray(coef.T)], [0, coef.shape[1]]
-    if pairs and X.shape[0] < KernelRows.few:
-        # For few rows the calls cost more than the values, so that those of all support vectors are one product.
+    if pairs and X.shape[0] < KernelRows.few and coef.shape[1] <= 256 * k:
+        # For few rows and support vectors calls cost more than values, so that those of all classes are one product.
         weights, pairs = [coef_of_pairs(coef, model.n_support_)], False  # type: ignore[attr-defined]
     elif pairs:
         cuts = [0, *np.cumsum(model.n_support_).tolist()]  # type: ignore[attr-defined]
