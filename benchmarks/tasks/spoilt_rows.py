@@ -301,8 +301,8 @@ def _choice_sentences(content: Content) -> Iterable[tuple[str, str]]:
         "docs/which-risk.md",
         (
             f"in {sum(each > 1.0 for each in ceilings)} of the {len(lost)} cases that end more than a point above, so "
-            "does the best of all other risks and of the likelihood that is told how many labels are wrong, at nine values "
-            "of C, chosen on the test rows"
+            "does the best of all other risks and of the likelihood that is told how many labels are wrong, at nine "
+            "values of C, chosen on the test rows"
         ),
     )
     if "fewer, 10%" not in rows[0]:  # in results from before it was measured
