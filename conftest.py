@@ -65,22 +65,9 @@ def seeded():
 
 
 def pytest_collection_finish(session):
-    """The collector of garbage leaves out what stays until the end: libraries, ten thousand tests, compiled loops."""
-    from numba.core import event  # here, as the process that only hands out tests needs no numba
-
+    """The collector of garbage leaves out what stays until the end: the libraries and ten thousand tests."""
     gc.collect()
     gc.freeze()
-
-    class Compiled(event.Listener):
-        """A loop leaves tens of thousands of objects, all of which stay."""
-
-        def on_start(self, event):
-            """Nothing is there yet."""
-
-        def on_end(self, event):
-            gc.freeze()
-
-    event.register("numba:compile", Compiled())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,7 +97,7 @@ def pytest_collect_file(file_path):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item, nextitem):
-    """So it does with what a file leaves behind."""
+    """After each file the collector of garbage also leaves out what it has left behind, such as compiled loops."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
