@@ -48,11 +48,12 @@ def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), *
     MissingDataError, RuntimeError
         With the end of what it said, where it ends with another exit code than those.
     """
+    # Byte code is kept, also where the environment says otherwise, as an installation has it.
+    there = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=os.environ | environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+        [sys.executable, *arguments], cwd=folder, env=there, capture_output=True, text=True, check=False
+    )
     if done.returncode not in codes:
         problem = MissingDataError if "data" in arguments else RuntimeError
         raise problem(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
