@@ -138,6 +138,7 @@ def first_calls(ctx: Context) -> list[Row]:
     """Each estimator in two new processes, one after the other, with a cache folder of their own; and in a program."""
     from widemargin.cli.commands.compile import ESTIMATORS
 
+    command("-c", FIRST_FIT.format("RateConstrainedClassifier"))  # byte code that is not there yet
     rows = []
     for name in list(ESTIMATORS)[: ctx.pick(None, 2)]:
         with tempfile.TemporaryDirectory() as folder:
