@@ -31,8 +31,8 @@ def failed_cleanly(result, code, *texts):
 
 
 def without_numbers(text):
-    """Every digit and sign a 0, and no doubt in verdicts: both differ a little between versions of the libraries."""
-    return re.sub(r"[\d+-]", "0", text).replace("undecided, est. met", "met")
+    """Every digit and sign a 0: numbers differ in their last digits between versions of the libraries."""
+    return re.sub(r"[\d+-]", "0", text)
 
 
 def test_the_example_is_trained_saved_and_audited(tmp_path, capsys):

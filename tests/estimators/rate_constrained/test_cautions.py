@@ -109,7 +109,7 @@ def test_what_is_foretold_of_new_rows_comes_true(kind):
     The bootstrap of the training rows as they are says a half of the draws, whatever the number of columns; a third of
     what is foretold comes from it.
     """
-    rng, foretold, came, flattered = np.random.default_rng(2), [], [], []
+    rng, foretold, came, flattered = np.random.default_rng(0), [], [], []
     for _ in range(6):
         direction = rng.normal(size=30)
         X, y = signal(rng, 800, 30, direction)
@@ -121,7 +121,7 @@ def test_what_is_foretold_of_new_rows_comes_true(kind):
         flattered.append(item.rate)
     assert min(flattered) >= 0.8
     assert np.mean(came) >= 5 / 6
-    assert abs(np.mean(foretold) - np.mean(came)) < 0.35
+    assert abs(np.mean(foretold) - np.mean(came)) < 0.3
 
 
 def test_the_certificate_says_of_which_bounds_it_is(monkeypatch):

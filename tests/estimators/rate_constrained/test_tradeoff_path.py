@@ -50,7 +50,7 @@ def merit(model: RateConstrainedClassifier, n: int) -> float:
 
 @pytest.mark.parametrize(
     ("kind", "enforce"),
-    [("dense", "deterministic"), ("sparse", "randomized"), ("float32", "deterministic")],
+    [("dense", "deterministic"), ("dense", "randomized"), ("sparse", "randomized"), ("float32", "deterministic")],
 )
 def test_points_are_as_good_as_fits_from_nothing(data, enforce, kind):
     X, y, table = data

@@ -20,7 +20,7 @@ from widemargin.cli.goals_file.keys import GoalsFile, Label, table_text
 from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.cli.tables.column_roles import labels_of, named_columns, split_rows, weights_of
 from widemargin.cli.tables.table_files import Block, read_table, rows_equal
-from widemargin.cli.tables.training_data import PART_NAMES, TableRows, external_set, one_class, with_baselines
+from widemargin.cli.tables.training_data import TableRows, external_set, no_weight, one_class, with_baselines
 from widemargin.exceptions import DataError, WidemarginError
 
 
@@ -140,8 +140,8 @@ def _rows(findings: Findings, block: Block, part: str) -> TableRows:
         known = column.is_valid()
         some = None if weight is None else weight[known.to_numpy()]
         return TableRows(populations=table.filter(known), y=labels, sample_weight=some)
-    if weight is not None and not weight.any():
-        say_once("weight", f"the weight {goals.data.weight!r} is 0 in all {len(weight)} {PART_NAMES[part]}. Correct it")
+    if weightless := no_weight(weight, goals, part):
+        say_once("weight", f"{weightless}. Correct it")
         weight = None
     only_one = one_class(labels)
     if only_one is not None and part == "train":

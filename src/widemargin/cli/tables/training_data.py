@@ -81,11 +81,8 @@ def read_data(goals: GoalsFile) -> TrainingData:
     parts = split_rows(table, goals.data.split, where, fraction=held, needed=goals.data.needed)
     rows = {part: rows_of(content, goals) for part, content in parts.items()}
     for part, content in rows.items():
-        if content.sample_weight is not None and not content.sample_weight.any():
-            raise DataError(
-                f"{where}: the weight {goals.data.weight!r} is 0 in all {content.n_rows} {PART_NAMES[part]}, so that "
-                "none of them counts. Correct data.weight"
-            )
+        if weightless := no_weight(content.sample_weight, goals, part):
+            raise DataError(f"{where}: {weightless}, so that none of them counts. Correct data.weight")
         only = one_class(content.y)
         # Held-out rows of the positive class alone do not say what the other one is called.
         if only is not None and (part == "train" or only == goals.data.positive):
@@ -101,6 +98,13 @@ def read_data(goals: GoalsFile) -> TrainingData:
 def one_class(labels: npt.NDArray[Any] | None) -> Any:
     """The class of all labels, where there is but one; else None."""
     return None if labels is None or len(np.unique(labels)) != 1 else labels[:1].tolist()[0]
+
+
+def no_weight(weight: Floats | None, goals: GoalsFile, part: str) -> str:
+    """What is wrong with weights of a part that are all 0; else nothing."""
+    if weight is None or weight.any():
+        return ""
+    return f"the weight {goals.data.weight!r} is 0 in all {len(weight)} {PART_NAMES[part]}"
 
 
 def rows_of(block: Block, goals: GoalsFile, target: str | None = None, *, some_labels: bool = False) -> TableRows:
