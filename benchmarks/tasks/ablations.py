@@ -183,6 +183,10 @@ GOAL_DEVICES: dict[str, tuple[Callable[[Context], Iterator[Case]], Callable[[], 
         _on((HEAVY, 32_000, 250), (HEAVY, 32_000, 500), (HEAVY, 16_000, 1000)),
         partial(_set, SystemOptions, single_rows=float(NEVER), rounding=float(NEVER)),
     ),
+    "Newton's matrix corrected by the rows that changed": (
+        _on((HEAVY, 4_000, 1000), (HEAVY, 16_000, 1000), (HEAVY, 4_000, 2000)),
+        partial(_set, SystemOptions, corrected=float(NEVER)),
+    ),
     "Newton's matrix factored up to 3,000 dense features": (
         _on((HEAVY, 4_000, 1600), (HEAVY, 2_000, 2000), (HEAVY, 4_000, 2000)),
         partial(_set, NewtonOptions, iterate_from=1500),

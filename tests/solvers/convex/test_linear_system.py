@@ -91,6 +91,42 @@ def test_sums_over_the_band_are_those_of_its_rows(seed: int, sparse: bool, exact
         assert found.total == pytest.approx(curvature.sum(), rel=1e-6)
 
 
+@given(seed=st.integers(0, 100), sparse=st.booleans())
+def test_sums_over_a_band_that_changes_little_are_corrected(seed: int, sparse: bool) -> None:
+    """By the rows that entered it or left it; those whose curvature moves by less than a hundredth wait."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((300, 5))
+    rows, multiplied = RowBlocks([(sp.csr_matrix(X) if sparse else X, None)]), list[int]()
+    band = BandGram(rows, SystemOptions(corrected=0.0), centred=True)
+    plain = rows.moments
+
+    def moments(change: Any, **options: bool) -> tuple[Floats, Floats]:
+        multiplied.append(np.count_nonzero(change))
+        return plain(change, **options)
+
+    rows.moments = moments  # type: ignore[method-assign]
+    C = X - X.mean(axis=0)
+    curvature = np.where(rng.random(300) < 0.5, rng.uniform(0.5, 2.0, 300), 0.0)
+    for step in range(12):
+        if step % 4 == 2:
+            curvature = curvature / 0.7  # a new width
+        turned = rng.choice(300, 4, replace=False)
+        curvature[turned] = np.where(curvature[turned] > 0.0, 0.0, 1.0)
+        curvature = curvature * rng.uniform(0.999, 1.001, 300)
+        found = band.moments(curvature.astype(np.float32), 1e-3)
+        scale = np.abs(C.T * curvature) @ np.abs(C)
+        assert np.all(np.abs(np.tril(found.gram - (C.T * curvature) @ C)) <= 0.02 * scale)
+        assert np.all(np.abs(found.sums - C.T @ curvature) <= 0.02 * np.abs(C.T) @ curvature)
+        assert found.total == pytest.approx(curvature.sum(), rel=1e-6)
+    assert np.median(multiplied[1:]) <= 10
+    # a band of other rows is summed anew, and so is what has to be exact
+    other = np.where(curvature > 0.0, 0.0, 1.0).astype(np.float32)
+    for exact in (False, True):
+        found = band.moments(other, 1e-3, exact=exact)
+        assert multiplied[-1] == np.count_nonzero(other)
+        np.testing.assert_allclose(np.tril(found.gram), np.tril((C.T * other) @ C), atol=1e-8 if exact else 1e-3)
+
+
 @pytest.mark.parametrize("coarse", [False, True])
 def test_a_factor_in_float32_is_corrected_or_replaced(coarse: bool) -> None:
     options = SystemOptions(single_factor=1, coarse=0.0 if coarse else 0.1)

@@ -44,6 +44,13 @@ class SystemOptions:
         Newton steps.
     most_products : int
         Of conjugate gradients for one step.
+    corrected : float
+        Multiplications for each row from which the sums over a band are corrected by what has changed since the last
+        ones, which takes some ten passes over the rows. Steps on 4,000 x 1,000 drawn rows took .71 of the time, those
+        on 4,000 x 2,000 .60; at 300 columns there was nothing to gain.
+    unchanged : float
+        Share of a row's curvature below which a change does not count: multipliers move a little in every step. With
+        .01 as many steps were taken as with none, with .1 a fiftieth more.
     cell_sums : int
         Numbers that the sums by cell may always take; with more they must stay below the size of the scores.
     """
@@ -54,6 +61,8 @@ class SystemOptions:
     coarse: float = 0.1
     residual: float = 0.03
     most_products: int = 300
+    corrected: float = 20_000.0
+    unchanged: float = 0.01
     cell_sums: int = 100_000
 
 
@@ -146,6 +155,15 @@ class _Centred:
         return moved
 
 
+class _Summed(NamedTuple):
+    """Sums over the rows of these curvatures, and whether they were taken in float32."""
+
+    curvature: Singles
+    gram: Floats
+    sums: Floats
+    single: bool
+
+
 class BandGram:
     """`X' diag(curvature) X` and `X' curvature`.
 
@@ -159,6 +177,7 @@ class BandGram:
     def __init__(self, rows: RowBlocks, options: SystemOptions, *, centred: bool) -> None:
         self.rows, self.options, self.centred = rows, options, centred
         self._largest = np.inf  # the largest diagonal entry of the last matrix, for each unit of curvature
+        self._last: _Summed | None = None
 
     def moments(self, curvature: Singles, lam: float, *, exact: bool = False) -> Moments:
         """The sums over the rows of these curvatures.
@@ -168,12 +187,33 @@ class BandGram:
         """
         # Float32 has seven digits. They are enough where the rounding of many rows averages out, and where the
         # regulariser is larger than what is lost.
-        total = float(curvature.sum(dtype=np.float64))
-        wide = np.count_nonzero(curvature) > self.options.single_rows * self.rows.n_features
-        single = not exact and bool(wide or lam > self.options.rounding * self._largest * total)
-        gram, sums = self.rows.moments(curvature, centred=self.centred, single=single)
+        rows, options, d = self.rows, self.options, self.rows.n_features
+        total, size = float(curvature.sum(dtype=np.float64)), int(np.count_nonzero(curvature))
+        wide = size > options.single_rows * d
+        single = not exact and bool(wide or lam > options.rounding * self._largest * total)
+        # Sums that are kept take no more memory than the rows do.
+        kept = not exact and d**2 <= rows.n_stored and size * d**2 > options.corrected * rows.n_rows
+        last = self._last if kept and self._last is not None and single >= self._last.single else None
+        factor, change = (0.0, curvature) if last is None else self._change(last.curvature, curvature, size)
+        gram, sums = rows.moments(change, centred=self.centred, single=single)
+        if last is not None and factor > 0.0:
+            gram += factor * last.gram
+            sums += factor * last.sums
+            curvature = np.where(change == 0.0, np.float32(factor) * last.curvature, curvature)
+        self._last = _Summed(curvature.copy(), gram, sums, single) if kept else None
         self._largest = float(gram.diagonal().max()) / total if total > 0.0 else np.inf
         return Moments(gram, sums, total)
+
+    def _change(self, last: Singles, curvature: Singles, size: int) -> tuple[float, Singles]:
+        """A factor on all curvatures, and what rows have beside it; factor 0 where most of the band has changed.
+
+        From step to step few rows enter the band or leave it, and a new width of the hinges is one factor for all.
+        """
+        both = np.flatnonzero((last > 0.0) & (curvature > 0.0))
+        factor = float(np.median(curvature[both] / last[both])) if both.shape[0] else 0.0
+        change = curvature - np.float32(factor) * last
+        change[np.abs(change) <= self.options.unchanged * curvature] = 0.0
+        return (factor, change) if 2 * np.count_nonzero(change) < size else (0.0, curvature)
 
 
 class BandRows:
