@@ -314,6 +314,9 @@ def test_targets_are_guessed_by_name_then_by_place():
     assert roles(n=[1, 2, 3, 4], sex=other, insured=numbered).positive == "1. Yes"
     numbered = ["1. Male", "2. Female", "1. Male", "2. Female"]
     assert roles(n=[1, 2, 3, 4], who=numbered, y=two).protected == {"who": "sex"}
+    several = roles(n=[1, 2, 3, 4], target=[0, 1, 2, 2])
+    assert several.target == "target" and several.positive is None
+    assert several.why_positive.endswith("such as recall(of=0) >= 0.8")
     with pytest.raises(DataError, match=r"no column without gaps has exactly two values, so none"):
         roles(m=[1, 2, None, 1])
     said = r"two values but 'sex', by name attributes of people.*--target \('state', of more values\)"

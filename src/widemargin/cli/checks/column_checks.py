@@ -135,11 +135,12 @@ def _looks(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any] | None) 
 
 def few_rows(labels: npt.NDArray[Any], n_features: int) -> str:
     """That rows are few for so many columns; else nothing."""
-    least, wanted = int(np.unique(labels, return_counts=True)[1].min()), 10 * n_features  # events a variable, as usual
+    counts, wanted = np.unique(labels, return_counts=True)[1], 10 * n_features  # events a variable, as usual
+    least, rare = int(counts.min()), "rarer" if len(counts) == 2 else "rarest"
     if least >= wanted:
         return ""
     return (
-        f"{least} training rows of the rarer class for {n_features} feature columns, and {wanted} are the usual least: "
+        f"{least} training rows of the {rare} class for {n_features} feature columns, and {wanted} are the usual least: "
         "rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
     )
 

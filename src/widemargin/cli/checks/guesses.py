@@ -210,7 +210,7 @@ def _positive(
     if len(classes) > 2:
         return (
             None,
-            f"it has {len(classes)} values: write the rules that you need, such as recall(of={classes[0]!r}) >= 0.8",
+            f"it has {len(classes)} values: write the rules that you need, such as recall(of={classes.tolist()[0]!r}) >= 0.8",
         )
     by_text = {str(value): value for value in classes.tolist()}
     rarer = str(classes[counts == counts.min()].tolist()[-1])
@@ -267,7 +267,10 @@ def _split(name: str, column: pa.ChunkedArray) -> Split | None:
 
 
 def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | None) -> tuple[str, str]:
-    """The column with two values whose name is the likeliest, else the one that is chosen, else the last one."""
+    """The column with two values whose name is the likeliest, else the one that is chosen, else the last one.
+
+    Of more than two values only the one is taken whose name is a target's, where no column has two.
+    """
     two_valued = [name for name in table.column_names if name not in taken and _is_target(table[name])]
     of_people = {name for name in two_valued if matching_kind(PROTECTED, name) is not None}
     earlier = {name for name in two_valued if words_of(name) & EARLIER}
@@ -291,6 +294,9 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         others = [name for name in table.column_names if name not in taken and name not in two_valued]
         others = [name for name in others if matching_kind(PROTECTED, name) is None]
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
+        named = [name for name in more if matching_kind(TARGETS, name) is not None]
+        if not two_valued and len(named) == 1:
+            return named[0], "it has this name, and no column has two values"
         may_be = [f"{listing(more, 5)}, of more values"] if more else []
         gaps = {name: table[name] for name in others if table[name].null_count}
         most = {name: MOST_NAMED if pa.types.is_string(column.type) else 2 for name, column in gaps.items()}
