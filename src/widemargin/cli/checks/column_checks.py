@@ -26,6 +26,12 @@ ID_NAME = re.compile(
 _MONEY = "[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|BRL|SEK|NOK|DKK|PLN|kr|zł"
 _NUMBER = re.compile(rf"[-+]?({_MONEY})?\s?[-+]?\d+([.,'’\s]\d{{3}})*([.,]\d+)?\s?({_MONEY}|%)?")
 """A number as people write it: thousands apart, with a currency or a percent sign."""
+_DAYS = re.compile(
+    r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[ .-]+[^\W\d_]{3,}[ .,-]+\d{2,4}|[^\W\d_]{3,}[ .]+\d{1,2},? +\d{4})"
+    r"([ T].*)?"
+)
+"""Days in another order than ISO's, with or without a time, the month as a number or a word."""
+_COMPACT_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NO_VALUE = {"?", "-", ".", "", "none", "unknown", "missing", "n/a", "n.a.", "undefined", "#n/a"}
 """Texts that often stand for no value."""
 
@@ -91,7 +97,8 @@ def check_features(
                 listed = f" ({', '.join(deviation.examples)})" if deviation.examples else ""
                 text = f"on {where} column {name!r} has {what} in {deviation.n_rows} row(s){listed}{unlike}"
                 findings.warning(place, f"{text}. The model falls back")
-        if name not in goals.data.words and (text := written_numbers(train[name])):
+        text = written_days(train[name]) or written_numbers(train[name])
+        if text and name not in goals.data.words:
             findings.warning(place, f"feature {name!r} {text}, or name it in data.words")
         for text in _looks(name, train[name], labels):
             findings.warning(place, f"feature {name!r} {text}")
@@ -140,8 +147,8 @@ def few_rows(labels: npt.NDArray[Any], n_features: int) -> str:
     if least >= wanted:
         return ""
     return (
-        f"{least} training rows of the {rare} class for {n_features} feature columns, and {wanted} are the usual least: "
-        "rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
+        f"{least} training rows of the {rare} class for {n_features} feature columns, and {wanted} are the usual "
+        "least: rates on unseen rows will be worse than on these. Use fewer columns, or give more rows"
     )
 
 
@@ -187,17 +194,30 @@ def stands_for_none(column: pa.ChunkedArray, *, is_target: bool = False) -> str:
 
 def written_numbers(column: pa.ChunkedArray) -> str:
     """That texts are numbers in a spelling that is not read, so that they would be taken for words; else nothing."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return ""
-    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()]
+    first, is_text = first_texts(column)
     # Digits alone may be codes, and so may a few values.
-    if not all(map(_NUMBER.fullmatch, first)) or all(map(str.isdecimal, first)):
+    if not is_text or not all(map(_NUMBER.fullmatch, first)) or all(map(str.isdecimal, first)):
         return ""
     if pc.count_distinct(column).as_py() <= 20:
         return ""
     cure = "write digits and the sign of data.decimal alone to learn from it"
     return f"holds numbers written as texts, such as {first[0]}: {cure}"
+
+
+def written_days(column: pa.ChunkedArray) -> str:
+    """That values are days in a spelling that is not read, so that each would be a word or a number; else nothing."""
+    first, is_text = first_texts(column)
+    pattern = _DAYS if is_text else _COMPACT_DAY
+    if not first or not all(map(pattern.fullmatch, first)):
+        return ""
+    return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
+
+
+def first_texts(column: pa.ChunkedArray) -> tuple[list[str], bool]:
+    """The first values as texts, and whether they are texts in the table."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()]
+    return first, pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def names_rows(name: str, distinct: int, n_rows: int) -> bool:

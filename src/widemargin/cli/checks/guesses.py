@@ -1,6 +1,5 @@
 """What the columns of a table are for, guessed from their names and values. Every guess carries its reason."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widemargin._text import listing
-from widemargin.cli.checks.column_checks import names_rows, numbers_rows, tells_target, written_numbers
+from widemargin.cli.checks.column_checks import (
+    first_texts,
+    names_rows,
+    numbers_rows,
+    tells_target,
+    written_days,
+    written_numbers,
+)
 from widemargin.cli.checks.vocabulary import (
     AFFIRMATIVE,
     AGED,
@@ -37,12 +43,6 @@ from widemargin.cli.goals_file.keys import Label, Split
 from widemargin.exceptions import DataError
 from widemargin.preprocessing.schema import squares_overflow
 
-_DAYS = re.compile(
-    r"(\d{1,4}[./-]\d{1,2}[./-]\d{1,4}|\d{1,2}[ .-]+[^\W\d_]{3,}[ .,-]+\d{2,4}|[^\W\d_]{3,}[ .]+\d{1,2},? +\d{4})"
-    r"([ T].*)?"
-)
-"""Days in another order than ISO's, with or without a time, the month as a number or a word."""
-_COMPACT_DAY = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _PARTS = {"train", "training", "test", "testing", "valid", "validation", "holdout", "dev", "fold", "cv", "learn"}
 """Words in columns that split the rows: voices have parts, and arms fold, too."""
 
@@ -208,10 +208,8 @@ def _positive(
     """The class that rates call positive, and why: the outcome that people want, or the rarer one; None of several."""
     classes, counts = np.unique(labels, return_counts=True)
     if len(classes) > 2:
-        return (
-            None,
-            f"it has {len(classes)} values: write the rules that you need, such as recall(of={classes.tolist()[0]!r}) >= 0.8",
-        )
+        rule = f"recall(of={classes.tolist()[0]!r}) >= 0.8"
+        return None, f"it has {len(classes)} values: write the rules that you need, such as {rule}"
     by_text = {str(value): value for value in classes.tolist()}
     rarer = str(classes[counts == counts.min()].tolist()[-1])
     if favourable is not None:
@@ -322,9 +320,7 @@ def _is_target(column: pa.ChunkedArray, most: int = 2) -> bool:
 
 def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[Any], sampling: str) -> str | None:
     """Why a column is no feature; None where nothing speaks against it. `sampling`: words of weights."""
-    kind = column.type
-    values_type = kind.value_type if pa.types.is_dictionary(kind) else kind
-    is_text = pa.types.is_string(values_type) or pa.types.is_large_string(values_type)
+    kind, (first, is_text) = column.type, first_texts(column)
     is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if column.null_count == len(column):
         return "holds no value"
@@ -333,16 +329,13 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     share = tells_target(column, labels)
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
-    # Days in another order than ISO's would be taken for words, one for each day, or for numbers.
-    first = [str(value) for value in column.drop_null().slice(0, 100).to_pylist()] if is_text or is_number else []
-    are_days = bool(first) and all((_DAYS if is_text else _COMPACT_DAY).fullmatch(text) for text in first)
-    is_date = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-    if (is_date or are_days) and matching_kind({"birth": BIRTH}, name) is not None:
+    is_date, days = pa.types.is_date(kind) or pa.types.is_timestamp(kind), written_days(column)
+    if (is_date or days) and matching_kind({"birth": BIRTH}, name) is not None:
         return "tells the age: add a column of ages in years and name that in data.protected, to measure rates by it"
     if is_date:
         return "holds days or times: name it in data.dates, not here, to learn from it"
-    if are_days:
-        return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
+    if days:
+        return days
     if not (is_text or is_number or pa.types.is_boolean(kind)):
         return f"holds {kind}, which is neither number nor word"
     numbers = column.drop_null().to_numpy() if pa.types.is_floating(kind) else np.empty(0)
