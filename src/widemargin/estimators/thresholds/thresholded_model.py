@@ -33,7 +33,7 @@ from widemargin.exceptions import (
 )
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import ordered_classes
+from widemargin.goals.binding.labels import ordered_classes, plain_labels
 from widemargin.goals.binding.membership import disjoint
 from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
@@ -123,7 +123,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:
         """The rows as they are handed to the estimator, and their labels and weights, which are checked."""
         X = row_wise(X)
-        y = validation._check_y(y, multi_output=False, estimator=self)
+        y = validation._check_y(plain_labels(y), multi_output=False, estimator=self)
         check_classification_targets(y)
         validation.check_consistent_length(X, y)
         if y.shape[0] < 1:
@@ -234,11 +234,11 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         certificate: str | None, foretell: bool,
     ) -> None:  # fmt: skip
         """Measure the decisions on the rows that the thresholds were chosen on; cautions are warned of."""
-        drawn = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, certificate=certificate, status=self.status_,
-            data_name=data_name, ramp=shares if self.randomize else None,
-            notes=(drawn,) if self.randomize else (), expect=positive if foretell else None,
+            data_name=data_name, ramp=shares if self.randomize else None, randomized=self.randomize,
+            # What was promised of the draws says nothing of `predict`, which is what is foretold.
+            expect=positive if foretell and not self.randomize else None,
         )  # fmt: skip
         for caution in self.goal_report_.cautions:
             warn(caution, DoubtfulModelWarning)
