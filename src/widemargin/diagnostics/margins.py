@@ -12,7 +12,7 @@ from widemargin._typing import Bools, Classifier, Column, Features, Floats, Inde
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import innermost, plain_labels
 from widemargin.goals.binding.tables import column_of
-from widemargin.rows import check_sparse
+from widemargin.rows import check_sparse, refuse_no_classifier
 
 Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 """Name and rows of a group."""
@@ -93,7 +93,7 @@ def margins_of(
         values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
         scores, source, labels = _scores(clf, X, y, classes)
-        values, rival = _against_rivals(scores, y, labels)
+        values, rival = against_rivals(scores, y, labels)
         certainty = np.abs(values)
         if scores.ndim == 2:
             # Of several classes a margin compares with the label; how sure the decision is depends on the scores alone.
@@ -116,8 +116,7 @@ def _scores(
     clf: Classifier | Column, X: Features | None, y: Column | None, classes: Sequence[Label] | None
 ) -> tuple[Floats, str, npt.NDArray[Any]]:
     """Scores of shape (n,) or (n, k), which method gave them, and the classes."""
-    if isinstance(clf, type):
-        raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
+    refuse_no_classifier(clf, "scores")
     if not hasattr(clf, "predict"):
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
         labels = np.unique(np.asarray(plain_labels(y))) if classes is None else np.asarray(classes)
@@ -160,7 +159,7 @@ def _scores(
     return scores, source, labels
 
 
-def _against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
+def against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
     """Margins, and for each row the numbers of its label and of the closest other class, shape (n, 2)."""
     labels, n = np.asarray(plain_labels(y)), scores.shape[0]
     if labels.shape != (n,):

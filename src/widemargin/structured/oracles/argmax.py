@@ -65,56 +65,25 @@ def features(label: Ints, structure: Structure) -> Features:
     return Features(A, pairs.astype(np.float64))
 
 
-@summing_kernel
-def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Floats, pairs: Ints) -> tuple[float, float]:
-    """f(label) - f(truth), and the weights of the labels that differ, of 0/1 labels, in one go."""
-    h, g = 0.0, 0.0
-    for index in range(truth.shape[0]):
-        h += (label[index] - truth[index]) * u[index]
-        g += (label[index] ^ truth[index]) * weight[index]
-    for e in range(pairs.shape[0]):
-        # A pair counts where both of its labels are on.
-        p, q = pairs[e, 0], pairs[e, 1]
-        h += (label[p] * label[q] - truth[p] * truth[q]) * theta[e]
-    return h, g
-
-
-@kernel_by_class("structure", {HierarchyStructure: closed_sets.loss_of_ends})
-def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    """What a hierarchy asks for deepest nodes that differ: other label sets have none."""
-    return 0.0
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.point})
+@kernel_by_class("structure", {ChainStructure: viterbi.point, HierarchyStructure: closed_sets.point})
 def _point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
     """(h, g) of a label, for the kinds whose search does not say it; this form is that of label sets."""
-    h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
-    return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
+    h, g = label_tree.set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
+    return 1.0 + h, g
 
 
+# One class is a chain of one step.
+@kernel_by_class("structure", dict.fromkeys((ChainStructure, MulticlassStructure), viterbi.difference))
 @summing_kernel
-def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Floats, b: Floats) -> None:
-    """`difference` of 0/1 labels, in one go."""
-    for index in range(truth.shape[0]):
-        # Every place is written, also where the two agree, so nothing has to be cleared before.
-        A[index] = factor * (truth[index] - label[index])
-    for e in range(pairs.shape[0]):
-        p, q = pairs[e, 0], pairs[e, 1]
-        b[e] = factor * (truth[p] * truth[q] - label[p] * label[q])
-
-
-@kernel
-def _difference_of_classes(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    A[:] = 0.0
-    A[0, truth[0]] += factor
-    A[0, label[0]] -= factor
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.difference, MulticlassStructure: _difference_of_classes})
 def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """`factor` times the joint features of the truth minus those of a label, into A and b."""
-    # Label sets have a place for each label and pair, written once.
-    _set_difference(label, truth, factor, structure.pairs, A[0], b)
+    # Label sets have a place for each label and pair. Every one is written, also where the two agree, so nothing has to
+    # be cleared before.
+    for index in range(truth.shape[0]):
+        A[0, index] = factor * (truth[index] - label[index])
+    for e in range(structure.pairs.shape[0]):
+        p, q = structure.pairs[e, 0], structure.pairs[e, 1]
+        b[e] = factor * (truth[p] * truth[q] - label[p] * label[q])
 
 
 @kernel_by_class(
