@@ -161,7 +161,7 @@ class RateTable:
                         usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
                         parts = metric.alpha, metric.beta, (metric.over or When(),)
                         actual, of = self.space.turned(rate)
-                        alpha, beta, over = (_matching(whens, usable, actual * label, answers) for whens in parts)
+                        alpha, beta, over = (matching(whens, usable, actual * label, answers) for whens in parts)
                         alpha, beta = (alpha, beta) if of > 0 else (beta, alpha)
                         if (said := part.baselines.get(SAID)) is not None:
                             # Here "predicted positive" means decided, and a row that is not decided adds nothing.
@@ -230,7 +230,7 @@ def rate_values(above: Floats, total: Floats, is_count: Bools) -> Floats:
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
 
-def _matching(whens: Sequence[When], usable: Bools, label: Signs, baseline: Signs | None) -> Bools:
+def matching(whens: Sequence[When], usable: Bools, label: Signs, baseline: Signs | None) -> Bools:
     """Usable cells that fulfil one of some conditions."""
     total = np.zeros_like(usable)
     for when in whens:
