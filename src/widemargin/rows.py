@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ONE_TABLE", "External", "Rows", "as_csr", "ask_model", "check_sparse", "external_data", "is_asked",
-    "is_collection", "length_of", "rows_of_source", "take", "with_populations",
+    "is_collection", "length_of", "refuse_no_classifier", "rows_of_source", "take", "with_populations",
 ]  # fmt: skip
 
 P = TypeVar("P")
@@ -259,6 +259,25 @@ def as_csr(X: Any, name: str = "X") -> sp.csr_matrix:
 def is_asked(candidate: object) -> "TypeIs[Classifier]":
     """Whether something is a classifier to ask, and not an array of its predictions."""
     return hasattr(candidate, "predict")
+
+
+def refuse_no_classifier(candidate: object, answers: str) -> None:
+    """Refuse a class or a function in the place of a fitted classifier, or of its `answers`, such as "predictions".
+
+    Raises
+    ------
+    DataError
+    """
+    called = getattr(candidate, "__name__", type(candidate).__name__)
+    if isinstance(candidate, type):
+        raise DataError(
+            f"{called} is a class; give a fitted classifier, such as {called}().fit(X, y), or its {answers}."
+        )
+    if callable(candidate) and not is_asked(candidate) and not hasattr(candidate, "__len__"):
+        raise DataError(
+            f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
+            f"{answers} themselves."
+        )
 
 
 def ask_model(method: Callable[..., Column], X: Features, populations: Table | None) -> Column:

@@ -33,7 +33,15 @@ from widemargin.goals.binding.tables import Scalar, column_of
 from widemargin.goals.language.goal import Goal, checked_goal
 from widemargin.goals.language.linear import ScoreFact
 from widemargin.goals.measuring.goal_report import GoalReport, check_decide
-from widemargin.rows import External, ask_model, external_data, is_asked, is_collection, with_populations
+from widemargin.rows import (
+    External,
+    ask_model,
+    external_data,
+    is_asked,
+    is_collection,
+    refuse_no_classifier,
+    with_populations,
+)
 
 _BASELINE = "baseline "
 
@@ -129,7 +137,7 @@ def audit(
     """
     check_decide(decide)
     goal = checked_goal(goal)
-    _refuse_no_classifier(model_or_predictions)
+    refuse_no_classifier(model_or_predictions, "predictions")
     main = {"X": X, "y": y, "sample_weight": sample_weight, "populations": populations}
     sets = _row_sets(model_or_predictions, goal, main, external or {}, baselines or {})
     model = sets[0].model
@@ -225,20 +233,6 @@ class _RowSet:
             parts["predictions"], parts.get("y"), parts.get("X"), parts.get("populations"), parts.get("sample_weight"),
             {**self.models, **baselines}, self.source, ramp,
         )  # fmt: skip
-
-
-def _refuse_no_classifier(candidate: object) -> None:
-    """Refuse a class or a function in the place of a fitted classifier."""
-    called = getattr(candidate, "__name__", type(candidate).__name__)
-    if isinstance(candidate, type):
-        raise DataError(
-            f"{called} is a class; give a fitted classifier, such as {called}().fit(X, y), or its predictions."
-        )
-    if callable(candidate) and not hasattr(candidate, "predict") and not hasattr(candidate, "__len__"):
-        raise DataError(
-            f"{called} is a {type(candidate).__name__}, no fitted classifier; give an object with predict(X), or the "
-            "predictions themselves."
-        )
 
 
 def _row_sets(

@@ -12,7 +12,7 @@ from widemargin._typing import Bools, Classifier, Column, Features, Floats, Inde
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import innermost
 from widemargin.goals.binding.tables import column_of
-from widemargin.rows import check_sparse
+from widemargin.rows import check_sparse, refuse_no_classifier
 
 Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 """Name and rows of a group."""
@@ -116,8 +116,7 @@ def _scores(
     clf: Classifier | Column, X: Features | None, y: Column | None, classes: Sequence[Label] | None
 ) -> tuple[Floats, str, npt.NDArray[Any]]:
     """Scores of shape (n,) or (n, k), which method gave them, and the classes."""
-    if isinstance(clf, type):
-        raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
+    refuse_no_classifier(clf, "scores")
     if not hasattr(clf, "predict"):
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
         labels = np.asarray(y if classes is None else classes)

@@ -48,7 +48,6 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         table, how = _read(options.table, options.separator)
     # Questions only where a person can answer them: at a terminal, and not with JSON output.
     ask = answer if sys.stdin is not None and sys.stdin.isatty() and not options.json else None
-    _refuse_without_names(table, options.table)
     guesses = guess_roles(table, options.target, str(options.table), favourable=options.favourable, ask=ask)
     train = split_rows(table, guesses.split, str(out), fraction=_HELD_OUT, needed=guesses.target)["train"].table
     with Progress() as progress:
@@ -132,15 +131,25 @@ def answer(question: str, answers: Sequence[str]) -> str:
         say(f"{given!r} is none of the answers. Give a number from 1 to {len(answers)}, or press Enter for 1.")
 
 
-def _refuse_without_names(table: pa.Table, path: Path) -> None:
-    """Refuse a CSV file whose first line seems to be a row, or whose fields were not taken apart.
+def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
+    """The table, and the format of its CSV file where the file name does not tell it.
 
     Raises
     ------
     DataError
+        The first line of a CSV file seems to be a row, or its fields were not taken apart.
     """
-    if not path.name.lower().endswith(CSV_ENDINGS):
-        return
+    how: CsvFormat = {"separator": separator}
+    if not (path.name.lower().endswith(CSV_ENDINGS) and path.is_file()):
+        return read_table(path, **how), {}
+    if separator is None:
+        usual, likely = likely_separator(path)
+        how["separator"] = None if likely == usual else likely  # needed only if the file name does not tell
+    table = read_table(path, **how)
+    numbers = likely_numbers(table)
+    if numbers["decimal"] != "." or numbers["missing"]:
+        how |= numbers
+        table = read_table(path, **how)
     if table.num_columns == 1:
         raise DataError(
             f"{path}: the table has one column, {table.column_names[0][:80]!r}. Name what stands between its fields by "
@@ -154,21 +163,6 @@ def _refuse_without_names(table: pa.Table, path: Path) -> None:
             f"{path}: the first line seems to be a row, not the names of the columns: {listing(among_values[:3])} are "
             "values of their columns, too. Add a line of names"
         )
-
-
-def _read(path: Path, separator: str | None) -> tuple[pa.Table, CsvFormat]:
-    """The table, and the format of its CSV file where the file name does not tell it."""
-    how: CsvFormat = {"separator": separator}
-    if not (path.name.lower().endswith(CSV_ENDINGS) and path.is_file()):
-        return read_table(path, **how), {}
-    if separator is None:
-        usual, likely = likely_separator(path)
-        how["separator"] = None if likely == usual else likely  # needed only if the file name does not tell
-    table = read_table(path, **how)
-    numbers = likely_numbers(table)
-    if numbers["decimal"] != "." or numbers["missing"]:
-        how |= numbers
-        table = read_table(path, **how)
     return table, how
 
 
