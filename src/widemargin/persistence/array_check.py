@@ -251,35 +251,35 @@ def check_tree_arguments(schema: JSON, parts: Mapping[str, bytes], where: str) -
     where : str
         Name of the file in messages.
     """
-    for _, node in json_objects(schema):
-        if node.get("__loader__") == "TreeNode" and not _arguments_fit(node, parts):
+    described: Iterator[tuple[str, Mapping[str, Any]]] = json_objects(schema)
+    for _, node in described:
+        if node.get("__loader__") != "TreeNode":
+            continue
+        # The compiled code of `Tree` relies on the numbers that it is constructed with.
+        try:
+            n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
+            loaders = [part["__loader__"] for part in (n_features, n_classes, n_outputs)]
+            numbers = [json.loads(part["content"]) for part in (n_features, n_outputs)]
+            classes = np.load(io.BytesIO(parts[n_classes["file"]]), allow_pickle=False)
+            state = node["content"]["content"]
+            loaders += [state[name]["__loader__"] for name in ("node_count", "nodes")]
+            nodes = np.load(io.BytesIO(parts[state["nodes"]["file"]]), allow_pickle=False)
+            n_nodes = json.loads(state["node_count"]["content"])
+            fits = (
+                loaders == ["JsonNode", "NdArrayNode", "JsonNode", "JsonNode", "NdArrayNode"]
+                and n_classes["type"] == state["nodes"]["type"] == "numpy"
+                and nodes.ndim == 1
+                and type(n_nodes) is int
+                and n_nodes == nodes.shape[0]
+                and all(type(number) is int and number > 0 for number in numbers)
+                and numbers[1] <= MAX_OUTPUTS
+                and classes.dtype == np.intp
+                and classes.shape == (numbers[1],)
+            )
+        except Exception:  # NumPy raises many kinds of errors on a damaged header
+            fits = False
+        if not fits:
             raise ModelFileError(f"{where}: the description of a tree is wrong. Save the model again")
-
-
-def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
-    """Whether the numbers that `Tree` is constructed with are what its compiled code relies on."""
-    try:
-        n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
-        loaders = [part["__loader__"] for part in (n_features, n_classes, n_outputs)]
-        numbers = [json.loads(part["content"]) for part in (n_features, n_outputs)]
-        classes = np.load(io.BytesIO(parts[n_classes["file"]]), allow_pickle=False)
-        state = node["content"]["content"]
-        loaders += [state[name]["__loader__"] for name in ("node_count", "nodes")]
-        nodes = np.load(io.BytesIO(parts[state["nodes"]["file"]]), allow_pickle=False)
-        n_nodes = json.loads(state["node_count"]["content"])
-    except Exception:  # NumPy raises many kinds of errors on a damaged header
-        return False
-    return (
-        loaders == ["JsonNode", "NdArrayNode", "JsonNode", "JsonNode", "NdArrayNode"]
-        and n_classes["type"] == state["nodes"]["type"] == "numpy"
-        and nodes.ndim == 1
-        and type(n_nodes) is int
-        and n_nodes == nodes.shape[0]
-        and all(type(number) is int and number > 0 for number in numbers)
-        and numbers[1] <= MAX_OUTPUTS
-        and classes.dtype == np.intp
-        and classes.shape == (numbers[1],)
-    )
 
 
 def _ends_in_leaves(

@@ -103,14 +103,8 @@ def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Flo
         b[e] = factor * (truth[p] * truth[q] - label[p] * label[q])
 
 
-@kernel
-def _difference_of_classes(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
-    A[:] = 0.0
-    A[0, truth[0]] += factor
-    A[0, label[0]] -= factor
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.difference, MulticlassStructure: _difference_of_classes})
+# One class is a chain of one step.
+@kernel_by_class("structure", dict.fromkeys((ChainStructure, MulticlassStructure), viterbi.difference))
 def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """`factor` times the joint features of the truth minus those of a label, into A and b."""
     # Label sets have a place for each label and pair, written once.
