@@ -11,7 +11,6 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Generic, Self, TypeVar
@@ -101,16 +100,12 @@ class Checked(Generic[Options]):
     """`_options` of an estimator: the record of its kind that `solver_options` stands for."""
 
     def __init__(self, record: type[Options]) -> None:
-        self.record = record
-
-    @cached_property
-    def _defaults(self) -> Options:
-        return self.record()
+        # The defaults are checked once: that takes as long as a fit of some ten rows.
+        self.record, self._defaults = record, functools.cache(record)
 
     def __get__(self, estimator: Any, owner: type) -> Options:
-        # The defaults are checked once: that takes as long as a fit of some ten rows.
         given = estimator.solver_options
-        return self._defaults if given is None else self.record.of(given)
+        return self._defaults() if given is None else self.record.of(given)
 
 
 def budget_of(time_budget: float | None, callbacks: kinds.Callbacks, verbose: int = 0, *others: Callback) -> Budget:

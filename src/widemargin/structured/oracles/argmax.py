@@ -92,23 +92,18 @@ def _point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Struct
     return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
 
 
-@summing_kernel
-def _set_difference(label: Ints, truth: Ints, factor: float, pairs: Ints, A: Floats, b: Floats) -> None:
-    """`difference` of 0/1 labels, in one go."""
-    for index in range(truth.shape[0]):
-        # Every place is written, also where the two agree, so nothing has to be cleared before.
-        A[index] = factor * (truth[index] - label[index])
-    for e in range(pairs.shape[0]):
-        p, q = pairs[e, 0], pairs[e, 1]
-        b[e] = factor * (truth[p] * truth[q] - label[p] * label[q])
-
-
 # One class is a chain of one step.
 @kernel_by_class("structure", dict.fromkeys((ChainStructure, MulticlassStructure), viterbi.difference))
+@summing_kernel
 def difference(label: Ints, truth: Ints, factor: float, structure: Structure, A: Floats, b: Floats) -> None:
     """`factor` times the joint features of the truth minus those of a label, into A and b."""
-    # Label sets have a place for each label and pair, written once.
-    _set_difference(label, truth, factor, structure.pairs, A[0], b)
+    # Label sets have a place for each label and pair. Every one is written, also where the two agree, so nothing has to
+    # be cleared before.
+    for index in range(truth.shape[0]):
+        A[0, index] = factor * (truth[index] - label[index])
+    for e in range(structure.pairs.shape[0]):
+        p, q = structure.pairs[e, 0], structure.pairs[e, 1]
+        b[e] = factor * (truth[p] * truth[q] - label[p] * label[q])
 
 
 @kernel_by_class(
