@@ -307,8 +307,12 @@ class CrossFitter:
     def scores(self, cost: Sequence[Floats]) -> list[Floats]:
         """Scores of every row by a model that did not see it, for each source: a visit."""
         done = list(side_by_side(partial(self._one_fold, cost), range(self.n_folds), self.n_jobs))
-        self.own.append([own for _, own in done if own is not None])
+        self._keep([answer for _, answer in done])
         return self._joined(cost, [held for held, _ in done])
+
+    def _keep(self, answers: list[Any]) -> None:
+        """Note what the folds of a visit leave for later visits."""
+        self.own.append([own for own in answers if own is not None])
 
     def own_scores(self, visit: int) -> list[Floats]:
         """For each part the scores of the rows that its model saw, or none."""
@@ -326,7 +330,8 @@ class CrossFitter:
                 whole[fold == number] = part
         return scores
 
-    def _one_fold(self, cost: Sequence[Floats], number: int) -> tuple[list[Floats], Floats | None]:
+    def _one_fold(self, cost: Sequence[Floats], number: int) -> tuple[list[Floats], Any]:
+        """Scores of the rows that a fold holds out, and what is to be kept: scores of the others, where they count."""
         others = self._others(number)
         fitted, own = self.fitted(cost, others), None
         if self.both:

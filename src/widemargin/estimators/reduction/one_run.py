@@ -14,7 +14,6 @@ fitted further, which puts the rows into bins anew and asks all earlier trees fo
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +23,6 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from sklearn.pipeline import Pipeline
 
 from widemargin._typing import Bools, Features, Floats, Ints
-from widemargin.distributed.workers import side_by_side
 from widemargin.estimators.reduction.cost_sensitive import (
     AveragedScorer,
     CostLearner,
@@ -143,18 +141,15 @@ class _MeanOfFolds(CrossFitter):
 class ContinuedFitter(_MeanOfFolds):
     """Of scikit-learn, each fitted further."""
 
-    def scores(self, cost: Sequence[Floats]) -> list[Floats]:
-        before = self.boosters[-1] if self.boosters else [None] * self.n_folds
-        done = list(side_by_side(partial(self._go_on, cost), list(enumerate(before)), self.n_jobs))
-        self.boosters.append([booster for booster, _ in done])
-        return self._joined(cost, [scores for _, scores in done])
+    def _keep(self, answers: list[Any]) -> None:
+        self.boosters.append(answers)
 
-    def _go_on(self, cost: Sequence[Floats], fold: tuple[int, Any]) -> tuple[Any, list[Floats]]:
-        number, before = fold
+    def _one_fold(self, cost: Sequence[Floats], number: int) -> tuple[list[Floats], Any]:
+        before = self.boosters[-1][number] if self.boosters else None
         going_on = replace(self, learner=replace(self.learner, before=before))
         fitted = going_on.fitted(cost, self._others(number))
         booster = before if fitted is None else fitted
-        return booster, self._scores_by(booster, cost, number)
+        return self._scores_by(booster, cost, number), booster
 
 
 @dataclass(frozen=True)
