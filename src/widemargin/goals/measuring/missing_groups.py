@@ -24,15 +24,16 @@ from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.cells import turns
 from widemargin.goals.binding.membership import members
-from widemargin.goals.binding.sources import SAID, Source
+from widemargin.goals.binding.sources import Source
 from widemargin.goals.binding.tables import PopulationTable, TableColumn
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.constraints import Constraint
-from widemargin.goals.language.linear import Linear, Range, Rate, Ratio, When, quotient_range
+from widemargin.goals.language.linear import Linear, Range, Rate, Ratio, quotient_range
 from widemargin.goals.measuring.rates_of_predictions import (
     TOLERANCE,
     RateTable,
     constraint_standing,
+    counting,
     finite,
     rate_values,
 )
@@ -230,6 +231,7 @@ def _collect(rates: Sequence[Rate], source: Source, chosen: Bools, fixed: _Sums,
         unsure |= False if truth.unknown is None else truth.unknown
     count = np.ones(source.n_rows, np.int64) if source.repeats is None else source.repeats.count
     weight = np.ones(source.n_rows) if source.weight is None else source.weight
+    labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
     entry, filled = _filled(source, unsure)
     above, below = np.zeros((2, len(entry), len(rates)))
     places: dict[object, Bools] = {}
@@ -240,9 +242,10 @@ def _collect(rates: Sequence[Rate], source: Source, chosen: Bools, fixed: _Sums,
             anew = members(rate.population, filled).true
             open_rows = np.zeros(source.n_rows, bool) if truth.unknown is None else truth.unknown
             places[rate.population.rows] = np.where(open_rows[entry], anew, truth.true[entry])
-        of_metric = _on_rows(rate, source, chosen)
+        alpha, beta, over = counting(rate, labels, source.baselines, turns(source, rate))
         inside = places[rate.population.rows] * weight[entry]
-        above[:, j], below[:, j] = of_metric.above[entry] * inside, of_metric.below[entry] * inside
+        above[:, j] = np.where(chosen, alpha, beta)[entry] * inside
+        below[:, j] = 0.0 if rate.definition.is_count else over[entry] * inside
     starts = np.searchsorted(entry, np.arange(source.n_rows + 1))
     is_known = np.flatnonzero(~unsure)
     fixed.above[:] += count[is_known] @ above[starts[is_known]]
@@ -297,22 +300,6 @@ def _filled(source: Source, unsure: Bools) -> tuple[Ints, Source]:
         table=PopulationTable(len(entry), dict.fromkeys(made, made.__getitem__), made, len(made)),
         baselines={name: signs[entry] for name, signs in source.baselines.items()}, n_rows=len(entry),
     )  # fmt: skip
-
-
-def _on_rows(rate: Rate, source: Source, chosen: Bools) -> _Sums:
-    """What each row adds to numerator and denominator if it belongs to the population, shape (n,)."""
-    labels = np.zeros(source.n_rows, np.int8) if source.labels is None else source.labels
-    signs = np.ones(source.n_rows, np.int8) if rate.baseline is None else source.baselines[rate.baseline]
-    # Of a classifier that abstains `chosen` are the decided rows, and a row without a decision adds nothing above.
-    said = source.baselines.get(SAID)
-    positive, decided = (chosen, np.ones(source.n_rows, bool)) if said is None else (said > 0, chosen)
-    turned = turns(source, rate)
-    labels, positive = turned[0] * labels, positive if turned[1] > 0 else ~positive
-    at = (labels < 0).astype(int), (~positive).astype(int), (signs < 0).astype(int)
-    usable = labels != 0 if rate.needs_label else np.ones(source.n_rows, bool)
-    over = np.zeros((2, 2))
-    over[(rate.definition.over or When()).cells] = 0.0 if rate.definition.is_count else 1.0
-    return _Sums(rate.definition.row_values[at] * usable * decided, over[at[0], at[2]] * usable)
 
 
 def _extreme(top: float, bottom: float, ways: Sequence[tuple[Floats, Floats, int]], sign: float) -> float | None:

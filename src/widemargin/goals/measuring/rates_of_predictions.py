@@ -6,7 +6,7 @@ replicates.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -139,7 +139,6 @@ class RateTable:
         return tuple(self._one_by_one())
 
     def _one_by_one(self) -> Iterator[CellBlock]:
-        """Rows without a label are left out of everything that needs one, also of the denominator."""
         width = max(BLOCKS.least_cells, BLOCKS.entries // max(1, len(self.rates)))
         # A block never crosses two sources: the memberships of a source say nothing of the rows of another.
         for key, part in self.space.parts.items():
@@ -147,26 +146,17 @@ class RateTable:
             for low in range(0, part.n_cells if here else 0, width):
                 which = slice(low, min(low + width, part.n_cells))
                 masks = np.zeros((4, len(self.rates), which.stop - low), bool)
-                label = part.label[which]
+                label, answers = part.label[which], {name: signs[which] for name, signs in part.baselines.items()}
                 # Many rates share a population, and many a metric: each is looked at once.
                 members: dict[Rows, Bools] = {}
-                conditions: dict[tuple[object, ...], list[Bools]] = {}
+                conditions: dict[tuple[object, ...], tuple[Bools, ...]] = {}
                 for j, rate in here:
-                    rows, metric = rate.population.rows, rate.definition
+                    rows = rate.population.rows
                     kind = rate.metric, rate.baseline, rate.labelled, rate.of, rate.actual
                     if rows not in members:
                         members[rows] = part.member(rows, which)
                     if kind not in conditions:
-                        answers = None if rate.baseline is None else part.baselines[rate.baseline][which]
-                        usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
-                        parts = metric.alpha, metric.beta, (metric.over or When(),)
-                        actual, of = self.space.turned(rate)
-                        alpha, beta, over = (matching(whens, usable, actual * label, answers) for whens in parts)
-                        alpha, beta = (alpha, beta) if of > 0 else (beta, alpha)
-                        if (said := part.baselines.get(SAID)) is not None:
-                            # Here "predicted positive" means decided, and a row that is not decided adds nothing.
-                            alpha, beta = np.where(said[which] > 0, alpha, beta), np.zeros_like(beta)
-                        conditions[kind] = [alpha, beta, over]
+                        conditions[kind] = counting(rate, label, answers, self.space.turned(rate))
                     masks[0, j] = members[rows]
                     for mask, condition in zip(masks[1:], conditions[kind], strict=True):
                         np.logical_and(members[rows], condition, out=mask[j])
@@ -241,6 +231,25 @@ def matching(whens: Sequence[When], usable: Bools, label: Signs, baseline: Signs
             one &= baseline == when.baseline
         total |= one
     return total
+
+
+def counting(
+    rate: Rate, label: Signs, baselines: Mapping[str, Signs], turned: tuple[int, int]
+) -> tuple[Bools, Bools, Bools]:
+    """Rows whose positive prediction counts, those whose negative one counts, and those that the rate is measured on.
+
+    Rows without a label are left out of everything that needs one, also of the denominator. `turned` as `turns` tells.
+    """
+    metric, (actual, of) = rate.definition, turned
+    answers = None if rate.baseline is None else baselines[rate.baseline]
+    usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
+    parts = metric.alpha, metric.beta, (metric.over or When(),)
+    alpha, beta, over = (matching(whens, usable, actual * label, answers) for whens in parts)
+    alpha, beta = (alpha, beta) if of > 0 else (beta, alpha)
+    if (said := baselines.get(SAID)) is not None:
+        # Here "predicted positive" means decided, and a row that is not decided adds nothing.
+        alpha, beta = np.where(said > 0, alpha, beta), np.zeros_like(beta)
+    return alpha, beta, over
 
 
 def form_value(form: Linear, table: RateTable, values: Floats) -> Floats:
