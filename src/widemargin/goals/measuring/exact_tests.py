@@ -37,7 +37,7 @@ from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Rate, When
 from widemargin.goals.language.populations import Population
-from widemargin.goals.measuring.rates_of_predictions import RateTable, matching
+from widemargin.goals.measuring.rates_of_predictions import RateTable, counting
 
 EITHER = slice(None)
 """Decisions that are possible: positive is at place 0, negative at place 1, none at place 2."""
@@ -92,12 +92,10 @@ class _Part:
         name, (actual, of) = space.key_of(rate), space.turned(rate)
         part, start = space.parts[name], space.start[name]
         place = slice(start, start + part.n_cells)
-        label, over = actual * part.label, rate.definition.over or When()
-        usable = part.member(rate.population.rows)
-        if rate.needs_label:
-            usable = usable & (label != 0)
-        answers = np.ones(len(label), np.int8) if rate.baseline is None else part.baselines[rate.baseline]
-        inside = matching((over,), usable, label, answers)
+        _, _, over = counting(rate, part.label, part.baselines, (actual, of))
+        inside = part.member(rate.population.rows) & over
+        label = actual * part.label
+        answers = np.ones(len(label)) if rate.baseline is None else part.baselines[rate.baseline]
         # Rows without labels have label 0, which counts as the first place: a rate that needs no labels adds the same
         # whatever they are.
         cell = np.where(label < 0, 1, 0) * 2 + np.where(answers < 0, 1, 0)

@@ -220,19 +220,6 @@ def rate_values(above: Floats, total: Floats, is_count: Bools) -> Floats:
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
 
-def matching(whens: Sequence[When], usable: Bools, label: Signs, baseline: Signs | None) -> Bools:
-    """Usable cells that fulfil one of some conditions."""
-    total = np.zeros_like(usable)
-    for when in whens:
-        one = usable.copy()
-        if when.label is not None:
-            one &= label == when.label
-        if when.baseline is not None and baseline is not None:
-            one &= baseline == when.baseline
-        total |= one
-    return total
-
-
 def counting(
     rate: Rate, label: Signs, baselines: Mapping[str, Signs], turned: tuple[int, int]
 ) -> tuple[Bools, Bools, Bools]:
@@ -243,8 +230,15 @@ def counting(
     metric, (actual, of) = rate.definition, turned
     answers = None if rate.baseline is None else baselines[rate.baseline]
     usable = label != 0 if rate.needs_label else np.ones(label.shape, bool)
-    parts = metric.alpha, metric.beta, (metric.over or When(),)
-    alpha, beta, over = (matching(whens, usable, actual * label, answers) for whens in parts)
+    alpha, beta, over = np.zeros((3, len(usable)), bool)
+    for mask, whens in ((alpha, metric.alpha), (beta, metric.beta), (over, (metric.over or When(),))):
+        for when in whens:
+            one = usable.copy()
+            if when.label is not None:
+                one &= actual * label == when.label
+            if when.baseline is not None and answers is not None:
+                one &= answers == when.baseline
+            mask |= one
     alpha, beta = (alpha, beta) if of > 0 else (beta, alpha)
     if (said := baselines.get(SAID)) is not None:
         # Here "predicted positive" means decided, and a row that is not decided adds nothing.
