@@ -7,7 +7,7 @@ import numpy as np
 
 from widemargin._text import aligned, html_report, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
-from widemargin.diagnostics.margins import margins_of, refuse_missing
+from widemargin.diagnostics.margins import against_rivals, margins_of, refuse_missing
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import plain_value
 from widemargin.rows import length_of, take
@@ -220,10 +220,8 @@ def _judged(
             rows = take(X, aside)
             if has_odds:
                 probability = np.asarray(model.predict_proba(rows), dtype=np.float64)
-                own = np.searchsorted(model.classes_, labels[aside])
-                value = probability[np.arange(len(aside)), own]
-                probability[np.arange(len(aside)), own] = -np.inf
-                negative = value < probability.max(axis=1)
+                margins, rival = against_rivals(probability, labels[aside], model.classes_)
+                value, negative = probability[np.arange(len(aside)), rival[:, 0]], margins < 0.0
             else:
                 value = margins_of(model, rows, labels[aside]).values
                 negative = value < 0.0

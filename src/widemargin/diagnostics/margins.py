@@ -93,7 +93,7 @@ def margins_of(
         values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
         scores, source, labels = _scores(clf, X, y, classes)
-        values, rival = _against_rivals(scores, y, labels)
+        values, rival = against_rivals(scores, y, labels)
         certainty = np.abs(values)
         if scores.ndim == 2:
             # Of several classes a margin compares with the label; how sure the decision is depends on the scores alone.
@@ -162,7 +162,7 @@ def _scores(
     return scores, source, labels
 
 
-def _against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
+def against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
     """Margins, and for each row the numbers of its label and of the closest other class, shape (n, 2)."""
     labels, n = np.asarray(y), scores.shape[0]
     if labels.shape != (n,):
