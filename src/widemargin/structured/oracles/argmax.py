@@ -65,31 +65,11 @@ def features(label: Ints, structure: Structure) -> Features:
     return Features(A, pairs.astype(np.float64))
 
 
-@summing_kernel
-def _set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Floats, pairs: Ints) -> tuple[float, float]:
-    """f(label) - f(truth), and the weights of the labels that differ, of 0/1 labels, in one go."""
-    h, g = 0.0, 0.0
-    for index in range(truth.shape[0]):
-        h += (label[index] - truth[index]) * u[index]
-        g += (label[index] ^ truth[index]) * weight[index]
-    for e in range(pairs.shape[0]):
-        # A pair counts where both of its labels are on.
-        p, q = pairs[e, 0], pairs[e, 1]
-        h += (label[p] * label[q] - truth[p] * truth[q]) * theta[e]
-    return h, g
-
-
-@kernel_by_class("structure", {HierarchyStructure: closed_sets.loss_of_ends})
-def _loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> float:
-    """What a hierarchy asks for deepest nodes that differ: other label sets have none."""
-    return 0.0
-
-
-@kernel_by_class("structure", {ChainStructure: viterbi.point})
+@kernel_by_class("structure", {ChainStructure: viterbi.point, HierarchyStructure: closed_sets.point})
 def _point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
     """(h, g) of a label, for the kinds whose search does not say it; this form is that of label sets."""
-    h, g = _set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
-    return 1.0 + h, g + _loss_of_ends(label, truth, structure, work)
+    h, g = label_tree.set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
+    return 1.0 + h, g
 
 
 # One class is a chain of one step.

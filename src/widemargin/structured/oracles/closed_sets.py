@@ -15,7 +15,7 @@ import numpy.typing as npt
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
-from widemargin.structured.oracles.label_tree import all_one, take_largest
+from widemargin.structured.oracles.label_tree import all_one, set_point, take_largest
 
 
 @kernel
@@ -45,6 +45,13 @@ def loss_of_ends(label: Ints, truth: Ints, structure: Structure, work: Work) -> 
             if ends[index] != true_ends[index]:
                 total += structure.weight[1, index]
     return total
+
+
+@kernel
+def point(u: Floats, theta: Floats, label: Ints, truth: Ints, structure: Structure, work: Work) -> tuple[float, float]:
+    """(h, g) of a label."""
+    h, g = set_point(u[0], theta, label, truth, structure.weight[0], structure.pairs)
+    return 1.0 + h, g + loss_of_ends(label, truth, structure, work)
 
 
 @kernel

@@ -8,9 +8,23 @@ below a virtual root of state 0. O(k^2) for Hamming counts.
 
 import numpy as np
 
-from widemargin._numba import kernel
+from widemargin._numba import kernel, summing_kernel
 from widemargin._typing import Floats, Ints
 from widemargin.structured.compiled import Structure, Work
+
+
+@summing_kernel
+def set_point(u: Floats, theta: Floats, label: Ints, truth: Ints, weight: Floats, pairs: Ints) -> tuple[float, float]:
+    """f(label) - f(truth), and the weights of the labels that differ, of 0/1 labels, in one go."""
+    h, g = 0.0, 0.0
+    for index in range(truth.shape[0]):
+        h += (label[index] - truth[index]) * u[index]
+        g += (label[index] ^ truth[index]) * weight[index]
+    for e in range(pairs.shape[0]):
+        # A pair counts where both of its labels are on.
+        p, q = pairs[e, 0], pairs[e, 1]
+        h += (label[p] * label[q] - truth[p] * truth[q]) * theta[e]
+    return h, g
 
 
 @kernel
