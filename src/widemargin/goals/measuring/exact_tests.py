@@ -37,7 +37,7 @@ from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Rate, When
 from widemargin.goals.language.populations import Population
-from widemargin.goals.measuring.rates_of_predictions import RateTable, counting
+from widemargin.goals.measuring.rates_of_predictions import RateTable, rows_that_count
 
 EITHER = slice(None)
 """Decisions that are possible: positive is at place 0, negative at place 1, none at place 2."""
@@ -92,7 +92,7 @@ class _Part:
         name, (actual, of) = space.key_of(rate), space.turned(rate)
         part, start = space.parts[name], space.start[name]
         place = slice(start, start + part.n_cells)
-        _, _, over = counting(rate, part.label, part.baselines, (actual, of))
+        _, _, over = rows_that_count(rate, part.label, part.baselines, (actual, of))
         inside = part.member(rate.population.rows) & over
         label = actual * part.label
         answers = np.ones(len(label)) if rate.baseline is None else part.baselines[rate.baseline]

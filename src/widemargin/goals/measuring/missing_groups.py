@@ -33,9 +33,9 @@ from widemargin.goals.measuring.rates_of_predictions import (
     TOLERANCE,
     RateTable,
     constraint_standing,
-    counting,
     finite,
     rate_values,
+    rows_that_count,
 )
 
 TRIED = 20_000
@@ -242,7 +242,7 @@ def _collect(rates: Sequence[Rate], source: Source, chosen: Bools, fixed: _Sums,
             anew = members(rate.population, filled).true
             open_rows = np.zeros(source.n_rows, bool) if truth.unknown is None else truth.unknown
             places[rate.population.rows] = np.where(open_rows[entry], anew, truth.true[entry])
-        alpha, beta, over = counting(rate, labels, source.baselines, turns(source, rate))
+        alpha, beta, over = rows_that_count(rate, labels, source.baselines, turns(source, rate))
         inside = places[rate.population.rows] * weight[entry]
         above[:, j] = np.where(chosen, alpha, beta)[entry] * inside
         below[:, j] = 0.0 if rate.definition.is_count else over[entry] * inside

@@ -156,7 +156,7 @@ class RateTable:
                     if rows not in members:
                         members[rows] = part.member(rows, which)
                     if kind not in conditions:
-                        conditions[kind] = counting(rate, label, answers, self.space.turned(rate))
+                        conditions[kind] = rows_that_count(rate, label, answers, self.space.turned(rate))
                     masks[0, j] = members[rows]
                     for mask, condition in zip(masks[1:], conditions[kind], strict=True):
                         np.logical_and(members[rows], condition, out=mask[j])
@@ -220,7 +220,7 @@ def rate_values(above: Floats, total: Floats, is_count: Bools) -> Floats:
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
 
-def counting(
+def rows_that_count(
     rate: Rate, label: Signs, baselines: Mapping[str, Signs], turned: tuple[int, int]
 ) -> tuple[Bools, Bools, Bools]:
     """Rows whose positive prediction counts, those whose negative one counts, and those that the rate is measured on.
