@@ -293,8 +293,9 @@ class GoalReduction(ThresholdedModel):
         return self
 
     def _checked(
-        self, X: Any, y: Any, sample_weight: Any, populations: Any, external: Mapping[str, Rows] | None
-    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:
+        self, X: Features, y: Column, sample_weight: Column | None, populations: Table | None,
+        external: Mapping[str, Rows] | None,
+    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:  # fmt: skip
         """The rows, labels and weights; refuses estimators that take no weights, and a proof of drawn predictions."""
         if weight_parameter(self.estimator) is None:
             raise CapabilityError(

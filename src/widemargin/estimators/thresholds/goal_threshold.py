@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state, validation
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Index, Signs
+from widemargin._typing import Column, Features, Floats, Index, Signs, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import parameters
@@ -315,8 +315,9 @@ class GoalThresholdClassifier(ThresholdedModel):
         return super()._only_binary() or (f"abstain={self.abstain!r} is for two" if self._abstains() else None)
 
     def _checked(
-        self, X: Any, y: Any, sample_weight: Any, populations: Any, external: Mapping[str, Rows] | None
-    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:
+        self, X: Features, y: Column, sample_weight: Column | None, populations: Table | None,
+        external: Mapping[str, Rows] | None,
+    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:  # fmt: skip
         """The rows, labels and weights; refuses parameters that do not go together: with a proof, with a decision that
         may be left out, and with predicted groups."""
         if self.confidence is not None and not (self.cv is None or isinstance(self.cv, str)):
