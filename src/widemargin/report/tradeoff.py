@@ -264,7 +264,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
     by_rule: dict[str, list[tuple[Unit, Floats, Floats, Bools, bool]]] = {}
     for j, label in enumerate(path.labels):
         rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
-        asked = next((entry for entry in content.asked_entries if _is_called(entry, label)), None)
+        asked = next((entry for entry in content.asked_entries if entry.owns(label)), None)
         unit = Unit.NUMBER if asked is None else unit_of(asked)
         entry, is_swept = asked, asked is not None and path.name in (asked.label, asked.text)
         if may_differ and asked is not None:
@@ -322,13 +322,6 @@ def _at_promise(
     side = promised.rhs if is_on_the_right else promised.lhs
     moved = (bound if is_on_the_right else rate) * factor if side.terms else np.full(len(rate), level)
     return (rate, moved) if is_on_the_right else (moved, bound)
-
-
-def _is_called(entry: Constraint | Bundle, label: str) -> bool:
-    """Whether a constraint of a path is this one, or one of this bundle."""
-    if isinstance(entry, Bundle):  # its constraints are labelled "head: one group, another group"
-        return label.startswith((f"{entry.head}:", f"{entry.head},"))
-    return label in (entry.label, entry.text)
 
 
 def _is_same_rule(one: Constraint | Bundle, other: Constraint | Bundle) -> bool:

@@ -242,12 +242,6 @@ class GoalReduction(ThresholdedModel):
         InfeasibleGoalError
             If no model that meets the goal was found, or can be shown to, unless `on_infeasible="warn"`.
         """
-        if weight_parameter(self.estimator) is None:
-            raise CapabilityError(
-                f"{type(last_step(self.estimator)).__name__}.fit has no parameter sample_weight, and costs are told to "
-                "a learner by weights. Use an estimator that has one, or GoalThresholdClassifier, which moves the "
-                "threshold of any scorer."
-            )
         budget = budget_of(self.time_budget, self.callbacks)
         rows, y, _ = self._checked(X, y, sample_weight, populations, external)
         self._set_classes(y)
@@ -255,7 +249,9 @@ class GoalReduction(ThresholdedModel):
         self.guarantee_: str | None = None
         aside = None
         if self.confidence is not None:
-            rows, aside, y = self._hold_out(rows, y)
+            rng, fraction = check_random_state(self.random_state), float(self.validation_fraction)
+            rows, aside, train, _ = split_sources(rows, y, fraction, rng)
+            y = y[train]
         tied = self._tie(rows)
         mass = [part.weights for part in tied.given]
         matrices = prepared(self.estimator, features_of(rows, tied))
@@ -295,6 +291,24 @@ class GoalReduction(ThresholdedModel):
             warn(f"{cause_of(budget)}; the best of {self.n_models_} models is kept.", MarginConvergenceWarning)
         interrupted(self._options, budget)
         return self
+
+    def _checked(
+        self, X: Features, y: Column, sample_weight: Column | None, populations: Table | None,
+        external: Mapping[str, Rows] | None,
+    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:  # fmt: skip
+        """The rows, labels and weights; refuses estimators that take no weights, and a proof of drawn predictions."""
+        if weight_parameter(self.estimator) is None:
+            raise CapabilityError(
+                f"{type(last_step(self.estimator)).__name__}.fit has no parameter sample_weight, and costs are told to "
+                "a learner by weights. Use an estimator that has one, or GoalThresholdClassifier, which moves the "
+                "threshold of any scorer."
+            )
+        if self.confidence is not None and self.randomize:
+            raise CapabilityError(
+                "a confidence covers the rates of predict, and randomize=True is about those of predict_randomized. "
+                "Use randomize=False, or confidence=None and then prove(X, y) on fresh rows."
+            )
+        return super()._checked(X, y, sample_weight, populations, external)
 
     def _folds(self, tied: TiedGoal, y: npt.NDArray[Any]) -> tuple[list[Ints], int]:
         """The part of each row of each source that holds it out."""
@@ -343,23 +357,6 @@ class GoalReduction(ThresholdedModel):
         self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         self.mixture_models_: Floats | None = None
         self._adopt_rule(chosen.rule, met=met)
-
-    def _hold_out(self, rows: Rows, y: npt.NDArray[Any]) -> tuple[Rows, Rows, npt.NDArray[Any]]:
-        """Rows to learn from, those that prove, and the labels of the first.
-
-        Raises
-        ------
-        CapabilityError
-            If predictions are drawn.
-        """
-        if self.randomize:
-            raise CapabilityError(
-                "a confidence covers the rates of predict, and randomize=True is about those of predict_randomized. "
-                "Use randomize=False, or confidence=None and then prove(X, y) on fresh rows."
-            )
-        rng, fraction = check_random_state(self.random_state), float(self.validation_fraction)
-        first, second, train, _ = split_sources(rows, y, fraction, rng)
-        return first, second, y[train]
 
     def _adopt_proved(self, visits: Visits, aside: Rows) -> None:
         """The best of the averages and thresholds that the held-out rows prove; the cross-fitted rows order them."""

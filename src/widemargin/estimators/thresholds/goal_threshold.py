@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state, validation
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from widemargin._threads import limit_threads
-from widemargin._typing import Floats, Index, Signs
+from widemargin._typing import Column, Features, Floats, Index, Signs, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import asked_rows
 from widemargin.estimators._options import parameters
@@ -266,13 +266,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         InfeasibleGoalError
             If no threshold meets the goal, unless `on_infeasible="warn"`.
         """
-        if self.confidence is not None and not (self.cv is None or isinstance(self.cv, str)):
-            raise CapabilityError(
-                f"confidence={self.confidence}: nothing can be proved from cross-validated scores, because models "
-                'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
-            )
         rows, y, weight = self._checked(X, y, sample_weight, populations, external)
-        self._refuse_what_clashes(y)
         X = rows.X
         if weight is not None and self._fits() and weight_parameter(self.estimator) is None:
             warn(
@@ -320,15 +314,20 @@ class GoalThresholdClassifier(ThresholdedModel):
             return super()._only_binary() or "group_estimator is for two"
         return super()._only_binary() or (f"abstain={self.abstain!r} is for two" if self._abstains() else None)
 
-    def _refuse_what_clashes(self, y: Any) -> None:
-        """Refuse parameters that do not go together: with a decision that may be left out, and with predicted groups.
-
-        Raises
-        ------
-        CapabilityError, DataError
-        """
+    def _checked(
+        self, X: Features, y: Column, sample_weight: Column | None, populations: Table | None,
+        external: Mapping[str, Rows] | None,
+    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:  # fmt: skip
+        """The rows, labels and weights; refuses parameters that do not go together: with a proof, with a decision that
+        may be left out, and with predicted groups."""
+        if self.confidence is not None and not (self.cv is None or isinstance(self.cv, str)):
+            raise CapabilityError(
+                f"confidence={self.confidence}: nothing can be proved from cross-validated scores, because models "
+                'other than the returned one made them. Use cv=None or "prefit", or confidence=None.'
+            )
+        rows, labels, weight = super()._checked(X, y, sample_weight, populations, external)
         if self._abstains():
-            if self.abstain in np.unique(y).tolist():
+            if self.abstain in np.unique(labels).tolist():
                 raise DataError(f"abstain={self.abstain!r} is one of the classes; give a label that is none of them.")
             if self.goal is None:
                 raise DataError(
@@ -338,7 +337,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             if self.randomize:
                 raise CapabilityError("abstain goes with fixed thresholds only; leave out randomize=True.")
         if self.group_estimator is None:
-            return
+            return rows, labels, weight
         others = {"randomize": self.randomize, "abstain": self._abstains(), "confidence": self.confidence is not None}
         if asked := [name for name, is_asked in others.items() if is_asked]:
             raise CapabilityError(
@@ -347,6 +346,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             )
         if self.per_population is None:
             raise DataError("group_estimator learns the groups of per_population, which is None; name a column.")
+        return rows, labels, weight
 
     def _natural(self) -> float:
         """The scorer's own threshold."""

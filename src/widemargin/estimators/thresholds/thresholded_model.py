@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from widemargin._text import listing
-from widemargin._typing import Classifier, Features, Floats, Ints, Signs
+from widemargin._typing import Classifier, Column, Features, Floats, Ints, Signs, Table
 from widemargin.estimators import _kinds as kinds
 from widemargin.estimators._binary import as_goal, asked_rows
 from widemargin.estimators._options import parameters
@@ -119,23 +119,25 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         return 1.0 if self._several() else super()._direction()
 
     def _checked(
-        self, X: Any, y: Any, sample_weight: Any, populations: Any, external: Mapping[str, Rows] | None
-    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:
+        self, X: Features, y: Column, sample_weight: Column | None, populations: Table | None,
+        external: Mapping[str, Rows] | None,
+    ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:  # fmt: skip
         """The rows as they are handed to the estimator, and their labels and weights, which are checked."""
         X = row_wise(X)
-        y = validation._check_y(plain_labels(y), multi_output=False, estimator=self)
-        check_classification_targets(y)
-        validation.check_consistent_length(X, y)
-        if y.shape[0] < 1:
+        labels: npt.NDArray[Any] = validation._check_y(plain_labels(y), multi_output=False, estimator=self)
+        check_classification_targets(labels)
+        validation.check_consistent_length(X, labels)
+        if labels.shape[0] < 1:
             raise DataError("X and y hold 0 rows; give rows of both classes.")
         weight = None
         if sample_weight is not None:
-            weight = validation._check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-        if populations is not None and length_of(populations) != y.shape[0]:
+            weight = validation._check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
+        if populations is not None and length_of(populations) != labels.shape[0]:
             raise DataError(
-                f"populations has {length_of(populations)} rows and y {y.shape[0]}; give one row per example."
+                f"populations has {length_of(populations)} rows and y {labels.shape[0]}; give one row per example."
             )
-        return Rows(X, y, weight, populations, external=external or {}, baselines=self.baselines or {}), y, weight
+        rows = Rows(X, labels, weight, populations, external=external or {}, baselines=self.baselines or {})
+        return rows, labels, weight
 
     def _set_groups(self, rows: Rows) -> None:
         """The groups of rows that get a threshold of their own; None where there is one threshold."""

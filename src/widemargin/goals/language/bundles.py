@@ -133,6 +133,10 @@ class Bundle(Ruled):
         of = "" if self.of is None else f", of={literal_text(self.of)}"
         return _short(self.label or f"{self.kind}({column_text(self.column)}{of})", 60)
 
+    def owns(self, label: str) -> bool:
+        """Whether a constraint of that label is one of this bundle."""
+        return label.startswith((f"{self.head}:", f"{self.head},"))
+
     @property
     def key(self) -> tuple[object, ...]:
         """What decides equality and hash."""

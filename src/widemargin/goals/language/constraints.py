@@ -188,6 +188,10 @@ class Ruled(Keyed):
         """ "error" or "drop"; where nothing was said, "error"."""
         return self.small or "error"
 
+    def owns(self, label: str) -> bool:
+        """Whether the constraint of that label, or text, is this one, or one of this bundle."""
+        return label in (self.label, self.text)
+
     def named(self, label: str) -> Self:
         """The same with a label; that of a bundle starts the labels of its constraints.
 

@@ -1,5 +1,7 @@
 """Dual coordinate ascent on kernel rows (appendix F.3), and which ascent fits the rows."""
 
+import numpy as np
+
 from widemargin._numba import kernel
 from widemargin._typing import Floats, Integers, Reals
 from widemargin.linalg.gram import GramRows
@@ -34,6 +36,10 @@ class KernelAscent(Ascent):
                 ascend_kernel(buffer, slot, picked[:moving], dual, self._w, self._s, b, scale)
         self.n_epochs += 1
         return visits
+
+    def _heavy_columns(self) -> tuple[Floats, list[tuple[int, Floats]]]:
+        """Coefficients of kernel rows are not columns: one strength for all, 1."""
+        return np.ones(1), []
 
     def _move_to(self, w: Floats) -> None:
         self._w = w

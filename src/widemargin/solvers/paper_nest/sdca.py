@@ -153,7 +153,7 @@ class Ascent:
         self.point = PrimalPoint(np.zeros(rows.n_features), np.zeros(n), 0.0)
         self.n_epochs, self.max_epochs = 0, max_epochs
         self._rng = np.random.default_rng(seed)
-        self._ratio, self._heavy = _heavy_columns(rows, self.options.heavy)
+        self._ratio, self._heavy = self._heavy_columns()
         # Heavy columns have a metric of their own, so the norms of the rest do not change with it.
         light = (self._ratio == 1.0).astype(np.float64)
         self._norms2 = self.rows.norms2(light) if self._heavy else rows.norms2()
@@ -162,6 +162,24 @@ class Ascent:
         self._centre = self._w
         self._metric = 0.0, self._ratio, self._norms2
         self._cold = True
+
+    def _heavy_columns(self) -> tuple[Floats, list[tuple[int, Floats]]]:
+        """Strength of each column's proximal term beside an ordinary one's, shape (d,), and the columns where it is not
+        1, with their entries, shape (n,)."""
+        # From the heaviest column down, as long as each outweighs all lighter ones together.
+        squares, _ = self.rows.diagonal(np.ones(self.rows.n_rows))
+        order = np.argsort(squares)
+        lighter = np.concatenate([[0.0], np.cumsum(squares[order])])
+        first = order.shape[0]
+        while first > 0 and squares[order[first - 1]] > self.options.heavy * lighter[first - 1] > 0.0:
+            first -= 1
+        ratio, heavy = np.ones(self.rows.n_features), []
+        for k in order[first:].tolist():
+            ratio[k] = squares[k] / lighter[first]
+            one = np.zeros(self.rows.n_features)
+            one[k] = 1.0
+            heavy.append((k, self.rows.dot(one)))
+        return ratio, heavy
 
     def set_sides(self, plus: Floats, minus: Floats) -> None:
         """Change the side weights (the arrays are kept); xi is clipped into its new box.
@@ -305,29 +323,6 @@ class Ascent:
             self.point = point
             return value
         return primal
-
-
-def _heavy_columns(rows: RowBlocks | GramRows, times: float) -> tuple[Floats, list[tuple[int, Floats]]]:
-    """Strength of each column's proximal term beside an ordinary one's, shape (d,), and the columns where it is not 1.
-
-    Those come with their entries, shape (n,). Coefficients of kernel rows are not columns: one strength for all, 1.
-    """
-    if isinstance(rows, GramRows):
-        return np.ones(1), []
-    # From the heaviest column down, as long as each outweighs all lighter ones together.
-    squares, _ = rows.diagonal(np.ones(rows.n_rows))
-    order = np.argsort(squares)
-    lighter = np.concatenate([[0.0], np.cumsum(squares[order])])
-    first = order.shape[0]
-    while first > 0 and squares[order[first - 1]] > times * lighter[first - 1] > 0.0:
-        first -= 1
-    ratio, heavy = np.ones(rows.n_features), []
-    for k in order[first:].tolist():
-        ratio[k] = squares[k] / lighter[first]
-        one = np.zeros(rows.n_features)
-        one[k] = 1.0
-        heavy.append((k, rows.dot(one)))
-    return ratio, heavy
 
 
 class DualRows(NamedTuple):
