@@ -56,7 +56,8 @@ def test_sparse_rows_of_uneven_columns_are_taken_as_dense_ones_or_not_at_all():
 
 def test_only_few_rows_of_many_features_have_one():
     X = np.random.default_rng(0).normal(size=(20, 40))
-    assert RowSpan.of(RowBlocks([(X, None)])) is not None
-    assert RowSpan.of(RowBlocks([(X[:, 1:], None)])) is None
+    for fewest, share, make in ((40, 0.5, np.asarray), (21, 1.0, np.asarray), (40, 1.0, sp.csr_matrix)):
+        assert RowSpan.of(RowBlocks([(make(X[:, :fewest]), None)]), share=share) is not None
+        assert RowSpan.of(RowBlocks([(make(X[:, : fewest - 1]), None)]), share=share) is None
     assert RowSpan.of(RowBlocks([(X, None)]), most=19) is None
     assert RowSpan.of(RowBlocks([(X, None)]), dearest=15_999) is None

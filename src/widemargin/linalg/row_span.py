@@ -87,14 +87,17 @@ class RowSpan:
 
     @classmethod
     def of(
-        cls, rows: RowBlocks, *, most: int = 3000, largest: int = 1 << 26, dearest: int = 1 << 35
+        cls, rows: RowBlocks, *, share: float = 0.5, most: int = 3000, largest: int = 1 << 26, dearest: int = 1 << 35
     ) -> "RowSpan | None":
-        """The span of rows with at least twice as many features as there are rows; None for others.
+        """The span of rows that are at most half as many as the features; None for others.
 
         Parameters
         ----------
         rows : RowBlocks
             Of n rows, with those of their matrices that are left out.
+        share : float, default=0.5
+            Most dense rows, of the features: of systems that are factored anyway all that are fewer pay. Sparse rows
+            have no zeros left in their span.
         most : int, default=3000
             Largest n: matrices of n x n are factored, again and again.
         largest, dearest : int, default=2^26, 2^35
@@ -103,9 +106,10 @@ class RowSpan:
         """
         matrices = [block.X for block in rows.blocks]
         n, d = sum(X.shape[0] for X in matrices), int(rows.n_features)
-        if n > most or 2 * n > d:
+        sparse = all(sp.issparse(X) for X in matrices)
+        if n >= d or n > min(most, (0.5 if sparse else share) * d):
             return None
-        if all(sp.issparse(X) for X in matrices):
+        if sparse:
             whole = sp.csr_matrix(sp.vstack(matrices, format="csr"), dtype=np.float64)
             squares = np.asarray(whole.multiply(whole).sum(axis=0)).ravel()
             # Inner products hold the 16 digits of the largest column, and six of each are to be left.

@@ -8,7 +8,7 @@ Who works on what, and who hands over to whom where the solver is "auto":
 | kernel, more than 500 rows, from nothing       | cutting-plane | at a gap of 3e-2                  | newton        |
 | kernel, few rows or from a warm start          | newton        | when its steps run out            | cutting-plane |
 | kernel, matrix not in memory                   | cutting-plane |                                   |               |
-| at least twice as many features as rows        | as a problem in the span of the rows (see below)                  |
+| fewer rows than features, sparse: at most half | as a problem in the span of the rows (see below)                  |
 | in blocks                                      | newton        |                                   |               |
 | in blocks, many features, up to 50 constraints | bundle        |                                   |               |
 
@@ -149,10 +149,10 @@ class ConvexStep:
         """Solve a subproblem."""
         if self.name == "auto" and isinstance(sub.rows, RowBlocks):
             if self._span is None or not self._span.knows(sub.rows):
-                self._span = RowSpan.of(sub.rows)
+                self._span = RowSpan.of(sub.rows, share=1.0)
                 d = 0 if self._span is None else self._span.n_features
                 self._inside = ConvexStep("auto", d, self.options, self.used)
-            # There is a span where the rows have many more features than there are rows.
+            # There is a span where there are fewer rows than features.
             if self._span is not None:
                 return self._solve_in_span(self._span, sub, tol, start, rho, budget)
         stages, n, best = self.stages(sub, start), sub.rows.n_rows, None

@@ -27,7 +27,8 @@ from widemargin.solvers.base import Budget, Recorder
 from widemargin.solvers.smooth.smooth_problem import SmoothResult
 
 _DENSE = 1500
-"""Columns up to which the system of a step is factored; more are left to conjugate gradients."""
+"""Columns up to which the system of a step is factored; more are left to conjugate gradients. Coordinates of
+rows in their span, as many as rows, are factored up to twice as many: no diagonal would precondition them."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class RiskProblem:
         # The bias has no ridge, and where no loss is curved it needs a little to keep the system definite.
         total = float(curvature.sum())
         tiny = 1e-12 * total + 1e-300
-        if self.n_unknowns <= _DENSE:
+        if self.n_unknowns <= _DENSE or d <= self.rows.n_rows <= 2 * _DENSE:
             gram, sums = self.rows.moments(curvature)
             system = np.zeros(size, order="F")
             system[:d, :d] = gram
