@@ -118,22 +118,6 @@ def score_blocks(
         yield rows, pair_scores(sums, intercept) if pairs else sums[0] + intercept
 
 
-def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) -> Callable[[Matrix], Floats]:
-    """What gives kernel values of rows with some of the support vectors, times their coefficients."""
-    if model.kernel == "precomputed":
-        columns = model.support_[place]
-        return lambda X: np.asarray(X[:, columns] @ weights, dtype=np.float64)
-    if not weights.shape[0]:
-        return lambda X: np.zeros((X.shape[0], weights.shape[1]))
-    if model.kernel == "linear":
-        # Large coefficients of both signs nearly cancel in the weights of the columns, so they are summed in double
-        # precision; and these need one product with new rows where support vectors need one each.
-        of_columns = dense(weights.T @ model.support_vectors_[place].astype(np.float64)).T
-        return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
-    rows = _support_rows(model, place, float(abs(weights).sum(axis=0).max()), backend, alone=weights.shape[1] == 1)
-    return lambda X: rows.products(X, weights)
-
-
 _SUPPORT_ROWS: "WeakKeyDictionary[KernelModel, tuple[object, dict[tuple[int, int], tuple[object, Products]]]]"
 _SUPPORT_ROWS = WeakKeyDictionary()
 """Of each model, packed for products by its first prediction: this takes longer than the scores of a few rows."""
@@ -146,11 +130,22 @@ class Products(Protocol):
         """`K(X, rows) @ coefficients`."""
 
 
-def _support_rows(model: KernelModel, place: slice, largest: float, backend: str, *, alone: bool) -> Products:
-    """Kernel values with some of the support vectors, which nobody can change any more after that.
+def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) -> Callable[[Matrix], Floats]:
+    """What gives kernel values of rows with some of the support vectors, times their coefficients.
 
-    `alone`: for one column of coefficients.
+    The support vectors are packed for it once; nobody can change them any more after that.
     """
+    if model.kernel == "precomputed":
+        columns = model.support_[place]
+        return lambda X: np.asarray(X[:, columns] @ weights, dtype=np.float64)
+    if not weights.shape[0]:
+        return lambda X: np.zeros((X.shape[0], weights.shape[1]))
+    if model.kernel == "linear":
+        # Large coefficients of both signs nearly cancel in the weights of the columns, so they are summed in double
+        # precision; and these need one product with new rows where support vectors need one each.
+        of_columns = dense(weights.T @ model.support_vectors_[place].astype(np.float64)).T
+        return lambda X: np.asarray(X @ of_columns, dtype=np.float64)
+    largest, alone = float(abs(weights).sum(axis=0).max()), weights.shape[1] == 1
     vectors, kept = model.support_vectors_, _SUPPORT_ROWS.get(model)
     if kept is None or kept[0] is not vectors:  # what was packed of an earlier fit is given up
         kept = _SUPPORT_ROWS[model] = vectors, {}
@@ -173,7 +168,8 @@ def _support_rows(model: KernelModel, place: slice, largest: float, backend: str
                 rows = rows.tiles(np.arange(rows.n_rows), rows.dtype, reach)
         (vectors if isinstance(vectors, np.ndarray) else vectors.data).flags.writeable = False
         packed = kept[1][key] = settings, rows
-    return packed[1]
+    products = packed[1].products
+    return lambda X: products(X, weights)
 
 
 def fit_calibrators(method: str, parts: Sequence[Split], scores: Floats, codes: Ints, weight: Floats) -> list[Any]:
