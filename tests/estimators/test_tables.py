@@ -90,3 +90,38 @@ def test_words_among_the_features_are_named_with_the_cure(name):
     for X, where in ((frame, r" \(columns \['sex', 'born'\]\)"), (frame.to_numpy(), "")):
         with pytest.raises(DataError, match=f"X holds words{where}: could not .*by OneHotEncoder"):
             ESTIMATORS[name]().fit(X, [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dates_among_the_features_are_named_and_never_nanoseconds(kind):
+    frame = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0], "born": pd.date_range("2000-01-01", periods=4)})
+    for columns in (["age", "born"], ["born"]):
+        with pytest.raises(DataError, match=r"X holds dates or times \(columns \['born'\]\)"):
+            KernelSVC().fit(as_kind(kind, frame[columns]), [0, 1, 1, 0])
+    objects = frame.assign(born=frame["born"].astype(object))
+    with pytest.raises(DataError, match=r"X holds values that are no numbers \(columns \['born'\]\)"):
+        KernelSVC().fit(objects, [0, 1, 1, 0])
+    words = as_kind(kind, frame[["age"]].assign(sex=list("FMFM")))
+    with pytest.raises(DataError, match=r"X holds words \(columns \['sex'\]\)"):
+        KernelSVC().fit(words, [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize("name", ["rate-constrained", "threshold", "kernel", "multi-class"])
+def test_labels_of_objects_keep_their_type_and_missing_ones_are_counted(data, name):
+    X, y, table = data
+    said = y == "yes"
+    model = ESTIMATORS[name]()
+    more = {"populations": table.assign(old=table["old"] == "yes")} if "goal" in model.get_params() else {}
+    model.fit(X, pd.Series(said).astype(object), **more)  # as a column keeps them that had missing values
+    assert model.classes_.tolist() == [False, True]
+    np.testing.assert_array_equal(model.predict(X), ESTIMATORS[name]().fit(X, said, **more).predict(X))
+    gaps = pd.Series(y).where(np.arange(len(y)) > 1)
+    numbers = pd.Series(said.astype(float)).where(np.arange(len(y)) > 1)
+    for labels in (
+        gaps, gaps.astype("string"), gaps.astype("category"), gaps.astype(object).where(gaps.notna(), None), numbers,
+        numbers.astype("Int64"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match="2 of 200 labels are missing"):
+            ESTIMATORS[name]().fit(X, labels, **more)
+    with pytest.raises(DataError, match="'y' mixes types"):
+        ESTIMATORS[name]().fit(X, np.array(["yes", *said[1:]], dtype=object), **more)

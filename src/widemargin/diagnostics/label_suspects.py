@@ -7,9 +7,9 @@ import numpy as np
 
 from widemargin._text import aligned, html_report, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
-from widemargin.diagnostics.margins import margins_of, refuse_missing
+from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.labels import plain_value
+from widemargin.goals.binding.labels import plain_labels, plain_value
 from widemargin.rows import length_of, take
 
 MOST_SUSPECTS = 0.25
@@ -153,10 +153,9 @@ def label_suspects(
     >>> [suspect.row for suspect in found.suspects]
     [3]
     """
-    labels = np.asarray(y)
+    labels = np.asarray(plain_labels(y))
     if labels.ndim != 1 or length_of(X) != len(labels):
         raise DataError(f"X has {length_of(X)} rows and y the shape {labels.shape}; give one label per row.")
-    refuse_missing(labels)
     classes, counts = np.unique(labels, return_counts=True)
     if folds < 2 or repeats < 1 or len(classes) < 2 or counts.min() < folds:
         raise DataError(

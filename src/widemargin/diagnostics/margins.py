@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
 from widemargin.exceptions import DataError
-from widemargin.goals.binding.labels import innermost
+from widemargin.goals.binding.labels import innermost, plain_labels
 from widemargin.goals.binding.tables import column_of
 from widemargin.rows import check_sparse
 
@@ -120,10 +120,7 @@ def _scores(
         raise DataError(f"{clf.__name__} is a class; give a fitted classifier, such as {clf.__name__}().fit(X, y).")
     if not hasattr(clf, "predict"):
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
-        labels = np.asarray(y if classes is None else classes)
-        if classes is None:
-            refuse_missing(labels)
-            labels = np.unique(labels)
+        labels = np.unique(np.asarray(plain_labels(y))) if classes is None else np.asarray(classes)
     else:
         from sklearn.base import BaseEstimator  # slow to import, and not needed where there are only decisions
         from sklearn.utils.validation import check_is_fitted
@@ -165,7 +162,7 @@ def _scores(
 
 def _against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
     """Margins, and for each row the numbers of its label and of the closest other class, shape (n, 2)."""
-    labels, n = np.asarray(y), scores.shape[0]
+    labels, n = np.asarray(plain_labels(y)), scores.shape[0]
     if labels.shape != (n,):
         raise DataError(f"y has the shape {labels.shape} and there are {n} rows of scores.")
     table = {label: number for number, label in enumerate(classes.tolist())}
@@ -214,13 +211,6 @@ def _size(
         )
     # The label's score equals the rival's on a hyperplane whose normal is the difference of their weights.
     return np.linalg.norm(weights[rival[:, 0]] - weights[rival[:, 1]], axis=1), unit
-
-
-def refuse_missing(labels: npt.NDArray[Any]) -> None:
-    """Refuse labels of which some are None or NaN."""
-    n_missing = sum(label is None or label != label for label in labels.ravel().tolist())
-    if n_missing:
-        raise DataError(f"{n_missing} of {labels.size} labels are missing; leave those rows out.")
 
 
 def row_weights(sample_weight: Column | None, n: int) -> Floats | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -15,8 +16,9 @@ from widemargin._typing import Bools, Column, Features, Floats, Label, Seed, Sig
 from widemargin.exceptions import DataError, DoubtfulModelWarning, warn
 from widemargin.goals import Goal, error_rate
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import ordered_classes
+from widemargin.goals.binding.labels import ordered_classes, plain_labels
 from widemargin.goals.binding.sources import make_sources, with_predictions
+from widemargin.goals.binding.tables import is_frame
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.goal import checked_goal
 from widemargin.goals.language.values import shown
@@ -56,21 +58,33 @@ def checked_rows(
     Raises
     ------
     ValueError
-        As scikit-learn's checks; a DataError for words, and for a sparse matrix whose indices lead out of it.
+        As scikit-learn's checks; a DataError for words, dates, labels that are missing or of several types, and for a
+        sparse matrix whose indices lead out of it.
     """
+    frame: Any = nw.from_native(X, eager_only=True, pass_through=True) if is_frame(X) else None
+    # Some tables would hand them over as nanoseconds since 1970, without a word.
+    if frame is not None and (dates := [name for name, dtype in frame.schema.items() if dtype.is_temporal()]):
+        raise DataError(f"X holds dates or times (columns {shown(dates)}). Make them numbers first, say of days.")
+    labels = y if isinstance(y, str) else plain_labels(y)
     try:
         # Turning one form of sparse matrix into another is compiled code, too, so the indices are looked at before.
         safe = canonical_rows(as_csr(X)) if sp.issparse(X) else X
-        return validate_data(estimator, safe, y, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
-    except ValueError as error:
-        if "could not convert string to float" not in str(error):
+        return validate_data(estimator, safe, labels, reset=reset, ensure_all_finite=finite, **_ROW_CHECKS)
+    except (TypeError, ValueError) as error:
+        words = "could not convert string to float" in str(error)
+        if not words and (frame is None or "float() argument must be" not in str(error)):
             raise
-        table: Any = X
-        names = [name for name in getattr(table, "columns", ()) if any(isinstance(v, str) for v in table[name])]
+        names = [] if frame is None else [name for name in frame.columns if not _has_numbers(frame[name])]
         where = f" (columns {shown(names)})" if names else ""
         raise DataError(
-            f"X holds words{where}: {error}. Make numbers of them first, say by OneHotEncoder in a ColumnTransformer."
+            f"X holds {'words' if words else 'values that are no numbers'}{where}: {error}. Make numbers of them "
+            "first, say by OneHotEncoder in a ColumnTransformer."
         ) from None
+
+
+def _has_numbers(column: nw.Series[Any]) -> bool:
+    """Whether a column of a table is of numbers or missing values; objects are looked at one by one."""
+    return column.dtype.is_numeric() or not any(isinstance(v, str) or not np.isscalar(v) for v in column.drop_nulls())
 
 
 def checked_block(X: Features) -> Any:

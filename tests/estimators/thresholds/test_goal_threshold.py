@@ -518,5 +518,6 @@ def test_a_model_of_two_scores_keeps_what_is_reported(per_population):
 @pytest.mark.parametrize("first", [None, 1, 0.5])
 def test_labels_that_are_no_classes_are_named(kind, first):
     y = np.array([first] + [0.25, 0.75] * 10 if first == 0.5 else [first] + ["no", "yes"] * 10, dtype=object)
-    with pytest.raises(ValueError, match="Unknown label type"):
+    said = {None: "1 of 21 labels are missing", 1: "'y' mixes types", 0.5: "Unknown label type"}[first]
+    with pytest.raises(ValueError, match=said):
         kind(LogisticRegression()).fit(np.arange(21.0)[:, None], y.astype(float) if first == 0.5 else y)

@@ -33,7 +33,7 @@ from widemargin.exceptions import (
 )
 from widemargin.goals import Goal, Population
 from widemargin.goals.binding.bind import baselines_used, bind
-from widemargin.goals.binding.labels import ordered_classes
+from widemargin.goals.binding.labels import ordered_classes, plain_labels
 from widemargin.goals.binding.membership import disjoint
 from widemargin.goals.binding.sources import Source, make_sources
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
@@ -123,7 +123,7 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
     ) -> tuple[Rows, npt.NDArray[Any], Floats | None]:
         """The rows as they are handed to the estimator, and their labels and weights, which are checked."""
         X = row_wise(X)
-        y = validation._check_y(y, multi_output=False, estimator=self)
+        y = validation._check_y(plain_labels(y), multi_output=False, estimator=self)
         check_classification_targets(y)
         validation.check_consistent_length(X, y)
         if y.shape[0] < 1:

@@ -20,6 +20,7 @@ __all__ = [
     "find_classes",
     "innermost",
     "ordered_classes",
+    "plain_labels",
     "plain_value",
     "positive_class",
 ]
@@ -93,6 +94,30 @@ def encode_labels(y: Column, classes: tuple[Label, ...], *, what: str = "y", all
             shown = f"none of the classes {listing(classes)}"
         raise DataError(f"{what} has {np.count_nonzero(strange)} values that are {shown}: {listing(values)}. {cure}")
     return codes
+
+
+def plain_labels(y: Column | None) -> Column | None:
+    """Labels to learn from or to measure by, of one type and none missing.
+
+    Booleans and numbers in an array of objects, as a column that had missing values keeps them, get their own type.
+
+    Raises
+    ------
+    DataError
+    """
+    array = np.asarray(y)
+    n_missing = 0
+    read: Column | None = y
+    if array.dtype.kind == "f":
+        n_missing = int(np.count_nonzero(np.isnan(array)))
+    elif y is not None and array.dtype.kind == "O" and array.ndim == 1:
+        column = column_of("y", y)
+        n_missing = column.n_missing
+        if column.kind in ("boolean", "number"):
+            read = column.values
+    if n_missing:
+        raise DataError(f"{n_missing} of {array.size} labels are missing; leave those rows out.")
+    return read
 
 
 def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tuple[Label, ...]:
