@@ -137,6 +137,8 @@ def test_one_threshold_drawn_from_two():
     assert clf.goal_report_["#1"].ramp_rate == pytest.approx(0.75)
     np.testing.assert_array_equal(clf.predict(z[:, None]), [0, 0, 0, 0, 1, 1])
     assert clf.threshold_ == 3.5
+    # A constant misses the bound as `predict` does, but not as the draws do, which the bound was enforced on.
+    assert clf.goal_report_["#1"].ramp_met and not clf.goal_report_["#1"].met and not clf.goal_report_.cautions
     fixed = GoalThresholdClassifier(SCORER, goal, cv="prefit").fit(z[:, None], y)
     assert fixed.goal_report_.objective > clf.goal_report_.ramp_objective
 

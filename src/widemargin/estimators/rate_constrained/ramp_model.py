@@ -207,12 +207,11 @@ class RampModel(RampParameters, Provable):
         self.multipliers_ = tied.user_multipliers(multipliers, tied.positive_mass(shares))
         self.guarantee_ = None if validated is None else validated.guarantee
         proved = "" if self.guarantee_ is None else f"{self.guarantee_} Training: "
-        ramps = "the bounds were enforced on the ramp rates (predict_randomized), not on those of predict"
-        notes = () if self.enforce == "deterministic" else (ramps,)
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, ramp=shares,
+            randomized=self.enforce != "deterministic",
             data_name="training rows" if validated is None else "validation rows",
-            multipliers=self.multipliers_, status=self.status_, notes=notes,
+            multipliers=self.multipliers_, status=self.status_,
             certificate=proved + certificate_text(trained),
             # What was promised of the randomised classifier says nothing of `predict`, which is what is foretold.
             expect=None if validated is not None or self.enforce != "deterministic" else positive,

@@ -234,11 +234,10 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         certificate: str | None, foretell: bool,
     ) -> None:  # fmt: skip
         """Measure the decisions on the rows that the thresholds were chosen on; cautions are warned of."""
-        drawn = "the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, certificate=certificate, status=self.status_,
-            data_name=data_name, ramp=shares if self.randomize else None,
-            notes=(drawn,) if self.randomize else (), expect=positive if foretell else None,
+            data_name=data_name, ramp=shares if self.randomize else None, randomized=self.randomize,
+            expect=positive if foretell else None,
         )  # fmt: skip
         for caution in self.goal_report_.cautions:
             warn(caution, DoubtfulModelWarning)

@@ -497,7 +497,7 @@ def _tail(report: GoalReport) -> list[str]:
     if any(item.factor is not None for item in items):
         lines.append("Where two rates are compared by a factor, rate is their ratio; both stand in brackets.")
     if any(item.ramp_rate is not None for item in items):
-        lines.append("ramp rate: the same for the randomised classifier, + with probability 1/2 + f(x) cut to [0, 1].")
+        lines.append("ramp rate: the same for the randomised classifier (predict_randomized), the mean over its draws.")
     lines.append("slack: distance of the rate to its bound, on the right side if >= 0.")
     if expected := [item.new_rows for item in items if item.new_rows is not None and item.new_rows.missed > 0.0]:
         how = "as the model decides them; if it was fitted to them they flatter it, and it will be missed more often"

@@ -57,6 +57,7 @@ def make_report(
     positive_class: Label,
     data_name: str = "the data",
     ramp: Predictions | None = None,
+    randomized: bool = False,
     multipliers: Floats | None = None,
     confidence: float | None = None,
     decide: str = "estimate",
@@ -80,6 +81,8 @@ def make_report(
         What the rows are called in the first line.
     ramp : sequence of ndarray of shape (n_s,), optional
         Probabilities of the randomised classifier for each source.
+    randomized : bool, default=False
+        Whether the bounds were enforced on the rates of that one.
     multipliers : ndarray of shape (m,), optional
         In the user's units (`TiedGoal.user_multipliers`).
     confidence : float, optional
@@ -109,7 +112,9 @@ def make_report(
     main, n_rows = next(iter(tied.space.parts.values())), tied.given[0].n_rows
     weightless = int(main.count.sum() - main.weighty.sum())
     ignored = [f"rows of weight 0, which count for nothing: {weightless} of {n_rows}."] if weightless else []
-    of_constants, empty = _of_constants(tied, positive, measured, plain_value(positive_class))
+    enforced = soft if randomized and soft is not None else measured
+    drawn = ["the bounds were enforced on the rates of predict_randomized (ramp), not on those of predict"]
+    of_constants, empty = _of_constants(tied, positive, enforced, plain_value(positive_class))
     return GoalReport(
         positive_class=None if tied.several else _plain(positive_class),
         classes=tuple(map(_plain, tied.classes)) if tied.several else (),
@@ -124,7 +129,7 @@ def make_report(
         status=status,
         certificate=certificate,
         dropped=tied.dropped,
-        notes=(*notes, *ignored, *empty),
+        notes=(*(drawn if randomized else ()), *notes, *ignored, *empty),
         cautions=(*of_constants, *_of_rows(constraints), *_of_dropped(tied)),
         confidence=confidence,
         decide=rule,
