@@ -443,7 +443,7 @@ class GoalNetwork(ThresholdedModel):
         self._report(
             tied, positive, shares, data_name="validation rows",
             certificate=f"heuristic inner solver ({name}), so nothing is proved of other networks",
-            foretell=not self.randomize,
+            foretell=True,
         )  # fmt: skip
         if not rule.met:
             self._refuse(refusal_text(

@@ -472,8 +472,7 @@ class GoalReduction(ThresholdedModel):
                 f"; at most {self.lagrangian_gap_:.2g} above the best lottery over the {self.n_models_} models visited"
             )
         data_name = "training rows (cross-validated)" if cross_fitted else "training rows"
-        foretell = not self.randomize
-        self._report(tied, positive, shares, data_name=data_name, certificate=certificate, foretell=foretell)
+        self._report(tied, positive, shares, data_name=data_name, certificate=certificate, foretell=True)
         if not met:
             self._refuse(refusal_text(
                 tied, shares, refused="no model found", better="use a better estimator",

@@ -237,7 +237,8 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         self.goal_report_: GoalReport = make_report(
             tied, positive, positive_class=self.positive_class_, certificate=certificate, status=self.status_,
             data_name=data_name, ramp=shares if self.randomize else None, randomized=self.randomize,
-            expect=positive if foretell else None,
+            # What was promised of the draws says nothing of `predict`, which is what is foretold.
+            expect=positive if foretell and not self.randomize else None,
         )  # fmt: skip
         for caution in self.goal_report_.cautions:
             warn(caution, DoubtfulModelWarning)
