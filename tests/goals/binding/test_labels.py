@@ -110,8 +110,10 @@ def test_positive_class():
     assert positive_class([0, 1], 0) == (1, 0)
     assert type(positive_class(np.array([0, 1]))[1]) is int
     assert positive_class(("a", "b"), np.str_("a")) == ("b", "a")
-    with pytest.raises(DataError, match="pos_label=2 is none of the classes 0, 1"):
-        positive_class([0, 1], 2)
+    with pytest.raises(DataError, match=r"pos_label='b' is none of the classes 0, 1\. Votes, .* number the classes"):
+        positive_class([0, 1], "b")
+    with pytest.raises(DataError, match=r"pos_label='b' is none of the classes 'a', 'c'\.$"):
+        positive_class(["a", "c"], "b")
     with pytest.raises(DataError, match="multiclass"):
         positive_class([0, 1, 2])
     with pytest.raises(DataError, match="two classes are needed and there is 1"):

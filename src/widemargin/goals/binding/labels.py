@@ -197,7 +197,11 @@ def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[L
         return pair[0], pair[1]
     wanted = plain_value(pos_label)
     if wanted not in pair:
-        raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.")
+        numbered = "" if pair != [0, 1] else (
+            " Votes, stacks and bags of scikit-learn, and cross_val_predict of scores, number the classes from 0 on before "
+            "they call fit: encode y yourself, and name the positive class by its number."
+        )  # fmt: skip
+        raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.{numbered}")
     positive = pair[pair.index(wanted)]
     return pair[1 - pair.index(wanted)], positive
 
