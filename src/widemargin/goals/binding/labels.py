@@ -198,8 +198,8 @@ def positive_class(classes: Sequence[Label], pos_label: Label = None) -> tuple[L
     wanted = plain_value(pos_label)
     if wanted not in pair:
         numbered = "" if pair != [0, 1] else (
-            " Votes, stacks and bags of scikit-learn, and cross_val_predict of scores, number the classes from 0 on before "
-            "they call fit: encode y yourself, and name the positive class by its number."
+            " Votes, stacks and bags of scikit-learn, and cross_val_predict of scores, number the classes from 0 on "
+            "before they call fit: encode y yourself, and name the positive class by its number."
         )  # fmt: skip
         raise DataError(f"pos_label={wanted!r} is none of the classes {listing(pair)}.{numbered}")
     positive = pair[pair.index(wanted)]
