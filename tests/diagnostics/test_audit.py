@@ -285,6 +285,9 @@ def test_one_class_in_the_sample_is_enough_where_the_other_is_known(data):
     assert audit([1, 0], Goal(None, recall() >= 0.1), y=[1, 1]).positive_class == 1
     with pytest.raises(DataError, match="hold only the class 1"):
         audit([1, 1], Goal(None, recall() >= 0.1), y=[1, 1])
+    for label in (0, 1, 7, True, "yes"):
+        report = audit([label] * 3, Goal(None, recall() >= 0.1), y=[label] * 3, pos_label=label)
+        assert report.passed and report["#1"].rate == 1.0 and report.positive_class == label
     assert audit([1, 1], Goal(None, recall() >= 0.1), y=[1, 1], pos_label=1, baselines={"b": [0, 1]}).passed
 
 

@@ -119,6 +119,12 @@ def test_thresholds_searches_and_the_preprocessor_of_tables():
     radii = certified_radii(clf, X).values
     assert ((radii > 0) == (clf.predict(X) != "?")).all()
     assert (certified_radii(make_pipeline("passthrough", clf), X).values == radii).all()
+    # A margin is counted where there is a decision; the share of rows without one is added to count these as below.
+    below = np.where(y == 1, 1, -1) * clf.decision_function(X) < 0.3
+    decided = clf.predict(X) != "?"
+    for text, share in {"": (below & decided), " + abstention_rate()": (below | ~decided)}.items():
+        report = wm.audit(clf, f"subject to margin_below(0.3){text} <= 0.5", X, y)
+        assert report["#1"].rate == pytest.approx(share.mean())
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": X[:, 0], "pay": X[:, 1], "work": rng.choice(["a", "b"], len(y))})
     model = make_pipeline(make_preprocessor(), LogisticRegression()).fit(frame, y)

@@ -62,8 +62,8 @@ def checked_rows(
         sparse matrix whose indices lead out of it.
     """
     frame: Any = nw.from_native(X, eager_only=True, pass_through=True) if is_frame(X) else None
-    # Some tables would hand them over as nanoseconds since 1970, without a word.
-    if frame is not None and (dates := [name for name, dtype in frame.schema.items() if dtype.is_temporal()]):
+    # Some tables would hand them over as nanoseconds since 1970, without a word. (To ask takes as long as to predict.)
+    if reset and frame is not None and (dates := [name for name, dtype in frame.schema.items() if dtype.is_temporal()]):
         raise DataError(f"X holds dates or times (columns {shown(dates)}). Make them numbers first, say of days.")
     labels = y if isinstance(y, str) else plain_labels(y)
     try:

@@ -521,3 +521,20 @@ def test_labels_that_are_no_classes_are_named(kind, first):
     said = {None: "1 of 21 labels are missing", 1: "'y' mixes types", 0.5: "Unknown label type"}[first]
     with pytest.raises(ValueError, match=said):
         kind(LogisticRegression()).fit(np.arange(21.0)[:, None], y.astype(float) if first == 0.5 else y)
+
+
+@pytest.mark.parametrize("floor", [0.4, 1.0])
+def test_a_constant_model_of_several_classes_is_named_where_its_folds_differ(floor):
+    y = np.random.default_rng(0).choice(3, 600, p=[0.5, 0.3, 0.2])
+    goal = f"minimize error_rate()\nsubject to recall(of=2) >= {floor}"
+    clf = GoalThresholdClassifier(DecisionTreeClassifier(), goal, random_state=0)
+    with pytest.warns(DoubtfulModelWarning, match="the model is constant"):
+        clf.fit(np.ones((600, 1)), y)
+    assert clf.goal_report_.objective == pytest.approx(np.mean(y != 2)) and (clf.predict(np.ones((3, 1))) == 2).all()
+
+
+def test_a_constant_model_of_several_classes_that_misses_its_goal_is_refused():
+    y = np.random.default_rng(0).choice(3, 600, p=[0.5, 0.3, 0.2])
+    goal = "subject to recall(of=2) >= 0.2\nsubject to recall(of=1) >= 0.2"
+    with pytest.raises(InfeasibleGoalError):
+        GoalThresholdClassifier(DecisionTreeClassifier(), goal, random_state=0).fit(np.ones((600, 1)), y)

@@ -91,6 +91,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         model = self._model(y if hasattr(y, "columns") else given.sets)
         Y = self._complete(given, model)
         missing = np.zeros(Y.shape, dtype=bool) if given.missing is None else given.missing
+        if missing.any() and Y[~missing].all():
+            raise DataError(
+                "no label of y is 0: -1 and NaN say that nobody has looked, and all that were looked at are there. "
+                "Give 0 for a label that is absent."
+            )
         marked, left_out = np.where(missing, -1, Y), given.missing
         if missing.any() and self._options.unknown == "completed":
             options = replace(self._options, unknown="left out", decode="best")

@@ -329,9 +329,9 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             cure = f"C={self.C_:g} is far from what so many passes can solve: lower C, else raise max_iter or tol"
         relative = ""
         if not result.certified:
-            relative = f", relative to the labels that the inexact oracle found; proved: {result.proved_gap:.1%}"
+            relative = f", relative to the labels that an inexact oracle found; proved: {100 * result.proved_gap:.3g}%"
         warn(
-            f"stopped after {result.n_iter} passes with a duality gap of {result.gap:.1%}{relative} "
+            f"stopped after {result.n_iter} passes with a duality gap of {100.0 * result.gap:.3g}%{relative} "
             f"({CURES.get(str(result.status), cure)}).",
             MarginConvergenceWarning,
         )

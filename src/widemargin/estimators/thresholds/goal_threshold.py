@@ -401,7 +401,7 @@ class GoalThresholdClassifier(ThresholdedModel):
         """The best rule on the validation rows: all rows, `crossed`, where their scores are cross-validated."""
         rule = rows.best(np.zeros(rows.tied.n_constraints), self.randomize)
         data_name = f"validation rows{'' if crossed is None else ' (cross-validated)'}"
-        if crossed is not None and isinstance(rule, Rule) and not (self.randomize or self._abstains()):
+        if crossed is not None and not (self.randomize or self._abstains()):
             own = self._scored(crossed)
             if (anew := own.placed_anew(rule, rows, np.asarray(crossed.y) == self.positive_class_)) is not None:
                 rule, rows, data_name = anew, own, "training rows"

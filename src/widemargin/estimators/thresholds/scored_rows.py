@@ -46,7 +46,7 @@ class ScoredRows(NamedTuple):
         """Probability of the positive class for each row of each source; of several classes their numbers."""
         return list(map(rule.shares, self.scores, self.group))
 
-    def placed_anew(self, rule: Rule, crossed: "ScoredRows", positive: Bools) -> Rule | None:
+    def placed_anew(self, rule: Rule | OffsetRule, crossed: "ScoredRows", positive: Bools) -> Rule | OffsetRule | None:
         """Thresholds on these scores, of a model fitted to these rows, where it cannot do what a rule for others does.
 
         Models of few scores, such as small trees, have other scores in every fold, so that a threshold on these may lie
@@ -54,7 +54,7 @@ class ScoredRows(NamedTuple):
 
         Parameters
         ----------
-        rule : Rule
+        rule : Rule or OffsetRule
             For the cross-fitted scores.
         crossed : ScoredRows
             The same rows with these.
@@ -63,15 +63,20 @@ class ScoredRows(NamedTuple):
 
         Returns
         -------
-        Rule or None
+        Rule, OffsetRule or None
             None where there are scores enough to call as large a share of the rows positive, where the model knows its
-            rows by heart, and where a goal is not met.
+            rows by heart, and where a goal is not met. Of several classes None unless the model decides alike for all
+            rows, where those of the folds tell them apart.
         """
+        no_margins = np.zeros(self.tied.n_constraints)
+        if isinstance(rule, OffsetRule):
+            said, of_folds = (np.concatenate(rows.shares(rule)) for rows in (self, crossed))
+            return self.best(no_margins, randomize=False) if np.ptp(said) == 0.0 < np.ptp(of_folds) else None
         before, now = ((rows.scores[0], rows.group[0]) for rows in (crossed, self))
         if not rule.met or rule.carried([before], now, self.natural):
             return None
         cost = np.where(positive, -1.0, 1.0) * self.tied.given[0].weights
         if by_heart(least_cost(cost, now[0]), least_cost(cost, before[0])):
             return None
-        anew = self.thresholds(np.zeros(self.tied.n_constraints))
+        anew = self.thresholds(no_margins)
         return anew if anew.met else None

@@ -126,7 +126,7 @@ def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tupl
     Raises
     ------
     DataError
-        If there is only one and `pos_label` does not name another.
+        If there is only one and no `pos_label`.
     """
     classes: set[Any] = set()
     for what, values in vectors.items():
@@ -135,7 +135,8 @@ def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tupl
             raise DataError(f"Unknown label type: continuous. {what} holds {listing(distinct, 5)}. {_DECIDE_FIRST}")
         classes.update(distinct)
     if len(classes) == 1 and pos_label is not None:
-        classes.add(plain_value(pos_label))
+        positive = plain_value(pos_label)
+        classes.add(_any_other(positive) if positive in classes else positive)
     if len({isinstance(value, str) for value in classes}) > 1:
         raise DataError(
             f"{' and '.join(vectors)} mix strings and numbers as labels: {listing(sorted(classes, key=str))}."
@@ -143,8 +144,13 @@ def find_classes(vectors: Mapping[str, Column], pos_label: Label = None) -> tupl
     if len(classes) < 2:
         named = " and ".join(vectors)
         found = f"{named} hold only the class {listing(sorted(classes))}" if classes else f"{named} hold no label"
-        raise DataError(f"{found}; give y with both classes, or a model with classes_, so that both are known.")
+        raise DataError(f"{found}; give y with both classes, pos_label=, or a model with classes_.")
     return tuple(sorted(classes))
+
+
+def _any_other(label: Label) -> Label:
+    """What stands for the other class where rows show one only."""
+    return f"not {label}" if isinstance(label, str) else not label
 
 
 def ordered_classes(classes: Sequence[Label], pos_label: Label = None, goal: Goal | None = None) -> tuple[Label, ...]:
@@ -279,7 +285,7 @@ class ClassPair:
                 ]
         if self.negative is not None:
             return self.negative, self.positive
-        return (f"not {self.positive}" if isinstance(self.positive, str) else not self.positive), self.positive
+        return _any_other(self.positive), self.positive
 
     def join(self, other: "ClassPair") -> None:
         """Take in what another pair has learned from other rows.

@@ -330,6 +330,7 @@ def margin_below(level: float, on: Population | None = None) -> Expression:
 
     The margin of a row is `y f(x)`, the score on the side of its label, as in `margin_report`: in units of
     `decision_function`, else a difference of probabilities. It is measured on fitted classifiers, not trained to.
+    Of a classifier that abstains it counts rows that are decided: add `abstention_rate` to count the others, too.
 
     Parameters
     ----------
