@@ -46,8 +46,8 @@ class SystemOptions:
         Of conjugate gradients for one step.
     corrected : float
         Multiplications for each row from which the sums over a band are corrected by what has changed since the last
-        ones, which takes some ten passes over the rows. Fits of rows of 1,000 and 2,000 columns
-        that had no part in the choice take 1.3 to 1.4 times as long without; at 300 columns there was nothing to gain.
+        ones, which takes some ten passes over the rows. Fits of rows of 1,000 and 2,000 columns that had no part in the
+        choice take 1.3 to 1.4 times as long without; at 300 columns there was nothing to gain.
     unchanged : float
         Share of a row's curvature below which a change does not count: multipliers move a little in every step. With
         .01 as many steps were taken as with none, with .1 a fiftieth more.
