@@ -13,7 +13,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from widemargin._text import printable
@@ -38,22 +38,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _print_json({"command": command, "exit_code": 2, "error": text.partition("error: ")[2]})
         finish()
         raise
-    # SIGTERM, by which machines and schedulers end a program, keeps what Ctrl-C keeps. Handlers belong to the main
-    # thread, and one that somebody else has set stays.
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    ends_like_ctrl_c = in_main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    if ends_like_ctrl_c:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with _ended_like_ctrl_c():
         code = _run(options)
-    finally:
-        if ends_like_ctrl_c:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         finish()
     except WidemarginError as error:
         code = _failed(options, 2, str(error))
     return code
+
+
+@contextlib.contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM, by which machines and schedulers end a program, keeps what Ctrl-C keeps.
+
+    Handlers belong to the main thread, and one that somebody else has set stays.
+    """
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run(options: argparse.Namespace) -> int:
