@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from widemargin import RateConstrainedClassifier
+from widemargin.estimators.rate_constrained import training
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.rate_constrained.outcome import Infeasibility
 from widemargin.exceptions import GoalWarning, InfeasibleGoalError
 from widemargin.goals import Goal, churn, error_rate, false_positive_rate, positive_rate, precision, recall
 from widemargin.persistence import load_model, save_model
+from widemargin.solvers.ramp.line_moves import improve
 
 
 def rows(n=600, seed=0):
@@ -152,3 +154,22 @@ def test_a_randomised_classifier_meets_what_a_deterministic_one_meets(seed):
     clf = RateConstrainedClassifier(goal, C=0.002, enforce="randomized").fit(X, y)
     share = clf.randomized_proba(X)[:, 1]
     assert share[y == 1].mean() >= 0.6 - 1e-9 and share[y == 0].mean() <= least + 2e-6
+
+
+@pytest.mark.filterwarnings("ignore::widemargin.exceptions.GoalWarning")
+@pytest.mark.parametrize(("floor", "seeds"), [(0.8, [0]), (1.0, [0, 1, 2, 3])])
+def test_where_bounds_are_missed_other_walks_follow(monkeypatch, floor, seeds):
+    """A refusal says that no model was found, so more are looked for before it."""
+    rng, walked = np.random.default_rng(0), []
+    X = rng.integers(0, 3, size=(60, 2)).astype(float)
+    X[:4], y = 0.0, (X[:, 0] > 1.0).astype(int)
+    y[:2] = 1  # of four equal rows two are positive
+
+    def noted(*given, walk, seed, **more):
+        walked.extend([seed] if walk else [])
+        return improve(*given, walk=walk, seed=seed, **more)
+
+    monkeypatch.setattr(training, "improve", noted)
+    goal = f"subject to recall() >= {floor}\nsubject to false_positive_rate() <= 0.01"
+    RateConstrainedClassifier(goal, on_infeasible="warn").fit(X, y)
+    assert walked == seeds

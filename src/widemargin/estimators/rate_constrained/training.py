@@ -30,6 +30,7 @@ from widemargin.solvers.convex.convex_step import ConvexStep, KernelStep
 from widemargin.solvers.convex.subsample_start import DEFAULTS as SAMPLE
 from widemargin.solvers.convex.subsample_start import heaviest, is_uneven
 from widemargin.solvers.ramp.conflicts import Diagnosis, diagnose
+from widemargin.solvers.ramp.line_moves import OPTIONS as MOVES
 from widemargin.solvers.ramp.line_moves import Columns, best_share, improve
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampResult
 from widemargin.solvers.ramp.pool import Candidate, Measures, Moves, Pool
@@ -342,6 +343,10 @@ class Deterministic(_Rates):
         if self._at_hand is None or not self._at_hand[1].small:
             return []
         other = self._moved(candidate, self._at_hand, budget, walk=True)
+        for seed in range(1, 1 + MOVES.more_walks):
+            if other.violation == 0.0:
+                break
+            other = self._moved(other, self._at_hand, budget, walk=True, seed=seed)
         if is_uneven(self._at_hand[0].weight):
             # Many lines among the few rows that decide, from whose end all rows are looked at once more, while it pays.
             heavy, again = heaviest(self._at_hand[0]), other
@@ -353,9 +358,10 @@ class Deterministic(_Rates):
         return [other] if other.beats(candidate) else []
 
     def _moved(
-        self, candidate: Candidate, at_hand: tuple[RateConstrainedProblem, Columns], budget: Budget, *, walk: bool
-    ) -> Candidate:
-        moved = improve(*at_hand, candidate.w, candidate.b, walk=walk, budget=budget)
+        self, candidate: Candidate, at_hand: tuple[RateConstrainedProblem, Columns], budget: Budget, *, walk: bool,
+        seed: int = 0,
+    ) -> Candidate:  # fmt: skip
+        moved = improve(*at_hand, candidate.w, candidate.b, walk=walk, budget=budget, seed=seed)
         how, values = "the model was moved afterwards by the 0/1 rates", (moved.objective, moved.excess)
         return candidate.moved_to(moved.w, moved.b, values, how)
 
