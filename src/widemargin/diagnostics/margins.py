@@ -92,6 +92,7 @@ def margins_of(
     elif callable(own := getattr(clf, "margins", None)):
         values, source = np.asarray(own(X, y), dtype=np.float64), "margins"
     else:
+        y = plain_labels(y)
         scores, source, labels = _scores(clf, X, y, classes)
         values, rival = against_rivals(scores, y, labels)
         certainty = np.abs(values)
@@ -119,7 +120,7 @@ def _scores(
     refuse_no_classifier(clf, "scores")
     if not hasattr(clf, "predict"):
         scores, source, cure = clf, "given scores", "name all of them, in the order of the columns, by classes=[...]"
-        labels = np.unique(np.asarray(plain_labels(y))) if classes is None else np.asarray(classes)
+        labels = np.unique(np.asarray(y)) if classes is None else np.asarray(classes)
     else:
         from sklearn.base import BaseEstimator  # slow to import, and not needed where there are only decisions
         from sklearn.utils.validation import check_is_fitted
@@ -161,7 +162,7 @@ def _scores(
 
 def against_rivals(scores: Floats, y: Column | None, classes: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.intp]]:
     """Margins, and for each row the numbers of its label and of the closest other class, shape (n, 2)."""
-    labels, n = np.asarray(plain_labels(y)), scores.shape[0]
+    labels, n = np.asarray(y), scores.shape[0]
     if labels.shape != (n,):
         raise DataError(f"y has the shape {labels.shape} and there are {n} rows of scores.")
     table = {label: number for number, label in enumerate(classes.tolist())}

@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Generic, Self, TypeVar
@@ -100,12 +101,16 @@ class Checked(Generic[Options]):
     """`_options` of an estimator: the record of its kind that `solver_options` stands for."""
 
     def __init__(self, record: type[Options]) -> None:
-        # The defaults are checked once: that takes as long as a fit of some ten rows.
-        self.record, self._defaults = record, functools.cache(record)
+        self.record = record
+
+    @cached_property
+    def _defaults(self) -> Options:
+        return self.record()
 
     def __get__(self, estimator: Any, owner: type) -> Options:
+        # The defaults are checked once: that takes as long as a fit of some ten rows.
         given = estimator.solver_options
-        return self._defaults() if given is None else self.record.of(given)
+        return self._defaults if given is None else self.record.of(given)
 
 
 def budget_of(time_budget: float | None, callbacks: kinds.Callbacks, verbose: int = 0, *others: Callback) -> Budget:

@@ -65,7 +65,19 @@ def check_arrays(model: object, where: str) -> None:
     """
     for place, part, owner in parts_of(model):
         try:
-            _check_part(part, owner)
+            if sp.issparse(part):
+                _check_csr(part)
+            elif isinstance(part, Tree):
+                children = part.children_left, part.children_right
+                inner, width = children[0] != -1, getattr(owner, "n_features_in_", 0)
+                is_sound = isinstance(owner, DecisionTreeClassifier) and np.array_equal(inner, children[1] != -1)
+                if not is_sound or not _ends_in_leaves(inner, children, part.feature, width):
+                    raise ValueError("a tree in it is damaged")
+            _check_stored(part)
+            # Looked up on the class: an attribute of the object comes from the file and could replace the method.
+            refuse = getattr(type(part), "_refuse_arrays", None) or _OF_SCIKIT_LEARN.get(type(part))
+            if refuse is not None:
+                refuse(part)
         # Where a part has the wrong type, the check itself can fail with any of these errors.
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise ModelFileError(
@@ -94,43 +106,19 @@ def parts_of(model: object) -> Iterator[tuple[str, object, object]]:
             waiting += [(f"{place}[{number}]", value, None) for number, value in enumerate(items)]
 
 
-def _check_part(part: Any, owner: object) -> None:
-    """One part: as a CSR matrix or a tree, by the contracts that its class states, and by the class's own check."""
-    if sp.issparse(part):  # indices within bounds, increasing within each row, values finite: as after `fit`
-        if part.format != "csr":
-            raise ValueError(f"it is a {part.format.upper()} matrix, not a CSR one")
-        try:
-            check_sparse(part)
-        except DataError as error:
-            raise ValueError(str(error.__cause__)) from error
-        if part.data.dtype.kind not in "fiub" or not np.isfinite(part.data).all():
-            raise ValueError("its values are not finite numbers")
-        # A matrix caches whether it is canonical; a new one of the same arrays computes it.
-        if not type(part)((part.data, part.indices, part.indptr), shape=part.shape).has_canonical_format:
-            raise ValueError("its column numbers are not sorted, or name a column twice")
-    elif isinstance(part, Tree):
-        children = part.children_left, part.children_right
-        inner, width = children[0] != -1, getattr(owner, "n_features_in_", 0)
-        is_sound = isinstance(owner, DecisionTreeClassifier) and np.array_equal(inner, children[1] != -1)
-        if not is_sound or not _ends_in_leaves(inner, children, part.feature, width):
-            raise ValueError("a tree in it is damaged")
-    if contracts := contracts_of(type(part)):
-        named: Any = part  # a tuple that states contracts has names
-        held: Mapping[str, Any] = named._asdict() if isinstance(part, tuple) else vars(part)
-        sizes: dict[str, Any] = {"d": held.get("n_features_in_")}
-        if "classes_" in held:
-            # `offsets_` is None where thresholds stand between two classes; then a file with more classes is refused.
-            sizes["k"] = 2 if held.get("offsets_", ()) is None else len(held["classes_"])
-            sizes["p"] = {0: 0, 1: 0, 2: 1}.get(sizes["k"], sizes["k"])  # one class makes no problem, two make one
-        for name, contract in contracts.items():
-            if held.get(name) is not None:
-                faults = [_fault(held[name], choice, sizes) for choice in contract.split(" | ")]
-                if None not in faults:
-                    raise ValueError(f"{name} {faults[0]}")
-    # Looked up on the class: an attribute of the object comes from the file and could replace the method.
-    refuse = getattr(type(part), "_refuse_arrays", None) or _OF_SCIKIT_LEARN.get(type(part))
-    if refuse is not None:
-        refuse(part)
+def _check_csr(matrix: Any) -> None:
+    """Indices within bounds, increasing within each row, values finite: as after `fit`."""
+    if matrix.format != "csr":
+        raise ValueError(f"it is a {matrix.format.upper()} matrix, not a CSR one")
+    try:
+        check_sparse(matrix)
+    except DataError as error:
+        raise ValueError(str(error.__cause__)) from error
+    if matrix.data.dtype.kind not in "fiub" or not np.isfinite(matrix.data).all():
+        raise ValueError("its values are not finite numbers")
+    # A matrix caches whether it is canonical; a new one of the same arrays computes it.
+    if not type(matrix)((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape).has_canonical_format:
+        raise ValueError("its column numbers are not sorted, or name a column twice")
 
 
 def contracts_of(kind: type) -> dict[str, str]:
@@ -140,6 +128,25 @@ def contracts_of(kind: type) -> dict[str, str]:
         stated = vars(base).get("_stored_arrays", {})
         contracts |= dict(stated() if callable(stated) else stated)  # a static method of named tuples
     return contracts
+
+
+def _check_stored(part: object) -> None:
+    """The contracts that the class of an object states."""
+    contracts = contracts_of(type(part))
+    if not contracts:
+        return
+    named: Any = part
+    held: Mapping[str, Any] = named._asdict() if isinstance(part, tuple) else vars(part)
+    sizes: dict[str, Any] = {"d": held.get("n_features_in_")}
+    if "classes_" in held:
+        # `offsets_` is None where thresholds stand between two classes; then a file with more classes is refused.
+        sizes["k"] = 2 if held.get("offsets_", ()) is None else len(held["classes_"])
+        sizes["p"] = {0: 0, 1: 0, 2: 1}.get(sizes["k"], sizes["k"])  # one class makes no problem, two make one
+    for name, contract in contracts.items():
+        if held.get(name) is not None:
+            faults = [_fault(held[name], choice, sizes) for choice in contract.split(" | ")]
+            if None not in faults:
+                raise ValueError(f"{name} {faults[0]}")
 
 
 def _fault(value: Any, contract: str, sizes: dict[str, int]) -> str | None:
@@ -244,35 +251,35 @@ def check_tree_arguments(schema: JSON, parts: Mapping[str, bytes], where: str) -
     where : str
         Name of the file in messages.
     """
-    described: Iterator[tuple[str, Mapping[str, Any]]] = json_objects(schema)
-    for _, node in described:
-        if node.get("__loader__") != "TreeNode":
-            continue
-        # The compiled code of `Tree` relies on the numbers that it is constructed with.
-        try:
-            n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
-            loaders = [part["__loader__"] for part in (n_features, n_classes, n_outputs)]
-            numbers = [json.loads(part["content"]) for part in (n_features, n_outputs)]
-            classes = np.load(io.BytesIO(parts[n_classes["file"]]), allow_pickle=False)
-            state = node["content"]["content"]
-            loaders += [state[name]["__loader__"] for name in ("node_count", "nodes")]
-            nodes = np.load(io.BytesIO(parts[state["nodes"]["file"]]), allow_pickle=False)
-            n_nodes = json.loads(state["node_count"]["content"])
-            fits = (
-                loaders == ["JsonNode", "NdArrayNode", "JsonNode", "JsonNode", "NdArrayNode"]
-                and n_classes["type"] == state["nodes"]["type"] == "numpy"
-                and nodes.ndim == 1
-                and type(n_nodes) is int
-                and n_nodes == nodes.shape[0]
-                and all(type(number) is int and number > 0 for number in numbers)
-                and numbers[1] <= MAX_OUTPUTS
-                and classes.dtype == np.intp
-                and classes.shape == (numbers[1],)
-            )
-        except Exception:  # NumPy raises many kinds of errors on a damaged header
-            fits = False
-        if not fits:
+    for _, node in json_objects(schema):
+        if node.get("__loader__") == "TreeNode" and not _arguments_fit(node, parts):
             raise ModelFileError(f"{where}: the description of a tree is wrong. Save the model again")
+
+
+def _arguments_fit(node: Mapping[str, Any], parts: Mapping[str, bytes]) -> bool:
+    """Whether the numbers that `Tree` is constructed with are what its compiled code relies on."""
+    try:
+        n_features, n_classes, n_outputs = node["__reduce__"]["args"]["content"]
+        loaders = [part["__loader__"] for part in (n_features, n_classes, n_outputs)]
+        numbers = [json.loads(part["content"]) for part in (n_features, n_outputs)]
+        classes = np.load(io.BytesIO(parts[n_classes["file"]]), allow_pickle=False)
+        state = node["content"]["content"]
+        loaders += [state[name]["__loader__"] for name in ("node_count", "nodes")]
+        nodes = np.load(io.BytesIO(parts[state["nodes"]["file"]]), allow_pickle=False)
+        n_nodes = json.loads(state["node_count"]["content"])
+        return (
+            loaders == ["JsonNode", "NdArrayNode", "JsonNode", "JsonNode", "NdArrayNode"]
+            and n_classes["type"] == state["nodes"]["type"] == "numpy"
+            and nodes.ndim == 1
+            and type(n_nodes) is int
+            and n_nodes == nodes.shape[0]
+            and all(type(number) is int and number > 0 for number in numbers)
+            and numbers[1] <= MAX_OUTPUTS
+            and classes.dtype == np.intp
+            and classes.shape == (numbers[1],)
+        )
+    except Exception:  # NumPy raises many kinds of errors on a damaged header
+        return False
 
 
 def _ends_in_leaves(

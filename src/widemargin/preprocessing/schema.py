@@ -164,8 +164,8 @@ class TableSchema:
         if not len(frame):
             raise DataError("the table has 0 rows. Give at least one row")
         deviations: list[Deviation] = []
-        numbers = [_read(frame[column.name], column, deviations) for column in self.of_kind("number", "date")]
-        words = [_read(frame[column.name], column, deviations) for column in self.of_kind("word", "flag")]
+        numbers = [_read_numbers(frame[column.name], column, deviations) for column in self.of_kind("number", "date")]
+        words = [_read_words(frame[column.name], column, deviations) for column in self.of_kind("word", "flag")]
         return TableContents(
             np.column_stack(numbers) if numbers else np.empty((len(frame), 0)),
             np.column_stack(words) if words else np.empty((len(frame), 0), dtype=object),
@@ -289,43 +289,51 @@ def _kind(column: Column) -> Kind | None:
     )
 
 
-def _read(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[Any]:
-    """A column as floats or, of words and flags, as texts; NaN and None are missing values."""
-    of_words = schema.kind in ("word", "flag")
+def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.float64]:
     kind: Kind | None = "date" if schema.kind == "date" and _holds_dates(column) else _kind(column)
-    # Numbers and dates may be words, but only flags are flags.
-    differs = (kind == "flag") != (schema.kind == "flag") if of_words else kind != schema.kind
-    if kind is not None and differs:
-        where = ""
-        if not of_words:
-            values = column.drop_nulls().to_list()
-            strange = [value for value in values if not (isinstance(value, str) and is_number(value))] or values
-            where = f" (in {len(strange)} of {len(values)} cells; first: {_shown(strange[0])})"
+    if kind is None:
+        numbers = np.full(len(column), np.nan)
+    elif kind != schema.kind:
+        values = column.drop_nulls().to_list()
+        strange = [value for value in values if not (isinstance(value, str) and is_number(value))] or values
         raise DataError(
-            f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now{where}. "
+            f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now "
+            f"(in {len(strange)} of {len(values)} cells; first: {_shown(strange[0])}). Correct the column or its values"
+        )
+    else:
+        numbers = _finite(column)
+    _note_missing(int(np.isnan(numbers).sum()), len(numbers), schema, deviations)
+    return numbers
+
+
+def _note_missing(missing: int, n_rows: int, schema: ColumnSchema, deviations: list[Deviation]) -> None:
+    if missing and (not schema.has_missing or missing == n_rows > 3):
+        deviations.append(Deviation(schema.name, missing, "missing"))
+
+
+def _read_words(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.object_]:
+    kind = _kind(column)
+    if kind is not None and (kind == "flag") != (schema.kind == "flag"):
+        raise DataError(
+            f"column {schema.name!r} held {_PLURAL[schema.kind]} in training but holds {_PLURAL[kind]} now. "
             "Correct the column or its values"
         )
-    if not of_words:
-        contents = np.full(len(column), np.nan) if kind is None else _finite(column)
-        n_missing = int(np.isnan(contents).sum())
-    else:
-        words = _words(column)
-        n_missing, known = words.count(None), set(schema.values)
-        unknown = [word for word in words if word is not None and word not in known]
-        if unknown:
-            examples = tuple(_shown(word) for word in sorted(set(unknown))[:3])
-            # Many rows without one known word are spelled in another way; one or two may be the first of their kind.
-            if len(unknown) == len(words) - n_missing > 3:
-                raise DataError(
-                    f"not one value of column {schema.name!r} was known in training ({', '.join(examples)}; known: "
-                    f"{', '.join(_shown(word) for word in schema.values[:3])}, ...). Correct the column or its values"
-                )
-            deviations.append(Deviation(schema.name, len(unknown), "unknown", examples))
-        contents = np.empty(len(words), dtype=object)
-        contents[:] = words
-    if n_missing and (not schema.has_missing or n_missing == len(contents) > 3):
-        deviations.append(Deviation(schema.name, n_missing, "missing"))
-    return contents
+    words = _words(column)
+    known = set(schema.values)
+    unknown = [word for word in words if word is not None and word not in known]
+    if unknown:
+        examples = tuple(_shown(word) for word in sorted(set(unknown))[:3])
+        # Many rows without one known word are spelled in another way; one or two may be the first ones of their kind.
+        if len(unknown) == sum(word is not None for word in words) > 3:
+            raise DataError(
+                f"not one value of column {schema.name!r} was known in training ({', '.join(examples)}; known: "
+                f"{', '.join(_shown(word) for word in schema.values[:3])}, ...). Correct the column or its values"
+            )
+        deviations.append(Deviation(schema.name, len(unknown), "unknown", examples))
+    _note_missing(sum(word is None for word in words), len(words), schema, deviations)
+    result = np.empty(len(words), dtype=object)
+    result[:] = words
+    return result
 
 
 def squares_overflow(numbers: npt.NDArray[Any]) -> bool:

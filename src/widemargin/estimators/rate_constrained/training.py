@@ -342,11 +342,11 @@ class Deterministic(_Rates):
         """What exact moves make of a candidate and of random models around it, where that is better."""
         if self._at_hand is None or not self._at_hand[1].small:
             return []
-        other = self._moved(candidate, self._at_hand, budget, walk=True)
-        for seed in range(1, 1 + MOVES.more_walks):
+        other = candidate
+        for seed in range(1 + MOVES.more_walks):
+            other = self._moved(other, self._at_hand, budget, walk=True, seed=seed)
             if other.violation == 0.0:
                 break
-            other = self._moved(other, self._at_hand, budget, walk=True, seed=seed)
         if is_uneven(self._at_hand[0].weight):
             # Many lines among the few rows that decide, from whose end all rows are looked at once more, while it pays.
             heavy, again = heaviest(self._at_hand[0]), other

@@ -130,7 +130,7 @@ def make_report(
         certificate=certificate,
         dropped=tied.dropped,
         notes=(*(drawn if randomized else ()), *notes, *ignored, *empty),
-        cautions=(*of_constants, *_of_rows(tied, constraints)),
+        cautions=(*of_constants, *_of_rows(constraints), *_of_dropped(tied)),
         confidence=confidence,
         decide=rule,
         groups=group_table(tied, measured.positive_mass, confidence) if with_groups else (),
@@ -219,9 +219,20 @@ def _of_constants(
     return [], [f"{text}, with the objective {best.objective:.4f} (the model: {measured.objective:.4f})."]
 
 
-def _of_rows(tied: TiedGoal, constraints: Sequence[ConstraintReport]) -> list[str]:
-    """What these rows cannot promise: bounds that new rows will often miss; rates of few rows, which hang on chance;
-    rules of which nothing is measured."""
+def _of_dropped(tied: TiedGoal) -> list[str]:
+    """The rules of which nothing is measured: that all others are met says nothing about them."""
+    dropped, measured = {item.label for item in tied.dropped}, {item.bundle for item in tied.constraints}
+    names = [(entry.label or entry.text, isinstance(entry, Bundle)) for entry in tied.goal.constraints]
+    gone = [name for name, is_bundle in names if (name not in measured if is_bundle else name in dropped)]
+    if not dropped or not gone:
+        return []
+    which = "1 rule is" if len(gone) == 1 else f"{len(gone)} rules are"
+    fact = f"{which} not measured, as all constraints of it were dropped: {listing(gone, 3)}"
+    return [f"{fact}. Give more rows, widen the populations, or lower min_rows."]
+
+
+def _of_rows(constraints: Sequence[ConstraintReport]) -> list[str]:
+    """What these rows cannot promise: bounds that new rows will often miss; rates of few rows, which hang on chance."""
     cautions = []
     # A bound that training meets exactly is missed by a little on half of all new rows, however many they are, so only
     # misses that matter (`NewRows.far`) are counted, and only where a fourth of the draws or more have one.
@@ -246,12 +257,4 @@ def _of_rows(tied: TiedGoal, constraints: Sequence[ConstraintReport]) -> list[st
         fact = f"{which} measured on fewer than {FEW_ROWS} rows, {least.label!r} on {least.n_rows}"
         cure = f'widen the population, or leave small ones out by min_rows = {FEW_ROWS} and on_small = "drop"'
         cautions.append(f"{fact}: such a rate hangs on chance. Give more rows, {cure}.")
-    # That all other rules are met says nothing about those of which every constraint was dropped.
-    dropped, measured = {item.label for item in tied.dropped}, {item.bundle for item in tied.constraints}
-    names = [(entry.label or entry.text, isinstance(entry, Bundle)) for entry in tied.goal.constraints]
-    gone = [name for name, is_bundle in names if (name not in measured if is_bundle else name in dropped)]
-    if dropped and gone:
-        which = "1 rule is" if len(gone) == 1 else f"{len(gone)} rules are"
-        fact = f"{which} not measured, as all constraints of it were dropped: {listing(gone, 3)}"
-        cautions.append(f"{fact}. Give more rows, widen the populations, or lower min_rows.")
     return cautions

@@ -224,16 +224,8 @@ class _Run:
             left = self._part.violation()
             if not self._part.whole and (left <= tol or (left <= self.options.near * tol and not restored)):
                 self.restore()
+                self._restart(tol)
                 restored, last = True, self.steps
-                # All rows take part for the moment, to see who violates.
-                before, self._part = self._part, _Part(self, np.arange(self.problem.n_rows))
-                if self._part.violation() > tol:
-                    alive = self._part.alive()
-                    # Where those that are left are the same as before, the part and its cached rows stay.
-                    if np.array_equal(self._part.index[alive], before.index):
-                        self._part, self._stale = before, [(np.flatnonzero(~alive), self.coef.copy())]
-                    else:
-                        self._leave_out(alive)
                 left = self._part.violation()
             optimal = left <= tol and self._part.whole
             # A look at the end is due in any case: it is what the history says of the result.
@@ -271,6 +263,22 @@ class _Run:
         part = self._part
         self.coef[part.index] = part.coef
         self.scores[part.index] = self.problem.y[part.index] - part.gradient
+
+    def _restart(self, tol: float) -> None:
+        """All rows again, if they are not optimal without those held at a bound.
+
+        Where these are the same as before, the part and its cached rows stay.
+        """
+        # All rows take part for the moment, to see who violates.
+        before, self._part = self._part, _Part(self, np.arange(self.problem.n_rows))
+        if self._part.violation() <= tol:
+            return
+        alive = self._part.alive()
+        if np.array_equal(self._part.index[alive], before.index):
+            self._part = before
+            self._stale = [(np.flatnonzero(~alive), self.coef.copy())]
+        else:
+            self._leave_out(alive)
 
     def _leave_out(self, alive: Bools) -> None:
         """Go on with the part's rows that are alive, where that saves enough."""

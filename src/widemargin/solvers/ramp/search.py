@@ -104,30 +104,38 @@ def search(
     enforce(problem, convex, pool, options, give_back=give_back, start=start, first=first, budget=budget)
     if problem.n_constraints == 0:
         return pool
-    # Other starts where bounds are missed, and on small tables in any case.
-    n, d, ladder = problem.rows.n_rows, problem.n_features, first is not None
-    moves_find_all = measures.moves is not None and d <= OPTIONS.few_features and not is_uneven(problem.weight)
-    small = n * d <= OPTIONS.small and not moves_find_all
     try:
-        # The descent without a ladder, from the constant start.
-        if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
-            enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
-        # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
-        constant = (small or not ladder) and start is None and problem.constant_start(options.rhos[0]) != 0.0
-        if not budget.exhausted and (constant or pool.best.violation > 0.0):
-            # The SVM without constraints, with the threshold that meets them best.
-            plain, rival = _plain(problem, convex, options, budget), pool.best
-            pool.count(plain)
-            shifted = pool.judge(plain)
-            if not give_back:
-                rival, shifted = hard.judge(rival.solution), hard.judge(plain)
-            if not budget.exhausted and shifted.beats(rival):
-                begin = shifted.w, shifted.b
-                enforce(problem, convex, pool, options, give_back=give_back, start=begin, budget=budget)
+        _second_opinions(problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget)
         refine(problem, convex, pool, options, budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return pool
+
+
+def _second_opinions(
+    problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, hard: Measures, *,
+    start: tuple[Floats, float] | None, ladder: bool, budget: Budget,
+) -> None:  # fmt: skip
+    """Search from other starts where bounds are missed, and on small tables in any case."""
+    give_back = pool.measures is hard
+    n, d = problem.rows.n_rows, problem.n_features
+    moves_find_all = pool.measures.moves is not None and d <= OPTIONS.few_features and not is_uneven(problem.weight)
+    small = n * d <= OPTIONS.small and not moves_find_all
+    # The descent without a ladder, from the constant start.
+    if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
+        enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
+    # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
+    constant = (small or not ladder) and start is None and problem.constant_start(options.rhos[0]) != 0.0
+    if budget.exhausted or not (constant or pool.best.violation > 0.0):
+        return
+    # The SVM without constraints, with the threshold that meets them best.
+    plain, rival = _plain(problem, convex, options, budget), pool.best
+    pool.count(plain)
+    shifted = pool.judge(plain)
+    if not give_back:
+        rival, shifted = hard.judge(rival.solution), hard.judge(plain)
+    if not budget.exhausted and shifted.beats(rival):
+        enforce(problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget)
 
 
 def refine(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
