@@ -62,7 +62,7 @@ def test_a_window_is_as_wide_as_ties_ask_for_and_holds_a_place():
         return np.sort(np.floor(rng.random(n) * 100.0))[::-1]
 
     chosen = scores(2000)
-    window = _window(59.5, chosen, chosen, 1000)
+    window = _window(np.count_nonzero(chosen > 59.5) / len(chosen), chosen, 1000)
     assert 10 <= window.high - window.low <= 30
     assert sum(_placed(scores(1000), window) is not None for _ in range(200)) >= 190
 

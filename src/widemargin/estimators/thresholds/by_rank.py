@@ -7,8 +7,14 @@ distribution lies between two order statistics of uniform numbers, of Beta distr
 1941). Ranks that other rows have chosen therefore break a constraint with a chance that is known before the scores of
 the rows for the proof are looked at. Where it is at most `1 - confidence` there is nothing left to test.
 
+**Near the ends.** Shares near 0 or 1 vary less, and those of two populations differ less there. Where the best
+thresholds of any tightened bounds are too uncertain, the shares of all populations are moved in proportion towards none
+or towards all, as far as it takes: a narrow difference is then proved at a price, where tests would have to call no row
+positive.
+
 **Ties.** Rows of one score cannot be parted. A rank is therefore a window, as wide as ties ask for among the rows that
 choose it; the threshold goes between two scores whose rank lies in the window, and its share is bounded by the ends.
+Few scores leave wide windows, and a test may then do more.
 """
 
 import math
@@ -28,7 +34,7 @@ from widemargin.goals.language.linear import When
 from widemargin.goals.language.populations import Population
 from widemargin.goals.measuring.exact_tests import Evidence, linear_shares, standard_errors
 
-_CELLS = 2000
+_CELLS = 500
 """Of the second of two shares, when the chance of a sum is bounded: the bound is too large by one of them at most."""
 
 
@@ -72,10 +78,7 @@ class Ranks(NamedTuple):
     def rule(self, rows: ScoredRows) -> Rule | None:
         """The thresholds on the rows for the proof; None where ties leave no place for one."""
         thresholds = [_placed(z, window) for z, window in zip(_counted(rows, self.label), self.windows, strict=True)]
-        if None in thresholds:
-            return None
-        column = np.array(thresholds, dtype=np.float64)[:, None]
-        return Rule(column, np.ones(column.shape), True, math.nan, True)
+        return None if None in thresholds else _rule([each for each in thresholds if each is not None])
 
     def judged(self, rule: Rule | OffsetRule, proving: TiedGoal, positive_mass: Floats) -> Judged[Rule | OffsetRule]:
         """The thresholds with what is known of them."""
@@ -117,34 +120,60 @@ def chosen_ranks(
     numbers, scores, shared = (_counted(rows, label) for rows in (proving, ordering, alike))
     if not all(len(z) for z in (*numbers, *scores)):
         return None
-    mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
 
-    def tried(size: float) -> Ranks | None:
-        """The ranks that pass the bounds by so many standard errors, if that is enough."""
-        nonlocal mass
+    def ranks_of(shares: Floats) -> Ranks:
+        """The ranks that leave such shares of the populations above themselves, and what they risk."""
+        windows = [_window(share, same, len(m)) for share, same, m in zip(shares, shared, numbers, strict=True)]
+        return Ranks(windows, label, sum(_chance(terms, bound, windows) for terms, bound in constraints))
+
+    def objective(shares: Floats) -> float:
+        """Of thresholds that leave such shares of the rows that choose above themselves."""
+        rule = _rule([_threshold(z, share) for z, share in zip(scores, shares, strict=True)])
+        return ordering.tied.measure(ordering.tied.positive_mass(ordering.shares(rule))).objective
+
+    best: Ranks | None = None
+    least = math.inf
+    mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
+    for size in (0.0, 0.8, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1, 4.0):
         found = search(size * standard_errors(ordering.tied, mass, proving.tied))
         if not found.met or not isinstance(found.candidate, Rule):
-            return None
-        mass = found.positive_mass
-        windows = [
-            _window(t, z, same, len(m))
-            for t, z, same, m in zip(found.candidate.medians, scores, shared, numbers, strict=True)
-        ]
-        risk = sum(_chance(terms, bound, windows) for terms, bound in constraints)
-        return Ranks(windows, label, risk) if risk <= delta else None
-
-    low, best = 0.0, None
-    for size in (0.0, 1.0, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1, 4.0):
-        if best := tried(size):
             break
-        low = size
-    for _ in range(5 if best and size else 0):
-        middle = 0.5 * (low + size)
-        if ranks := tried(middle):
-            best, size = ranks, middle
-        else:
-            low = middle
+        mass, pairs = found.positive_mass, zip(found.candidate.medians, scores, strict=True)
+        shares = np.array([np.count_nonzero(z > threshold) / len(z) for threshold, z in pairs])
+        enough = ranks_of(shares).risk <= delta
+        for end in [shares] if enough else [np.zeros(len(shares)), np.ones(len(shares))]:
+            moved = _moved(shares, end, lambda at: ranks_of(at).risk <= delta)
+            if moved is not None and (reached := objective(moved)) < least:
+                best, least = ranks_of(moved), reached
+        if enough:  # larger margins only cost more
+            break
+        # A candidate that passes its bounds by four standard errors will pass the tests, too.
+        if size >= 4.0 and ordering.tied.measure(mass).objective < least:
+            return None
     return best
+
+
+def _moved(shares: Floats, end: Floats, enough: Callable[[Floats], bool]) -> Floats | None:
+    """Shares moved towards others by about as little as is enough; None where almost all of the way is not."""
+    low, high = 0.0, 0.95
+    if not enough(shares + high * (end - shares)):
+        return None
+    for _ in range(5):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(shares + middle * (end - shares)) else (middle, high)
+    return shares + high * (end - shares)
+
+
+def _threshold(scores: Floats, share: float) -> float:
+    """A threshold that about such a share of scores, largest first, lies above."""
+    place = round(share * len(scores))
+    return math.inf if place == 0 else -math.inf if place == len(scores) else float(scores[place])
+
+
+def _rule(thresholds: Sequence[float]) -> Rule:
+    """A threshold for each population."""
+    column = np.array(thresholds, dtype=np.float64)[:, None]
+    return Rule(column, np.ones(column.shape), True, math.nan, True)
 
 
 def _stated(tied: TiedGoal, groups: Sequence[Population]) -> tuple[list[_Constraint], int] | None:
@@ -176,12 +205,17 @@ def _counted(rows: ScoredRows, label: int) -> list[Floats]:
     return [np.sort(rows.scores[0][kept & (rows.group[0] == g)])[::-1] for g in range(rows.n_groups)]
 
 
-def _window(threshold: float, scores: Floats, shared: Floats, m: int) -> _Window:
-    """The rank among m rows of a threshold, as it is among those that choose it, with room for ties."""
-    if math.isinf(threshold):
-        rank = m if threshold < 0.0 else 0
+def _window(share: float, shared: Floats, m: int) -> _Window:
+    """The rank among m rows that leaves a share of them above itself, with room for ties.
+
+    Parameters
+    ----------
+    shared : ndarray
+        Scores that say how many rows share one, largest first.
+    """
+    if share in (0.0, 1.0):
+        rank = round(share * m)
         return _Window(rank, rank, rank, m)
-    share = np.count_nonzero(scores > threshold) / len(scores)
     rank = min(max(round(share * m), 1), m - 1)
     # The most rows around the place that share a score, and how many of the m rows will: about as many, and two
     # standard deviations more. A window of that width holds a place between two scores, wherever the tied rows lie.
@@ -190,7 +224,8 @@ def _window(threshold: float, scores: Floats, shared: Floats, m: int) -> _Window
     ascending = shared[::-1]
     ties = int((np.searchsorted(ascending, near, "right") - np.searchsorted(ascending, near)).max())
     many = 0.0 if ties == 1 else ties * m / len(shared)
-    room = math.ceil(0.5 * many + math.sqrt(many))
+    # At least one rank to either side, for two rows that happen to be alike.
+    room = max(1, math.ceil(0.5 * many + math.sqrt(many)))
     return _Window(max(rank - room, 0), rank, min(rank + room, m), m)
 
 
