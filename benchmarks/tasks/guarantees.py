@@ -13,10 +13,11 @@ from joblib import Parallel, delayed
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.data.halves import names
 from benchmarks.data.sources import OUTCOMES, encoded
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error, quietly
 from benchmarks.tasks.group_thresholds import FirstColumn
-from widemargin import GoalThresholdClassifier, RateConstrainedClassifier
+from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
 from widemargin.exceptions import InfeasibleGoalError
 
 Floats = npt.NDArray[np.float64]
@@ -300,6 +301,104 @@ def splits(ctx: Context) -> list[Row]:
     return rows
 
 
+# --- what a proof costs -----------------------------------------------------------------------------------------------
+
+SEXES = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital"}
+"""The column by which populations are told apart; of more than two values the first against all others."""
+
+
+def _apart(rate: str, most: float) -> str:
+    return "".join(f"subject to {rate}({a}) - {rate}({b}) <= {most}\n" for a, b in ("wm", "mw"))
+
+
+COSTED = {
+    "parity .1": _apart("positive_rate", 0.1),
+    "parity .05": _apart("positive_rate", 0.05),
+    "80% rule": "".join(f"subject to positive_rate({a}) >= 0.8 * positive_rate({b})\n" for a, b in ("wm", "mw")),
+    "opportunity .1": _apart("recall", 0.1),
+    "odds .1": _apart("recall", 0.1) + _apart("false_positive_rate", 0.1),
+    "false alarms .15": (
+        "subject to false_positive_rate(w) - false_positive_rate(m) <= 0.15\nsubject to recall() >= 0.5"
+    ),
+}
+
+
+def _populations(ctx: Context, name: str) -> RealData:
+    """A table of people whose rows belong to one of two populations."""
+    table = ctx.load(name)
+    if name == "compas":
+        race = np.asarray(table["race"]).astype(str)
+        two = np.isin(race, ["African-American", "Caucasian"])
+        X, y = encoded(table.drop_columns(["race"]), OUTCOMES[name])
+        return RealData(name, X[two], y[two], np.where(race[two] == "Caucasian", "m", "w"), "")
+    X, y = encoded(table, OUTCOMES.get(name, "y"))
+    values = np.asarray(table[next(each for each in (SEXES[name], "sex") if each in table.column_names)]).astype(str)
+    return RealData(name, X, y, np.where(values == np.unique(values)[0], "w", "m"), "")
+
+
+def _one_cost(data: RealData, goal: str, by_group: bool, seed: int) -> tuple[float, bool] | None:
+    """Points of error above thresholds chosen by estimate, and whether the goal is broken in truth; None: refused.
+
+    The table is the distribution: the rows for training and for the proof are drawn from it, with replacement.
+    """
+    n = min(2000, len(data.y) // 2)
+    rows = np.random.default_rng(seed).integers(0, len(data.y), 2 * n)
+    drawn, everyone = (pa.table({"g": group}) for group in (data.group[rows], data.group))
+    whole = GROUPS + "minimize error_rate()\n" + goal
+    reports = []
+    for confidence in (None, CONFIDENCE):
+        model = GoalThresholdClassifier(
+            LogisticRegression(max_iter=300), whole, cv=None, validation_fraction=0.5, confidence=confidence,
+            per_population="g" if by_group else None, random_state=seed, on_infeasible="warn",
+        )  # fmt: skip
+        with quietly():
+            model.fit(data.X[rows], data.y[rows], populations=drawn)
+        if confidence is not None and model.guarantee_ is None:
+            return None
+        reports.append(audit(model, whole, data.X, data.y, populations=everyone))
+    estimated, proved = reports
+    return 100.0 * (proved.objective - estimated.objective), not proved.all_met()
+
+
+def costs(ctx: Context) -> list[Row]:
+    """By table, form and goal: what a proof costs beside a choice by estimate, refusals, and broken goals."""
+    rows: list[Row] = []
+    draws = ctx.pick(20, 1)
+    for name in names("proofs", ctx.task.half):
+        data = _populations(ctx, name)
+        for by_group in (False, True):
+            for title, goal in list(COSTED.items())[: ctx.pick(None, 1)]:
+                every = Parallel(n_jobs=JOBS)(delayed(_one_cost)(data, goal, by_group, seed) for seed in range(draws))
+                given = [each for each in every if each is not None]
+                rows.append({
+                    "table": name, "form": "per population" if by_group else "one threshold", "goal": title,
+                    "draws": draws, "refused": draws - len(given), "broken": sum(each[1] for each in given),
+                    "cost": mean_and_error([each[0] for each in given]) if given else None,
+                })  # fmt: skip
+    return rows
+
+
+def _cost_targets(content: Content) -> Iterable[Limit]:
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in content["costs"]:
+        if row["cost"] is not None:
+            found.setdefault((row["table"], row["form"]), []).append(row["cost"][0])
+    for (name, form), every in found.items():
+        most = 3.0 if form == "one threshold" else 2.0
+        yield Limit(f"what a proof costs, {name}, {form}, mean over goals", float(np.mean(every)), most, "points")
+    given = sum(row["draws"] - row["refused"] for row in content["costs"])
+    broken = sum(row["broken"] for row in content["costs"]) / given
+    yield Limit("share of the proved goals that are broken", broken, 1.0 - CONFIDENCE)
+
+
+_COSTS = {
+    "costs": Table(
+        "Points of error above a choice by estimate; the table is the distribution", "costs",
+        "table | form | goal | draws | refused | broken | cost: {cost:±.2f}",
+    )
+}  # fmt: skip
+
+
 def _with_estimates(content: Content) -> Iterable[Row]:
     """One row for each scenario and form, with the share by estimate beside it."""
     guessed = {
@@ -353,5 +452,14 @@ TASKS = {
             ),
         },
         half="tuning",
+    ),
+    "guarantee_costs": Task(
+        "What a proof costs: thresholds of logistic regression, proved at 95%, beside those chosen by estimate, on "
+        "tables that nothing was chosen on. As many rows train as prove, 2,000 at most.",
+        {"costs": costs}, _COSTS, _cost_targets, subject="proofs",
+    ),
+    "guarantee_costs_tuned": Task(
+        "The same on the tables that the search for ranks and the order of tests were looked at on.",
+        {"costs": costs}, _COSTS, _cost_targets, subject="proofs", half="tuning",
     ),
 }  # fmt: skip

@@ -113,6 +113,22 @@ def test_goals_about_shares_of_the_groups_are_proved_by_ranks(goal, by_rank):
     assert model.goal_report_.status == "converged"
 
 
+def test_a_difference_narrower_than_chance_is_proved_by_fewer_positive_rows():
+    """No tightened bound is sure enough in the middle; nearer to nobody, shares are less far apart by chance."""
+    model = fitted(apart("positive_rate", 0.03))
+    assert "ranks of scores" in model.guarantee_
+    assert model.goal_report_.objective <= 0.3  # .39 where no row is called positive
+
+
+def test_two_rows_that_happen_to_be_alike_leave_a_place_for_the_threshold():
+    rng = np.random.default_rng(0)
+    chosen = np.sort(rng.random(500))[::-1]
+    window = _window(0.4, chosen, 200)
+    twins = np.repeat(np.sort(rng.random(100))[::-1], 2)
+    assert _placed(twins, window) is not None
+    assert 1 <= window.high - window.low <= 2
+
+
 def test_scores_with_many_ties_are_proved_by_the_sequence():
     model = fitted("subject to positive_rate(m) - positive_rate(w) <= 0.15", digits=0)
     assert "exact unconditional test" in model.guarantee_
