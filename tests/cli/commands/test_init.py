@@ -347,6 +347,17 @@ def test_numbers_and_days_in_other_spellings_are_told_and_not_taken_for_words(sa
 
 
 @pytest.mark.parametrize(
+    ("others", "said"),
+    [([], "holds days or times: name it in data.dates"),
+     (["n/a!", "31.12.2023"], "holds days as 2024-01-31 beside 'n/a!', '31.12.2023': write these in the same way, or ")],
+)  # fmt: skip
+def test_texts_of_days_are_told_with_those_that_are_none(others, said):
+    days = [f"2020-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(150)]
+    found = roles(x=days[: 150 - len(others)] + others, n=[1, 5, 3] * 50, y=[0, 1] * 75)
+    assert found.ignore["x"].startswith(said) and found.features == ("n",)
+
+
+@pytest.mark.parametrize(
     ("name", "beside", "ignored"),
     [("weight", "income", True), ("weight", "Height", False), ("pspwght", "Height", True), ("bweight", "income", False),
      ("perweight", "income", True), ("weight", "litter", False), ("fnlwgt", "height", True)],
