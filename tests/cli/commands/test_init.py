@@ -349,7 +349,7 @@ def test_numbers_and_days_in_other_spellings_are_told_and_not_taken_for_words(sa
 @pytest.mark.parametrize(
     ("others", "said"),
     [([], "holds days or times: name it in data.dates"),
-     (["n/a!", "31.12.2023"], "holds days as 2024-01-31 beside 'n/a!', '31.12.2023': write these in the same way, or ")],
+     (["n/a!", "31.12.2023"], "holds days as 2024-01-31 beside 'n/a!', '31.12.2023': write these in the same way")],
 )  # fmt: skip
 def test_texts_of_days_are_told_with_those_that_are_none(others, said):
     days = [f"2020-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(150)]
@@ -762,6 +762,17 @@ def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):
     content = init(tmp_path, "t.csv", capsys)
     assert "alone after\nwards tells 97%" in content["cautions"][-1]
     assert content["ignore"]["case"].startswith("names the rows")
+
+
+@pytest.mark.usefixtures("one_setting")
+def test_a_protected_column_that_tells_the_target_stays_protected(tmp_path, capsys):
+    y = [0, 1] * 100
+    race = ["White" if row % 3 else "Black" for row in range(200)]
+    columns = {"race": [of if y[row] else None for row, of in enumerate(race)], "n": [*range(5)] * 40, "stopped": y}
+    write_csv(tmp_path / "t.csv", columns)
+    content = init(tmp_path, "t.csv", capsys)
+    assert content["protected"] == ["race"] and content["ignore"] == {}
+    assert "race alone tells the target in 100.0% of the rows: it may be noted of one class only" in content["cautions"]
 
 
 @pytest.mark.usefixtures("one_setting")

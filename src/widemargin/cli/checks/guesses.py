@@ -326,7 +326,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds no value"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
-    share = tells_target(column, labels)
+    # Whatever tells the target of people's groups, rates are measured by them, and the model never sees them.
+    share = None if matching_kind(PROTECTED, name) is not None else tells_target(column, labels)
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
     is_date, days = pa.types.is_date(kind) or pa.types.is_timestamp(kind), written_days(column)
