@@ -633,6 +633,16 @@ def test_words_that_begin_alike_are_no_harms(name):
     assert "names a harm" not in roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]}).why_positive
 
 
+@pytest.mark.parametrize("name", ["vehicle_age", "carAge", "age of account"])
+def test_the_age_of_a_thing_is_asked_for(name):
+    table, asked = pa.table({name: [*range(8)], "n": [3, 1] * 4, "sex": [*"mfmfmfmf"], "y": [0, 1] * 4}), []
+    guesses = guess_roles(table, None, "t.csv", favourable="1", ask=lambda question, _: asked.append(question) or "no")
+    assert asked == [f"{name!r} may be about age, as its name says. Is it a protected attribute?"]
+    assert [*guesses.protected] == ["sex"] and name in guesses.features
+    guesses = guess_roles(table, None, "t.csv")
+    assert [*guesses.protected] == ["sex", name] and [*guesses.alike] == [name]
+
+
 def test_look_alikes_and_the_outcome_are_asked_for():
     columns = {"who": ["male", "female"] * 4, "page": [*range(8)], "result": ["a", "a", "a", "b"] * 2}
     asked = []

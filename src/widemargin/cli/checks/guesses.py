@@ -28,6 +28,7 @@ from widemargin.cli.checks.vocabulary import (
     EARLIER,
     GOOD_VALUES,
     HARMS,
+    OF_THINGS,
     PROTECTED,
     SAMPLING,
     SIZES,
@@ -157,7 +158,7 @@ def guess_roles(
     reasons = {name: _reason_to_ignore(name, table[name], labels, sampling) for name in rest}
     ignore = {name: reason for name, reason in reasons.items() if reason is not None}
     used = [name for name in rest if name not in ignore]
-    kinds = {name: kind for name in used if (kind := matching_kind(PROTECTED, name)) is not None}
+    kinds = {name: kind for name in used if (kind := _protected_kind(name)) is not None}
     alike = {}
     for name in used:
         kind, reason = (None, "") if name in kinds else _looks_protected(name, table[name])
@@ -188,9 +189,15 @@ def guess_roles(
     )  # fmt: skip
 
 
+def _protected_kind(name: str) -> str | None:
+    """What a column is about, as its name says plainly."""
+    kind = matching_kind(PROTECTED, name)
+    return None if kind == "age" and words_of(name) & OF_THINGS else kind
+
+
 def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
     """What a column may be about that its name does not say plainly, and why it looks like that."""
-    kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name)
+    kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name) or matching_kind(PROTECTED, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
     texts = {plain_word(str(value)) for value in _values(column, 12) or []}
@@ -327,7 +334,7 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
     # Whatever tells the target of people's groups, rates are measured by them, and the model never sees them.
-    share = None if matching_kind(PROTECTED, name) is not None else tells_target(column, labels)
+    share = None if _protected_kind(name) is not None else tells_target(column, labels)
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
     is_date, days = pa.types.is_date(kind) or pa.types.is_timestamp(kind), written_days(column)

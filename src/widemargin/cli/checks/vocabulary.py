@@ -108,6 +108,11 @@ _OF_BIRTH = {"country", "place", "weight", "wt", "wgt", "order", "control", "rat
 """Words beside which that of a birth tells no age."""
 _OF_SKIN = {"color", "colour", "tone", "type", "complexion", "skincolor", "skincolour", "skintone"}
 """Words without which that of a skin is about its folds or its diseases."""
+OF_THINGS = {
+    "account", "asset", "auto", "building", "car", "company", "credit", "device", "fahrzeug", "firm", "home", "house",
+    "konto", "loan", "machine", "policy", "property", "vehicle",
+}  # fmt: skip
+"""Words beside which an age may be that of a thing."""
 AGED = {"old", "young"}
 """Names of columns that say whether somebody is, where no other word says what is."""
 
