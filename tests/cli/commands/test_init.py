@@ -567,7 +567,8 @@ NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "dat
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
          "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
          "date_of_birth", "birthyr", "age76", "sex1", "nonwhite", "blhisp", "ethn", "marr", "evermarried", "widowed",
-         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
+         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
+         "年龄段", "出生日期", "дата_рождения", "종교", "fml"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -593,7 +594,8 @@ def test_words_within_words_protect_nothing(name):
 HARMS = ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled", "Kreditausfall",
          "Zahlungsverzug", "Rückfall", "festnahme", "Kündigung", "re\u0301cidive", "défaut_paiement", "refusé",
          "décès", "reincidencia", "mora", "detenido", "inadimplência", "prisão", "evasao", "recidiva",
-         "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte"]  # fmt: skip
+         "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte", "odmowa", "avslag",
+         "отказ", "是否违约", "연체"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HARMS)
