@@ -326,6 +326,8 @@ def test_targets_are_guessed_by_name_then_by_place():
         roles(n=[1, 2, 3, 4], vote=["a", "b", "c", None])
     with pytest.raises(DataError, match=r"no column is left as a feature"):
         roles(y=two)
+    with pytest.raises(DataError, match=r"'approved' has 3 values, and 2 by case and blanks: 'Yes', 'yes '.*--target"):
+        roles(n=[1, 2, 3, 4], approved=["Yes", "yes ", "no", "no"], online=other)
 
 
 SPELLINGS = {

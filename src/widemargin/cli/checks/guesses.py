@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._text import listing
+from widemargin._text import folded, listing
 from widemargin.cli.checks.column_checks import (
     first_texts,
     names_rows,
     numbers_rows,
+    several_spellings,
     tells_target,
     written_days,
     written_numbers,
@@ -287,6 +288,10 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
+    for name in table.column_names:
+        texts = {str(value) for value in _values(table[name], MOST_NAMED) or ()} if name not in taken else set()
+        if matching_kind(TARGETS, name) is not None and len(texts) > len({*map(folded, texts)}) == 2:
+            raise DataError(f"{where}: {name!r} {several_spellings(table[name])}. Or name the target by --target")
     judged = [name for name in candidates if _judging(list(map(str, _values(table[name], 2) or ())))]
     if judged:
         return judged[-1], "one of its two values is a word of success or of a harm"
