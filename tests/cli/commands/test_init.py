@@ -870,3 +870,5 @@ def test_a_day_of_birth_is_no_feature_but_an_age():
     for name in ("Geburtsdatum", "dob"):
         assert "tells the age" in ignore[name] and "data.dates" not in ignore[name]
     assert "data.dates" in ignore["opened"]
+    # Rows with a day of birth are people, who do not wish for a harm.
+    assert roles(dob=days, n=[1, 2, 3, 4] * 15, default=[0, 0, 1] * 20).positive == 0

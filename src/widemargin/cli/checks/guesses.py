@@ -171,7 +171,8 @@ def guess_roles(
     by_value = {name for name in alike if matching_kind(ALIKE, name) is None}
     order = sorted(kinds, key=lambda name: (name in by_value, [*PROTECTED].index(kinds[name])))
     protected = {name: kinds[name] for name in order}
-    positive, why_positive = _positive(target, labels, bool(protected), favourable, ask)
+    of_people = [*protected, *(name for name in ignore if _protected_kind(name) is not None)]
+    positive, why_positive = _positive(target, labels, bool(of_people), favourable, ask)
     features = tuple(name for name in used if name not in protected)
     code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
                   "region", "state"}  # fmt: skip
