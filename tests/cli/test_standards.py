@@ -57,6 +57,21 @@ def test_odd_spellings_and_values_are_told(tmp_path, capsys):
     assert "column 'ethnicity' holds bytes that are no UTF-8 text. Save the file" in run(capsys, path)[2]
 
 
+def test_scores_beside_texts_and_codes_of_unknown_categories_are_told(tmp_path, capsys):
+    path, text = tmp_path / "people.csv", "\n".join(LINES[:-2]) + "\n"
+    path.write_text(text.replace(",59\n", ",n/a!\n"))
+    said = "column 'score' holds scores and 'n/a!'. Write decimals after a point, and leave cells without a score empty"
+    assert said in run(capsys, path, "--outcome", "score")[2]
+    rows = [f"{j % 2};{j % 3};0,{j}" for j in range(60)]
+    path.write_text("\n".join(["sex;race;score", *rows]) + "\n")
+    assert "column 'score' holds scores and decimal commas" in run(capsys, path, "--separator", ";")[2]
+    path.write_text(text.replace(",A,", ",1,").replace(",B,", ",2,", 10).replace(",B,", ",99,"))
+    said = "column 'ethnicity' holds 99 in 10 of 60 rows: if it stands for no value, name it by --unknown"
+    assert said in run(capsys, path)[2]
+    out, err = run(capsys, path, "--unknown", "99")[1:]
+    assert err == "" and "Unknown: 10 people" in out
+
+
 def test_all_files_say_the_same(table, capsys, tmp_path):
     model = tmp_path / "model.bin"
     model.write_bytes(b"a model")

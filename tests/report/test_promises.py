@@ -86,6 +86,26 @@ def test_every_rule_has_a_line_of_its_own_along_the_path_of_any(swept):
     assert "trained by itself" in other.text and "trained by itself" not in page.text
 
 
+def test_two_rates_compared_both_ways_round_have_one_line_the_worse_one():
+    rng = np.random.default_rng(5)
+    s = rng.choice(["w", "m"], 400)
+    X = rng.normal(size=(400, 2)) + 0.3 * (s == "m")[:, None]
+    y, table = (X[:, 0] + rng.normal(size=400) > 0.0).astype(int), pa.table({"s": s})
+    goal = NAMES + (
+        "0.5\nsubject to there: positive_rate(w) / positive_rate(m) >= 0.7\n"
+        "subject to back: positive_rate(m) / positive_rate(w) >= 0.7"
+    )
+    path = tradeoff_path(
+        RateConstrainedClassifier(goal), X, y, constraint="floor", values=[0.5, 0.6], populations=table,
+        validation=(X, y, table),
+    )  # fmt: skip
+    page = html_report(path.model(0), goal, X, y, populations=table, paths=[path])
+    lines = _shown_rates(page.content, path)
+    cards = shown_rules(page.content, page.content.report)
+    assert [line.label for line in lines] == ["floor", f"{cards[1].name}, the worse way round"]
+    assert lines[1].rate[0] == pytest.approx(cards[1].worst.rate) and lines[1].rate[0] < 1.0
+
+
 def prices_of(rule, **changes):
     """What the card of a swept rule says its price is."""
     rng = np.random.default_rng(0)

@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 
 from widemargin import __version__
 from widemargin._text import close_match, listing
-from widemargin.cli.checks.column_checks import several_spellings
+from widemargin.cli.checks.column_checks import several_spellings, stands_for_none
 from widemargin.cli.checks.vocabulary import AFFIRMATIVE, GOOD_VALUES, PROTECTED, is_one_of, matching_kind
 from widemargin.cli.console import Progress, say
 from widemargin.cli.goals_file.rules import refuse_to_replace
 from widemargin.cli.parser import refuse_options
 from widemargin.cli.reports import FORMAT, statement, write_json, write_text
+from widemargin.cli.tables.csv_reading import likely_numbers
 from widemargin.cli.tables.table_files import TableBlocks, table_files
 from widemargin.cli.tables.table_writing import write_table
 from widemargin.diagnostics import BiasAudit, local_law_144
@@ -62,11 +63,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         blocks = TableBlocks(path, separator=options.separator)
         columns, guessed = _columns(blocks.names, options, path)
         table = pa.concat_tables([block.table.select([*columns.values()]) for block in blocks.read(columns.values())])
-        for name in dict.fromkeys(columns.values()):
-            if pa.types.is_binary(table[name].type):
-                raise DataError(f"{path}: column {name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8")
-            if text := several_spellings(table[name]):
-                warnings.warn(f"column {name!r} {text}", TableWarning, stacklevel=2)
+        for text in _oddities(table, columns, options, path):
+            warnings.warn(text, TableWarning, stacklevel=2)
         outcome, selected, why = table[columns["outcome"]], options.favourable, None
         if selected is None and pa.types.is_string(outcome.type):  # numbers or true and false tell it themselves
             values = [value for value in pc.unique(outcome).to_pylist() if value is not None]
@@ -136,6 +134,35 @@ def _columns(names: Sequence[str], options: argparse.Namespace, path: Path) -> t
                 f"--{twice[0]} or --{role}"
             )
     return columns, guessed
+
+
+def _oddities(table: pa.Table, columns: Mapping[str, str], options: argparse.Namespace, path: Path) -> list[str]:
+    """Values in several spellings, and numbers that often stand for no category.
+
+    Raises
+    ------
+    DataError
+        A column holds bytes, or scores beside texts.
+    """
+    told = []
+    for role, name in columns.items():
+        column = table[name]
+        if pa.types.is_binary(column.type):
+            raise DataError(f"{path}: column {name!r} holds bytes that are no UTF-8 text. Save the file as UTF-8")
+        told += [f"column {name!r} {text}" for text in [several_spellings(column)] if text]
+        if role == "outcome" and options.favourable is None:
+            how = likely_numbers(table.select([name]))
+            texts = [*map(repr, how["missing"]), *(["decimal commas"] if how["decimal"] == "," else [])]
+            if texts:
+                raise DataError(
+                    f"{path}: column {name!r} holds scores and {' and '.join(texts)}. Write decimals after a point, "
+                    "and leave cells without a score empty"
+                )
+        elif role != "outcome" and not pa.types.is_string(column.type):
+            named = pc.is_in(column.cast(pa.string()), pa.array(options.unknown or (), pa.string()))
+            text = stands_for_none(column.filter(pc.invert(named))).replace("in data.missing", "by --unknown")
+            told += [f"column {name!r} {text}"] if text else []
+    return told
 
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:

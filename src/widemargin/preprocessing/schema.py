@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
@@ -114,7 +115,7 @@ class TableSchema:
         words : iterable of str
             Columns of numbers that are codes without an order.
         dates : iterable of str
-            Columns of days or times that are features, as numbers of days.
+            Columns of days or times, or of texts such as `2024-01-31`, that are features, as numbers of days.
         max_words : int, default=1000
             A word column with more distinct values than this is refused: it is most likely an identifier.
 
@@ -208,6 +209,7 @@ def _refuse_absent(wanted: Iterable[str], present: Sequence[str]) -> None:
 
 
 def _learn(column: Column, asked: Kind | None, max_words: int) -> ColumnSchema:
+    column = _with_days(column) if asked == "date" else column
     name, kind = column.name, asked or _kind(column)
     if kind == "date" and not _holds_dates(column):
         raise DataError(f"column {name!r} is to hold dates and has type {column.dtype}. Write days as 2024-01-31")
@@ -239,6 +241,34 @@ def _learn(column: Column, asked: Kind | None, max_words: int) -> ColumnSchema:
 
 def _holds_dates(column: Column) -> bool:
     return column.dtype in (nw.Date, nw.Datetime)
+
+
+def _with_days(column: Column) -> Column:
+    """A column that is to hold days or times, read where they are texts as ISO 8601 writes them."""
+    texts = column.drop_nulls().to_list() if column.dtype in (nw.String, nw.Object) else []
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return column
+    nulls = column.is_null().to_list()
+    times: list[datetime | None] = []
+    for row, (text, null) in enumerate(zip(column.to_list(), nulls, strict=True)):
+        if not null and not is_iso_time(text):
+            raise DataError(
+                f"column {column.name!r} is to hold dates and holds {_shown(text)} in row {row}. Write days as "
+                "2024-01-31, and leave cells without one empty",
+                row=row,
+            )
+        time = None if null else datetime.fromisoformat(text)
+        times.append(time if time is None or time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None))
+    return nw.new_series(column.name, times, nw.Datetime("us"), backend=column.implementation)
+
+
+def is_iso_time(text: str) -> bool:
+    """Whether a text reads as a day, with or without a time, as ISO 8601 writes it."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_number(text: str) -> bool:
@@ -290,6 +320,7 @@ def _kind(column: Column) -> Kind | None:
 
 
 def _read_numbers(column: Column, schema: ColumnSchema, deviations: list[Deviation]) -> npt.NDArray[np.float64]:
+    column = _with_days(column) if schema.kind == "date" else column
     kind: Kind | None = "date" if schema.kind == "date" and _holds_dates(column) else _kind(column)
     if kind is None:
         numbers = np.full(len(column), np.nan)

@@ -254,13 +254,18 @@ def _prices(rule: SweptRule, word: str) -> list[Html]:
 
 def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
     """Each rule that the user wrote at all points of a path, as the cards show it: a rule that compares two rates by a
-    factor as their ratio, a bundle by its worst pair.
+    factor as their ratio, a bundle by its worst pair, two rates that are compared both ways round by the worse way.
 
     Where less is promised than training asked for, the promise decides on held-out rows, as in the cards; else the
     bound of the path.
     """
     part = path.training if path.held_out is None else path.held_out
     may_differ = path.held_out is not None and content.trained_goal not in (None, content.goal)
+    both_ways = {
+        label: f"{rule.name}, the worse way round"
+        for rule in shown_rules(content, content.report)
+        for label in ([rule.name, *rule.mirrored] if rule.mirrored else [])
+    }
     by_rule: dict[str, list[tuple[Unit, Floats, Floats, Bools, bool]]] = {}
     for j, label in enumerate(path.labels):
         rate, bound, slack, is_floor = part.rate[:, j], part.bound[:, j], part.slack[:, j], bool(path.floors[j])
@@ -284,7 +289,7 @@ def _shown_rates(content: Content, path: TradeoffPath) -> list[RuleAlongPath]:
             rate = np.divide(over * factors, under, out=np.full(len(path), np.nan), where=under != 0.0)
             bound = factors
         name = entry.label or entry.text if isinstance(entry, Bundle) else label
-        by_rule.setdefault(name, []).append((unit, rate, bound, slack >= -TOLERANCE, is_floor))
+        by_rule.setdefault(both_ways.get(name, name), []).append((unit, rate, bound, slack >= -TOLERANCE, is_floor))
     rules = []
     for name, lines in by_rule.items():
         units, rates, bounds, kept, floors = map(list, zip(*lines, strict=True))

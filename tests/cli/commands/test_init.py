@@ -326,6 +326,8 @@ def test_targets_are_guessed_by_name_then_by_place():
         roles(n=[1, 2, 3, 4], vote=["a", "b", "c", None])
     with pytest.raises(DataError, match=r"no column is left as a feature"):
         roles(y=two)
+    with pytest.raises(DataError, match=r"'approved' has 3 values, and 2 by case and blanks: 'Yes', 'yes '.*--target"):
+        roles(n=[1, 2, 3, 4], approved=["Yes", "yes ", "no", "no"], online=other)
 
 
 SPELLINGS = {
@@ -344,6 +346,17 @@ def test_numbers_and_days_in_other_spellings_are_told_and_not_taken_for_words(sa
     column = [SPELLINGS[said](row) for row in range(60)]
     found = roles(x=column, n=[1, 5, 3] * 20, y=[0, 1] * 30)
     assert found.ignore["x"].startswith(f"holds {said}: write ") and found.features == ("n",)
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [([], "holds days or times: name it in data.dates"),
+     (["n/a!", "31.12.2023"], "holds days as 2024-01-31 beside 'n/a!', '31.12.2023': write these in the same way")],
+)  # fmt: skip
+def test_texts_of_days_are_told_with_those_that_are_none(others, said):
+    days = [f"2020-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(150)]
+    found = roles(x=days[: 150 - len(others)] + others, n=[1, 5, 3] * 50, y=[0, 1] * 75)
+    assert found.ignore["x"].startswith(said) and found.features == ("n",)
 
 
 @pytest.mark.parametrize(
@@ -556,7 +569,8 @@ NAMES = ["afam", "Altersgruppe", "SeniorCitizen", "ethnie", "Geburtsdatum", "dat
          "Schwerbehinderung", "is_male", "racePctWhite", "pct_black", "HispanicFlag", "Ages", "maritalStatus",
          "religion", "nationality", "disabled", "Geschlecht", "Geschl.", "Staatsangeh", "foreign_worker",
          "date_of_birth", "birthyr", "age76", "sex1", "nonwhite", "blhisp", "ethn", "marr", "evermarried", "widowed",
-         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza"]  # fmt: skip
+         "immigr", "catholic", "skin_colour", "płeć", "возраст", "性別", "cittadinanza", "민족", "民族",
+         "年龄段", "出生日期", "дата_рождения", "종교", "fml"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -582,7 +596,8 @@ def test_words_within_words_protect_nothing(name):
 HARMS = ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelled", "Kreditausfall",
          "Zahlungsverzug", "Rückfall", "festnahme", "Kündigung", "re\u0301cidive", "défaut_paiement", "refusé",
          "décès", "reincidencia", "mora", "detenido", "inadimplência", "prisão", "evasao", "recidiva",
-         "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte"]  # fmt: skip
+         "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte", "odmowa", "avslag",
+         "отказ", "是否违约", "연체"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HARMS)
@@ -620,6 +635,16 @@ def test_of_codes_from_1_on_none_says_yes():
 @pytest.mark.parametrize("name", ["hypotheque", "mortgage", "Vertrag", "today", "moral", "crimson", "arrêté"])
 def test_words_that_begin_alike_are_no_harms(name):
     assert "names a harm" not in roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]}).why_positive
+
+
+@pytest.mark.parametrize("name", ["vehicle_age", "carAge", "age of account"])
+def test_the_age_of_a_thing_is_asked_for(name):
+    table, asked = pa.table({name: [*range(8)], "n": [3, 1] * 4, "sex": [*"mfmfmfmf"], "y": [0, 1] * 4}), []
+    guesses = guess_roles(table, None, "t.csv", favourable="1", ask=lambda question, _: asked.append(question) or "no")
+    assert asked == [f"{name!r} may be about age, as its name says. Is it a protected attribute?"]
+    assert [*guesses.protected] == ["sex"] and name in guesses.features
+    guesses = guess_roles(table, None, "t.csv")
+    assert [*guesses.protected] == ["sex", name] and [*guesses.alike] == [name]
 
 
 def test_look_alikes_and_the_outcome_are_asked_for():
@@ -754,6 +779,17 @@ def test_what_is_known_only_after_the_fact_is_suspected(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("one_setting")
+def test_a_protected_column_that_tells_the_target_stays_protected(tmp_path, capsys):
+    y = [0, 1] * 100
+    race = ["White" if row % 3 else "Black" for row in range(200)]
+    columns = {"race": [of if y[row] else None for row, of in enumerate(race)], "n": [*range(5)] * 40, "stopped": y}
+    write_csv(tmp_path / "t.csv", columns)
+    content = init(tmp_path, "t.csv", capsys)
+    assert content["protected"] == ["race"] and content["ignore"] == {}
+    assert "race alone tells the target in 100.0% of the rows: it may be noted of one class only" in content["cautions"]
+
+
+@pytest.mark.usefixtures("one_setting")
 def test_a_column_that_names_the_rows_is_no_feature_of_a_small_table_either(tmp_path, capsys):
     # Held-out rows would have no name that training knows, and training refuses such a column.
     rng = np.random.default_rng(0)
@@ -834,3 +870,5 @@ def test_a_day_of_birth_is_no_feature_but_an_age():
     for name in ("Geburtsdatum", "dob"):
         assert "tells the age" in ignore[name] and "data.dates" not in ignore[name]
     assert "data.dates" in ignore["opened"]
+    # Rows with a day of birth are people, who do not wish for a harm.
+    assert roles(dob=days, n=[1, 2, 3, 4] * 15, default=[0, 0, 1] * 20).positive == 0

@@ -161,6 +161,13 @@ def test_signs_are_gaps_among_numbers_however_often_and_words_where_they_are_few
     assert likely_numbers(pa.table({"n": column}))["missing"] == ((sign,) if is_gap else ())
 
 
+@pytest.mark.parametrize(("extra", "decimal"), [("999", "."), ("0,250", ","), ("1,5", ","), ("1000,250", ",")])
+def test_a_comma_between_thousands_is_no_decimal_comma(extra, decimal):
+    """Nothing but a zero before it, or another number of digits around it, tells them apart."""
+    column = [f"{1000 + 7919 * row:,}" for row in range(100)] + [extra]
+    assert likely_numbers(pa.table({"n": column}))["decimal"] == decimal
+
+
 def test_a_table_of_one_column_is_one(tmp_path):
     (tmp_path / "t.csv").write_text("prediction\nyes\n")
     assert read_table(tmp_path / "t.csv").to_pydict() == {"prediction": ["yes"]}

@@ -130,6 +130,27 @@ def test_ways_beyond_count_are_bounded_and_said_to_be(monkeypatch):
     assert span.largest >= max(slacks)
 
 
+@pytest.mark.parametrize("tried", [0, module.TRIED])
+@pytest.mark.parametrize("rule", ["positive_rate(women) / positive_rate(men)", "precision(women)"])
+def test_a_denominator_that_may_be_zero_leaves_the_verdict_open(rule, tried, monkeypatch):
+    """No man of known sex is selected, so the ratio may be undefined, and may be met."""
+    monkeypatch.setattr(module, "TRIED", tried)
+    rows = [("F", 30, 1, 0), ("F", 30, 0, 0), ("M", 30, 1, 0), ("M", 30, 0, 0), *3 * [(None, 30, 1, 1)]]
+    goal = f"{GROUPS.partition('old')[0]}subject to rule: {rule} >= 0.8"
+    report = audited(goal, rows, with_spans=True)
+    (span,) = report.missing_groups.constraints
+    slacks = slacks_of([audited(goal, way, with_spans=False) for way in all_ways(rows)], "rule")
+    defined = [slack for slack in slacks if slack is not None]
+    assert span.holds == "open" and max(defined) > 0.0 and None in slacks
+    assert span.is_exact == (tried > 0 or rule.startswith("precision"))
+    if span.is_exact:
+        assert [span.least, span.largest] == pytest.approx([min(defined), max(defined)])
+    else:
+        assert span.least is None or span.least <= min(defined)
+        assert span.largest is None or span.largest >= max(defined)
+    assert "rule" in str(report.missing_groups) and "OPEN" in str(report.missing_groups)
+
+
 def test_the_verdict_with_confidence_heeds_unknown_groups():
     rows = [(sex, 30, 1, 1) for sex in ["F", "M"] * 200] + [(None, 30, 1, 0)] * 100
     sex, age, y, predicted = zip(*rows, strict=True)

@@ -15,6 +15,7 @@ from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
+from widemargin.preprocessing.schema import is_iso_time
 
 ID_NAME = re.compile(
     r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?names?|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$",
@@ -98,7 +99,7 @@ def check_features(
                 text = f"on {where} column {name!r} has {what} in {deviation.n_rows} row(s){listed}{unlike}"
                 findings.warning(place, f"{text}. The model falls back")
         text = written_days(train[name]) or written_numbers(train[name])
-        if text and name not in goals.data.words:
+        if text and name not in (*goals.data.words, *goals.data.dates):
             findings.warning(place, f"feature {name!r} {text}, or name it in data.words")
         for text in _looks(name, train[name], labels):
             findings.warning(place, f"feature {name!r} {text}")
@@ -210,7 +211,16 @@ def written_days(column: pa.ChunkedArray) -> str:
     pattern = _DAYS if is_text else _COMPACT_DAY
     if not first or not all(map(pattern.fullmatch, first)):
         return ""
-    return f"holds days such as {first[0]}: write them as 2024-01-31 and name it in data.dates to learn from it"
+    learn = "name it in data.dates to learn from it"
+    others = [str(value) for value in pc.unique(column.drop_null()).to_pylist() if not (is_text and is_iso_time(value))]
+    if not others:
+        return f"holds days or times: {learn}"
+    if is_text and any(map(is_iso_time, first)):
+        return (
+            f"holds days as 2024-01-31 beside {listing(others, 3)}: write these in the same way, or name them in "
+            f"data.missing, and {learn}"
+        )
+    return f"holds days such as {first[0]}: write them as 2024-01-31 and {learn}"
 
 
 def first_texts(column: pa.ChunkedArray) -> tuple[list[str], bool]:

@@ -10,11 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._text import listing
+from widemargin._text import folded, listing
 from widemargin.cli.checks.column_checks import (
     first_texts,
     names_rows,
     numbers_rows,
+    several_spellings,
     tells_target,
     written_days,
     written_numbers,
@@ -28,6 +29,7 @@ from widemargin.cli.checks.vocabulary import (
     EARLIER,
     GOOD_VALUES,
     HARMS,
+    OF_THINGS,
     PROTECTED,
     SAMPLING,
     SIZES,
@@ -157,7 +159,7 @@ def guess_roles(
     reasons = {name: _reason_to_ignore(name, table[name], labels, sampling) for name in rest}
     ignore = {name: reason for name, reason in reasons.items() if reason is not None}
     used = [name for name in rest if name not in ignore]
-    kinds = {name: kind for name in used if (kind := matching_kind(PROTECTED, name)) is not None}
+    kinds = {name: kind for name in used if (kind := _protected_kind(name)) is not None}
     alike = {}
     for name in used:
         kind, reason = (None, "") if name in kinds else _looks_protected(name, table[name])
@@ -169,7 +171,8 @@ def guess_roles(
     by_value = {name for name in alike if matching_kind(ALIKE, name) is None}
     order = sorted(kinds, key=lambda name: (name in by_value, [*PROTECTED].index(kinds[name])))
     protected = {name: kinds[name] for name in order}
-    positive, why_positive = _positive(target, labels, bool(protected), favourable, ask)
+    of_people = [*protected, *(name for name in ignore if _protected_kind(name) is not None)]
+    positive, why_positive = _positive(target, labels, bool(of_people), favourable, ask)
     features = tuple(name for name in used if name not in protected)
     code_words = {"code", "type", "zip", "zipcode", "postcode", "education", "category", "status", "kind", "group",
                   "region", "state"}  # fmt: skip
@@ -188,9 +191,15 @@ def guess_roles(
     )  # fmt: skip
 
 
+def _protected_kind(name: str) -> str | None:
+    """What a column is about, as its name says plainly."""
+    kind = matching_kind(PROTECTED, name)
+    return None if kind == "age" and words_of(name) & OF_THINGS else kind
+
+
 def _looks_protected(name: str, column: pa.ChunkedArray) -> tuple[str | None, str]:
     """What a column may be about that its name does not say plainly, and why it looks like that."""
-    kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name)
+    kind = "age" if plain_letters(name) in AGED else matching_kind(ALIKE, name) or matching_kind(PROTECTED, name)
     if kind is not None:
         return kind, f"may be about {kind}, as its name says"
     texts = {plain_word(str(value)) for value in _values(column, 12) or []}
@@ -280,6 +289,10 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
         named = [name for name in candidates if kinds[name] == likely]
         if named:
             return named[-1], "it has two values and this name"
+    for name in table.column_names:
+        texts = {str(value) for value in _values(table[name], MOST_NAMED) or ()} if name not in taken else set()
+        if matching_kind(TARGETS, name) is not None and len(texts) > len({*map(folded, texts)}) == 2:
+            raise DataError(f"{where}: {name!r} {several_spellings(table[name])}. Or name the target by --target")
     judged = [name for name in candidates if _judging(list(map(str, _values(table[name], 2) or ())))]
     if judged:
         return judged[-1], "one of its two values is a word of success or of a harm"
@@ -326,7 +339,8 @@ def _reason_to_ignore(name: str, column: pa.ChunkedArray, labels: npt.NDArray[An
         return "holds no value"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "holds bytes that are no UTF-8 text (save the file as UTF-8 to use it)"
-    share = tells_target(column, labels)
+    # Whatever tells the target of people's groups, rates are measured by them, and the model never sees them.
+    share = None if _protected_kind(name) is not None else tells_target(column, labels)
     if share is not None:
         return f"alone tells the target in {share:.1%} of the rows: is it known only after the fact?"
     is_date, days = pa.types.is_date(kind) or pa.types.is_timestamp(kind), written_days(column)

@@ -252,7 +252,8 @@ def _least_margin_that_keeps(
 
 def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[str]:
     """Why models of these rows may be worth little: values in several spellings or of no meaning, features that tell a
-    protected column, few rows for the columns, or nothing learned by the plain one."""
+    protected column, a protected column that tells the target, few rows for the columns, or nothing learned by the
+    plain one."""
     said = [
         f"{column_names([name])} {text}"
         for name in (guesses.target, *guesses.protected, *guesses.features)
@@ -265,6 +266,11 @@ def doubts(table: pa.Table, guesses: Guesses, plain: PlainModel | None) -> list[
             f"{text}: name it in data.protected or data.ignore" for text in tells_groups(name, table[name], protected)
         ]
     labels = table[guesses.target].to_numpy()
+    said += [
+        f"{column_names([name])} alone tells the target in {share:.1%} of the rows: it may be noted of one class only"
+        for name in guesses.protected
+        if (share := tells_target(table[name], labels)) is not None
+    ]
     least = int(np.unique(labels, return_counts=True)[1].min())
     if text := few_rows(labels, len(guesses.features)):
         said.append(text)

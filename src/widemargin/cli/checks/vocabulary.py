@@ -24,7 +24,7 @@ fraud* recid* reoffend* rearrest* arrest* convict* incarcerat* jail* betrug* *be
 verhaft* straffall* verurteil* *straftat* frode frodi condamn* reincid* detenid* detencion detid* condena* condann*
 delito* delitt* crime* preso prisao reato reati aanhouding* veroordeel* bedrog* oszustw* bedrager*
 reject* deny denied denial declin* refus* rejet* rechaz* denegad* negad* recus* rejeit* reprov* rifiut* respint*
-*ablehn* abgelehn* absage* afgewezen afwijz* geweigerd*
+*ablehn* abgelehn* absage* afgewezen afwijz* geweigerd* odmow* odrzuc* avslag* avslagen afslag*
 churn* attrition cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendig* abwander* abbruch* *abbruch entlass*
 demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido* despedid* evasao demissao
 abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
@@ -32,6 +32,8 @@ disease dead death died deceas* fatal* stroke cancer* tumor* tumour* diabet* sep
 rehosp* reingres* wiedereinw* wiederaufn* reinter* riammiss* ricover* heropname
 complication* complain* accident* krank* krebs* gestorben verstorben tod unfall* mort morte* deces* deced* malad*
 muert* fallec* enferm* falec* obito doenca* morto malatt* cancro overleden overlijd* ziek* zgon* smierc sjuk*
+дефолт* просроч* отказ* отток* умер* смерт* *违约* *逾期* *拒绝* *流失* *離職* *解約* *延滞* *不承認*
+*연체* *부도* *거절* *이탈*
 """
 # Words of targets, the likeliest first.
 TARGETS = {
@@ -43,17 +45,18 @@ TARGETS = {
 }
 BIRTH = (
     "birth births birthd* birthy* birthm* ybirth born yearborn dob yob geburt* geboren naissance nacimiento "
-    "nascimento nascita geboorte*"
+    "nascimento nascita geboorte* urodzen* рождени* 出生* 生年* 생년*"
 )
 """Words of a day or a year that tells an age."""
 PROTECTED = {
     "sex": "sex sexe sexo sesso gender* *gender geschlecht genero genre geslacht kon male female* woman women "
     "geschl weiblich mannlich femme homme mujer hombre płec kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
     "race": "race* racial* ethn* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* *hisp *hispanic* "
-    "latino* latina* nonwhite* nwhite raza raca razza rasse aborig* indigen* skin* caste",
+    "latino* latina* nonwhite* nwhite raza raca razza rasse aborig* indigen* skin* caste раса 民族 种族 人種 인종 민족",
     "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
-    f"senior seniors wiek ålder vek yas возраст 年齢 年龄 나이 {BIRTH}",
-    "religion": "relig* faith konfession geloof catholic* protestant* muslim* islam islamic jewish hindu*",
+    f"senior seniors wiek ålder vek yas возраст* 年齢* 年龄* 나이 연령* {BIRTH}",
+    "religion": "relig* faith konfession geloof catholic* protestant* muslim* islam islamic jewish hindu* wyznanie "
+    "религия 宗教 종교",
     "disability": "disab* handicap* *behinder* invalid* discapac* deficiencia",
     "nationality": "national* nacional* nazional* citizen* foreign* immigr* migra* native* birthplace "
     "staatsang* *auslander* auslaender* etrang* extranj* estrang* stranier* "
@@ -65,7 +68,7 @@ PROTECTED = {
 }
 """What people are protected by, those that requirements are most often about first, and words that speak of it."""
 ALIKE = {
-    "sex": "men man gendr gndr",
+    "sex": "men man gendr gndr fml",
     "race": "white* asian* eth herkunft minority cor ras afkomst",
     "age": "alter eta alder older elderly younger",
     "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke single spouse",
@@ -108,6 +111,11 @@ _OF_BIRTH = {"country", "place", "weight", "wt", "wgt", "order", "control", "rat
 """Words beside which that of a birth tells no age."""
 _OF_SKIN = {"color", "colour", "tone", "type", "complexion", "skincolor", "skincolour", "skintone"}
 """Words without which that of a skin is about its folds or its diseases."""
+OF_THINGS = {
+    "account", "asset", "auto", "building", "car", "company", "credit", "device", "fahrzeug", "firm", "home", "house",
+    "konto", "loan", "machine", "policy", "property", "vehicle",
+}  # fmt: skip
+"""Words beside which an age may be that of a thing."""
 AGED = {"old", "young"}
 """Names of columns that say whether somebody is, where no other word says what is."""
 

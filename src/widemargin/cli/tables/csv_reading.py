@@ -118,7 +118,8 @@ def likely_numbers(table: pa.Table) -> CsvFormat:
     """What stands before decimals, and which texts stand for no value, as its columns of nearly only numbers show.
 
     A column of texts is one where nine rows of ten hold numbers, of ten values at least, beside three texts at most.
-    Texts without a letter or a digit, such as a question mark, may stand in more rows.
+    Texts without a letter or a digit, such as a question mark, may stand in more rows. Where every comma has three
+    digits behind it and no zero before it, thousands may stand apart, so such a column tells nothing.
     """
     decimal, missing = ".", dict[str, None]()
     for column in table.columns:
@@ -127,6 +128,9 @@ def likely_numbers(table: pa.Table) -> CsvFormat:
         counts = {item["values"]: item["counts"] for item in column.value_counts().to_pylist()}
         counts.pop(None, None)
         for point in DECIMALS:
+            thousands = re.compile(r"\s*[+-]?[1-9]\d{0,2}(,\d{3})+\s*")
+            if point == "," and all(map(thousands.fullmatch, (text for text in counts if point in text))):
+                continue
             number = re.compile(rf"[+-]?\d+({re.escape(point)}\d+)?")
             others = [text for text in counts if number.fullmatch(text.strip()) is None]
             rows = sum(counts[text] for text in others if any(map(str.isalnum, text)))

@@ -72,7 +72,8 @@ class ConstraintSpan:
         As in `ConstraintReport`.
     least, largest : float or None
         Of the slack (how far on the right side of its bound); of two rates compared by a factor that of their ratio,
-        unless the lower one may be 0. None where it is undefined whatever is filled in.
+        unless the lower one may be 0. None where it is undefined whatever is filled in, or if not exact, where no end
+        is known.
     is_exact : bool
         Whether both are attained; otherwise the span may be too wide, and is never too narrow.
     holds : {"yes", "no", "open"}
@@ -124,7 +125,7 @@ class MissingGroups:
         rates = [["rate", "of known groups", "can be"]]
         rates += [[printable(item.text), digits(item.value), _span(item.least, item.largest)] for item in self.rates]
         rules = [["constraint", "slack can be", "holds"]]
-        moved = [item for item in self.constraints if item.least != item.largest]
+        moved = [item for item in self.constraints if item.least != item.largest or item.holds == "open"]
         for item in moved:
             words = {"yes": "always", "no": "never", "open": "OPEN"}
             about = "" if item.is_exact else ", at the widest"
@@ -136,7 +137,11 @@ class MissingGroups:
 
 
 def _span(least: float | None, largest: float | None, sign: Literal["", "+"] = "") -> str:
-    return "undefined" if least is None else f"{digits(least, sign)} to {digits(largest, sign)}"
+    if least is None or largest is None:
+        ends = [f"{digits(least, sign)} or more"] if least is not None else []
+        ends += [f"{digits(largest, sign)} or less"] if largest is not None else []
+        return ends[0] if ends else "undefined"
+    return f"{digits(least, sign)} to {digits(largest, sign)}"
 
 
 class _Alike(NamedTuple):
@@ -378,7 +383,9 @@ class _Spans(NamedTuple):
         (least, exact_least), (largest, exact_largest) = spans
         near = -TOLERANCE * max(1.0, abs(cleared.ratio_bound or cleared.bound))
         holds: Literal["yes", "no", "open"] = "open"
-        if largest is None or largest < near:
+        if largest is None:  # undefined in every way, or without an end that is known
+            holds = "no" if exact_largest else "open"
+        elif largest < near:
             holds = "no"
         elif least is not None and least >= near and not may_be_undefined:
             holds = "yes"
@@ -407,20 +414,21 @@ class _Spans(NamedTuple):
         """The least (`sign` -1) or largest slack, and whether it is attained."""
         table, groups = self.table, self.groups
         directions, outer = self._directions(constraint)
-        left = [self._worth_trying(item, sign * directions) for item in groups]
-        n_ways = math.prod(math.comb(item.n_rows + len(item.above) - 1, len(item.above) - 1) for item in left)
-        if n_ways <= TRIED:
+        best = [self._worth_trying(item, sign * directions) for item in groups]
+        # Where the constraint is undefined in some of the best ways, one that these beat may be the best of the others.
+        for tried in (best, groups):
+            n_ways = math.prod(math.comb(item.n_rows + len(item.above) - 1, len(item.above) - 1) for item in tried)
+            if n_ways > TRIED:
+                break
             above, below = (np.repeat(part[:, None], n_ways, axis=1) for part in self.fixed)
-            for number, taken in enumerate(itertools.product(*(list(_shares(len(i.above), i.n_rows)) for i in left))):
-                for item, shares in zip(left, taken, strict=True):
+            for number, taken in enumerate(itertools.product(*(list(_shares(len(i.above), i.n_rows)) for i in tried))):
+                for item, shares in zip(tried, taken, strict=True):
                     above[:, number] += shares @ item.above
                     below[:, number] += shares @ item.below
-            standing = constraint_standing(constraint, table, rate_values(above, below, table.is_count))
-            slacks = standing.slack[~np.isnan(standing.slack)]
-            if len(slacks):
-                return float(sign * (sign * slacks).max()), True
-            if all(len(item.above) == len(whole.above) for item, whole in zip(left, groups, strict=True)):
-                return None, True  # undefined in every way
+            slacks = constraint_standing(constraint, table, rate_values(above, below, table.is_count)).slack
+            defined = slacks[~np.isnan(slacks)]
+            if len(defined) == n_ways or tried is groups:
+                return (float(sign * (sign * defined).max()) if len(defined) else None), True
         end = outer[0] if sign < 0.0 else outer[1]
         return (float(end) if math.isfinite(end) else None), False
 
