@@ -1,4 +1,4 @@
-"""Thresholds of populations by rank: a proof that needs no luck, where every constraint is about shares of populations.
+"""Thresholds of populations by rank: a proof that needs no luck, where constraints are about shares of populations.
 
 A fixed threshold calls a share of a population positive that the rows for the proof can only estimate. For a narrow
 difference of groups (within .05, say) the estimate is seldom clear enough, though the best thresholds would do. A
@@ -11,6 +11,10 @@ the rows for the proof are looked at. Where it is at most `1 - confidence` there
 thresholds of any tightened bounds are too uncertain, the shares of all populations are moved in proportion towards none
 or towards all, as far as it takes: a narrow difference is then proved at a price, where tests would have to call no row
 positive.
+
+**Other constraints.** Constraints of one label are proved by ranks (false positive rates, say). Where all others are
+about rows of the other label (recalls), they are tested on these: rows are independent draws, and these had no part in
+the thresholds. Ranks and tests then share the risk.
 
 **Ties.** Rows of one score cannot be parted. A rank is therefore a window, as wide as ties ask for among the rows that
 choose it; the threshold goes between two scores whose rank lies in the window, and its share is bounded by the ends.
@@ -32,7 +36,7 @@ from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.goals.binding.tied_goal import TiedGoal
 from widemargin.goals.language.linear import When
 from widemargin.goals.language.populations import Population
-from widemargin.goals.measuring.exact_tests import Evidence, linear_shares, standard_errors
+from widemargin.goals.measuring.exact_tests import Evidence, evidence, linear_shares, standard_errors
 
 _CELLS = 500
 """Of the second of two shares, when the chance of a sum is bounded: the bound is too large by one of them at most."""
@@ -69,11 +73,14 @@ class Ranks(NamedTuple):
         Whose rows are counted: 1 or -1, those of that label; 0, all of a population.
     risk : float
         Upper limit of the chance, over draws of the rows for the proof.
+    tested : tuple of int
+        Constraints about rows of the other label, which ranks say nothing of.
     """
 
     windows: list[_Window]
     label: int
     risk: float
+    tested: tuple[int, ...]
 
     def rule(self, rows: ScoredRows) -> Rule | None:
         """The thresholds on the rows for the proof; None where ties leave no place for one."""
@@ -84,6 +91,9 @@ class Ranks(NamedTuple):
         """The thresholds with what is known of them."""
         rows = min(window.m for window in self.windows)
         known = [Evidence(self.risk, "ranks of scores", rows)] * proving.n_constraints
+        # The thresholds depend on the scores of one label alone, so to rows of the other they are fixed beforehand.
+        tests = evidence(proving, positive_mass) if self.tested else known
+        known = [tests[j] if j in self.tested else each for j, each in enumerate(known)]
         return Judged(rule, proving.measure(positive_mass), known)
 
 
@@ -99,6 +109,9 @@ def chosen_ranks(
     search: Callable[[Floats], Found[Rule | OffsetRule]],
 ) -> Ranks | None:
     """The ranks of best objective that break the goal with a chance of at most delta; None where there are none.
+
+    Where other constraints are left to tests the ranks may risk half of delta; and None where tests of all constraints
+    are likely to succeed.
 
     Parameters
     ----------
@@ -116,7 +129,8 @@ def chosen_ranks(
     stated = _stated(ordering.tied, groups)
     if stated is None:
         return None
-    constraints, label = stated
+    constraints, label, tested = stated
+    level = delta / 2.0 if tested else delta
     numbers, scores, shared = (_counted(rows, label) for rows in (proving, ordering, alike))
     if not all(len(z) for z in (*numbers, *scores)):
         return None
@@ -124,32 +138,43 @@ def chosen_ranks(
     def ranks_of(shares: Floats) -> Ranks:
         """The ranks that leave such shares of the populations above themselves, and what they risk."""
         windows = [_window(share, same, len(m)) for share, same, m in zip(shares, shared, numbers, strict=True)]
-        return Ranks(windows, label, sum(_chance(terms, bound, windows) for terms, bound in constraints))
+        risk = sum(_chance(terms, bound, windows) for terms, bound in constraints)
+        return Ranks(windows, label, risk, tested)
 
-    def objective(shares: Floats) -> float:
-        """Of thresholds that leave such shares of the rows that choose above themselves."""
+    def mass_of(shares: Floats) -> Floats:
+        """What thresholds decide that leave such shares of the rows that choose above themselves."""
         rule = _rule([_threshold(z, share) for z, share in zip(scores, shares, strict=True)])
-        return ordering.tied.measure(ordering.tied.positive_mass(ordering.shares(rule))).objective
+        return ordering.tied.positive_mass(ordering.shares(rule))
 
-    best: Ranks | None = None
-    least = math.inf
+    def enough(shares: Floats) -> bool:
+        """Whether the ranks are sure, and tests of the other constraints will most likely succeed."""
+        if ranks_of(shares).risk > level:
+            return False
+        mass = mass_of(shares)
+        passed = ordering.tied.measure(mass).slack / standard_errors(ordering.tied, mass, proving.tied)
+        return all(passed[j] >= clear for j in tested)
+
     mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
-    for size in (0.0, 0.8, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1, 4.0):
+    # What passes all bounds by so many standard errors will pass tests, too.
+    clear = 4.0
+    by_tests = search(clear * standard_errors(ordering.tied, mass, proving.tied))
+    if tested and by_tests.met:
+        return None
+    best: Ranks | None = None
+    least = ordering.tied.measure(by_tests.positive_mass).objective if by_tests.met else math.inf
+    for size in (0.0, 0.8, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1):
         found = search(size * standard_errors(ordering.tied, mass, proving.tied))
         if not found.met or not isinstance(found.candidate, Rule):
             break
         mass, pairs = found.positive_mass, zip(found.candidate.medians, scores, strict=True)
         shares = np.array([np.count_nonzero(z > threshold) / len(z) for threshold, z in pairs])
-        enough = ranks_of(shares).risk <= delta
-        for end in [shares] if enough else [np.zeros(len(shares)), np.ones(len(shares))]:
-            moved = _moved(shares, end, lambda at: ranks_of(at).risk <= delta)
-            if moved is not None and (reached := objective(moved)) < least:
+        at_once = enough(shares)
+        for end in [shares] if at_once else [np.zeros(len(shares)), np.ones(len(shares))]:
+            moved = _moved(shares, end, enough)
+            if moved is not None and (reached := ordering.tied.measure(mass_of(moved)).objective) <= least:
                 best, least = ranks_of(moved), reached
-        if enough:  # larger margins only cost more
+        if at_once:  # larger margins only cost more
             break
-        # A candidate that passes its bounds by four standard errors will pass the tests, too.
-        if size >= 4.0 and ordering.tied.measure(mass).objective < least:
-            return None
     return best
 
 
@@ -176,25 +201,33 @@ def _rule(thresholds: Sequence[float]) -> Rule:
     return Rule(column, np.ones(column.shape), True, math.nan, True)
 
 
-def _stated(tied: TiedGoal, groups: Sequence[Population]) -> tuple[list[_Constraint], int] | None:
-    """Every constraint by shares of the groups, and whose rows are counted; None where one is about anything else."""
-    number, constraints, labels = {group.rows: g for g, group in enumerate(groups)}, [], set()
-    for item in tied.constraints:
+def _stated(tied: TiedGoal, groups: Sequence[Population]) -> tuple[list[_Constraint], int, tuple[int, ...]] | None:
+    """Constraints by shares of the groups, whose rows these count, and the numbers of all other constraints.
+
+    None where there are none, or where another one is about rows that these count.
+    """
+    number = {group.rows: g for g, group in enumerate(groups)}
+    by_label: dict[int, dict[int, _Constraint]] = {}
+    about: list[set[int]] = []
+    for j, item in enumerate(tied.constraints):
         stated = linear_shares(tied, item)
-        if stated is None or len(stated[0]) > 2:
+        if stated is None:
             return None
-        terms = []
+        of_groups, labels = [], set()
         for factor, rate in stated[0]:
             over = rate.definition.over or When()
-            if rate.population.rows not in number or over.baseline is not None:
-                return None
             labels.add((over.label or 0) * tied.space.turned(rate)[0])
-            terms.append((factor, number[rate.population.rows]))
-        if len({g for _, g in terms}) < len(terms):
-            return None  # two shares of the same rows are not independent
-        constraints.append((terms, stated[1]))
-    # A threshold has one rank, among the rows of one kind.
-    return (constraints, labels.pop()) if len(labels) == 1 else None
+            if rate.population.rows in number and over.baseline is None:
+                of_groups.append((factor, number[rate.population.rows]))
+        about.append(set(labels))
+        # Two shares of the same rows are not independent, and a threshold has one rank, among the rows of one label.
+        if len({g for _, g in of_groups}) == len(stated[0]) <= 2 and len(labels) == 1:
+            by_label.setdefault(labels.pop(), {})[j] = (of_groups, stated[1])
+    for label, constraints in sorted(by_label.items(), key=lambda each: -len(each[1])):
+        others = tuple(j for j in range(tied.n_constraints) if j not in constraints)
+        if all(label != 0 and about[j] == {-label} for j in others):
+            return list(constraints.values()), label, others
+    return None
 
 
 def _counted(rows: ScoredRows, label: int) -> list[Floats]:

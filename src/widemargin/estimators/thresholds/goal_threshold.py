@@ -478,8 +478,11 @@ class GoalThresholdClassifier(ThresholdedModel):
             if plain and self.groups_:
                 alike = ordering if scores is None else self._scored(train.replaced(external=beside[0]))
                 ranks = chosen_ranks(ordering, alike, proving, self.groups_, 1.0 - confidence, search)
-                if ranks is not None and (ranked := ranks.rule(proving)) is None:
-                    level += ranks.risk  # ties leave no place for the thresholds: the sequence has the rest of the risk
+                ranked = None if ranks is None else ranks.rule(proving)
+                # Where ties leave no place for the thresholds, or other constraints are to be tested, tests have the
+                # rest of the risk.
+                if ranks is not None and (ranked is None or ranks.tested):
+                    level += ranks.risk
             path = [ranked] if ranked else safest_first(search, ordering.tied, proving.tied)
         drawn = check_random_state(rng.randint(2**31 - 1))
 
