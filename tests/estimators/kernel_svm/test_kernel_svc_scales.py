@@ -99,6 +99,19 @@ def test_scores_of_large_coefficients_are_not_lost_in_single_precision(kernel, s
     assert np.abs(svc.decision_function(rows) - exact - svc.intercept_).max() < 1e-5
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scores_of_large_polynomial_values_are_not_lost_in_single_precision(sparse):
+    X, y = load_wine(return_X_y=True)
+    X, y = X.astype(np.float32), y == 1
+    rows = sp.csr_matrix(X) if sparse else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)  # the features are not scaled
+        svc = KernelSVC(kernel="poly", degree=2, gamma=1.0, C=1e-4).fit(rows, y)
+    vectors, dual = X.astype(np.float64)[svc.support_], np.ravel(svc.dual_coef_.toarray() if sparse else svc.dual_coef_)
+    exact = (X.astype(np.float64) @ vectors.T) ** 2 @ dual + svc.intercept_
+    assert np.abs(svc.decision_function(rows) - exact).max() < 1e-5  # 1.4 in single precision
+
+
 @pytest.mark.parametrize("solver", ["auto", "smo", "nested-dual"])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "mostly zero"])
 def test_rows_far_from_the_origin_are_parted_by_their_differences(solver, kind):
