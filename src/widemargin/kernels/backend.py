@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
 from widemargin._threads import in_threads
@@ -146,9 +147,10 @@ class NumpyBackend:
         # CSR rows that are too wide for a dense copy stay as they are.
         X = np.asarray(X, dtype=dtype) if isinstance(X, np.ndarray) else X
         products = kernel.name in ("linear", "poly", "rbf", "sigmoid")  # the others are no functions of inner products
+        square = squared_norms(X) if kernel.name == "rbf" else None
         # Sparse rows have a product of their own, and a function of distances needs none.
-        packed = pack(X) if products and not left and not sp.issparse(X) else None
-        return Placed(X, squared_norms(X) if kernel.name == "rbf" else None, packed)
+        packed = pack(X) if products and not left and not sp.issparse(X) and not _are_far(kernel, square) else None
+        return Placed(X, square, packed)
 
     def block(self, kernel: Kernel, left: Placed, right: Placed, out: Reals | None = None) -> Reals:
         """Kernel values of all pairs, shape (len(left), len(right)), in `out` where the rows are dense."""
@@ -163,8 +165,11 @@ class NumpyBackend:
             filled = np.empty((len(left), len(right)), dtype=right.dtype) if out is None else out
             if fill_packed(kernel, left, right, filled, np.arange(len(left))):
                 return filled
+        dense = isinstance(left.X, np.ndarray) and isinstance(right.X, np.ndarray)
+        if dense and _are_far(kernel, right.square):
+            return np.asarray(np.exp(-kernel.gamma * cdist(left.X, right.X, "sqeuclidean")))
         # What is not packed is a product of BLAS or of sparse matrices.
-        if isinstance(left.X, np.ndarray) and isinstance(right.X, np.ndarray):
+        if dense:
             block = np.matmul(left.X, right.X.T, out=out)
         else:
             block = left.X @ right.X.T
@@ -366,6 +371,17 @@ def squared_norms(X: Matrix) -> Reals:
         return norms
 
     return np.concatenate(in_threads(X.shape[0], (1 << 20) // max(1, X.shape[1]), part)).astype(X.dtype)
+
+
+def _are_far(kernel: Kernel, square: Reals | None, most: float = 1e6) -> bool:
+    """Whether rows of a Gaussian kernel are so far from the origin that norms and products hide what parts them.
+
+    A distance is then the sum of the squared differences: 30 instead of 10 ns with 100 columns. With `gamma |x|^2` up
+    to a million values are right to about 1e-8. Single precision is not taken for such rows unless it is asked for.
+    """
+    if square is None or square.dtype != np.float64:
+        return False
+    return kernel.gamma * float(square.max(initial=0.0)) > most
 
 
 def fill_packed(kernel: Kernel, left: Placed, right: Placed, out: Reals, rows: Ints) -> bool:

@@ -97,3 +97,38 @@ def test_scores_of_large_coefficients_are_not_lost_in_single_precision(kernel, s
     dual = svc.dual_coef_.toarray() if sparse else svc.dual_coef_
     exact = pairwise_kernels(X.astype(np.float64), vectors, metric=kernel, filter_params=True, gamma=0.05) @ dual[0]
     assert np.abs(svc.decision_function(rows) - exact - svc.intercept_).max() < 1e-5
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_scores_of_large_polynomial_values_are_not_lost_in_single_precision(sparse):
+    X, y = load_wine(return_X_y=True)
+    X, y = X.astype(np.float32), y == 1
+    rows = sp.csr_matrix(X) if sparse else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)  # the features are not scaled
+        svc = KernelSVC(kernel="poly", degree=2, gamma=1.0, C=1e-4).fit(rows, y)
+    vectors, dual = X.astype(np.float64)[svc.support_], np.ravel(svc.dual_coef_.toarray() if sparse else svc.dual_coef_)
+    exact = (X.astype(np.float64) @ vectors.T) ** 2 @ dual + svc.intercept_
+    assert np.abs(svc.decision_function(rows) - exact).max() < 1e-5  # 1.4 in single precision
+
+
+@pytest.mark.parametrize("solver", ["auto", "smo", "nested-dual"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mostly zero"])
+def test_rows_far_from_the_origin_are_parted_by_their_differences(solver, kind):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(300, 1))
+    y = np.sin(3.0 * Z[:, 0]) + 0.3 * rng.normal(size=300) > 0
+    far = np.hstack([30.0 * Z + 1.7e9, np.zeros((300, 9 if kind == "mostly zero" else 0))])  # seconds since 1970
+    gamma = 1e-3
+    svc = KernelSVC(solver=solver, gamma=gamma).fit(sp.csr_matrix(far) if kind == "sparse" else far, y)
+    distances = (far[:, :1] - far[svc.support_, 0]) ** 2
+    coef = np.ravel(svc.dual_coef_.toarray() if kind == "sparse" else svc.dual_coef_)
+    scores = np.exp(-gamma * distances) @ coef
+    assert np.abs(svc.decision_function(far) - scores - svc.intercept_).max() < 1e-9
+    # What the certificate says holds for these values.
+    signs, alpha = np.where(y, 1.0, -1.0), np.zeros(300)
+    alpha[svc.support_] = coef * np.where(y[svc.support_], 1.0, -1.0)
+    rises = ((signs > 0) & (alpha < 1.0)) | ((signs < 0) & (alpha > 0.0))
+    falls = ((signs > 0) & (alpha > 0.0)) | ((signs < 0) & (alpha < 1.0))
+    violation = (signs - scores)[rises].max() - (signs - scores)[falls].min()
+    assert violation <= svc.violation_ + 1e-9 <= 1e-3 + 1e-9

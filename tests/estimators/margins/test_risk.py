@@ -323,6 +323,22 @@ def test_scores_that_are_all_equal_are_told(name):
         wm.RiskClassifier("cvar", level=0.95).fit(X, y)
 
 
+@pytest.mark.parametrize(("name", "level"), [("trimmed", 0.4), ("trimmed", None)])
+def test_a_class_that_is_left_out_whole_is_told(name, level):
+    rng = np.random.default_rng(0)
+    share = 0.3 if level else 0.06
+    y = np.arange(200) < 200 * share
+    X = rng.normal(size=(200, 3)) + 0.5 * y[:, None]
+    with pytest.warns(DoubtfulModelWarning, match=f"leaves out every row of a class, {share:.1%} of all rows"):
+        clf = wm.RiskClassifier(name, level=level).fit(X, y)
+    # The bias had grown without end, to scores of some hundred in a thousand steps.
+    assert clf.status_ == "converged" and clf.n_iter_ < 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wm.RiskClassifier(name, level=0.01).fit(X, y)
+        wm.RiskClassifier(name, level=level, fit_intercept=False).fit(X, y)  # a ridge alone has a least value
+
+
 @pytest.mark.parametrize("name", ["mean", "tilted", "wasserstein"])
 def test_the_bias_is_found_however_strong_the_ridge(name):
     X, y = some_rows(0, n=80)

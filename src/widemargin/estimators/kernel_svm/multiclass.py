@@ -154,11 +154,13 @@ def _weigher(model: KernelModel, place: slice, weights: Matrix, backend: str) ->
     packed = kept[1].get(key)
     if packed is None or packed[0] != settings:
         # Products store no rows, so none needs to fit the cache. Where rounding could move scores by a few times
-        # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time: a Gaussian one is
-        # rounded by as many units as its exponent has of the two norms.
+        # LIBSVM's tolerance, values of float32 rows are in double precision, too, at twice the time. A value is rounded
+        # by as many units as it is large, a Gaussian one by as many as its exponent has of the two norms.
         some, off = vectors[place], largest
-        if kernel.name == "rbf":
-            off *= 1.0 + kernel.gamma * float(squared_norms(some).max(initial=0.0))
+        if kernel.name in ("rbf", "poly"):
+            square = np.float64(kernel.gamma) * squared_norms(some).max(initial=0.0)
+            with np.errstate(over="ignore"):
+                off *= 1.0 + square if kernel.name == "rbf" else (square + abs(kernel.coef0)) ** kernel.degree
         rows: Products = kernel_rows(kernel, some, cache_size=1e9, backend=backend, tol=3e-3, largest=off)
         if alone and isinstance(vectors, np.ndarray) and kernel.name == "rbf" and type(rows) is KernelRows:
             few = vectors.shape[1] <= AutomaticOptions.few_columns and rows.n_rows >= AutomaticOptions.spatial_rows

@@ -195,6 +195,17 @@ class RiskClassifier(MarginModel):
                 "or raise C.",
                 DoubtfulModelWarning,
             )
+        if not problem.risk.certified:
+            losses = problem.loss.derivatives(problem.y * problem.scores(result.point))[0]
+            left_out = problem.left_out(problem.risk.weighed(losses, problem.share, 0.0).slopes)
+            if left_out > 0.0:
+                level = RISKS[self.risk][0] if self.level is None else self.level
+                warn(
+                    f"risk={self.risk!r} leaves out every row of a class, {left_out:.1%} of all rows: there is no "
+                    f"least value, and the steps ended there. Give a level that forgives less than {level}, or use "
+                    "risk='auto'.",
+                    DoubtfulModelWarning,
+                )
         return Pursuit(result, np.nan, result.n_iter, result.n_gradients, 0, result.history)
 
     def _report(self, runs: Sequence[Pursuit], budget: Budget) -> None:

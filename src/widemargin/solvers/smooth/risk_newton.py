@@ -113,7 +113,7 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
     Returns
     -------
     SmoothResult
-        Its gap is NaN where the risk has no certificate.
+        Its gap is NaN where the risk has no certificate. A run also ends where it leaves out a class whole.
     """
     point = np.zeros(problem.n_unknowns) if start is None else np.array(start, dtype=np.float64)
     recorder = RiskRecorder(problem, budget, tol)
@@ -143,7 +143,7 @@ def solve(problem: RiskProblem, /, *, tol: float, start: Floats | None, budget: 
             if problem.risk.certified:
                 done = (near or settled) and certify()
             else:
-                done = near and last
+                done = (near and last) or problem.left_out(look.weighed.slopes) > 0.0
             new = None if done or settled else look.descend()
             if done or (new is None and last):
                 # Where there is no bound, a step that rounding hides is as good as none.

@@ -156,6 +156,16 @@ class RiskProblem:
         )  # fmt: skip
         return np.asarray(direction)
 
+    def left_out(self, weights: Floats) -> float:
+        """Share of the rows of a class none of which counts by these weights, 0 where both count or there is no bias.
+
+        Then there is no least value: the larger the bias is, the lower are the losses of the rows that count.
+        """
+        if not self.fit_intercept:
+            return 0.0
+        sides = (self.y == side for side in (1.0, -1.0))
+        return max((float(self.share[side].sum()) for side in sides if not weights[side].any()), default=0.0)
+
     def lower_bound(self, weights: Floats, sigma: Floats) -> float:
         """Of the least P, by allowed weights of rows and slopes of their losses."""
         if self.fit_intercept:
