@@ -146,22 +146,26 @@ def chosen_ranks(
         rule = _rule([_threshold(z, share) for z, share in zip(scores, shares, strict=True)])
         return ordering.tied.positive_mass(ordering.shares(rule))
 
+    def passed(mass: Floats) -> Floats:
+        """By how many of its own standard errors a candidate passes each bound."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return ordering.tied.measure(mass).slack / standard_errors(ordering.tied, mass, proving.tied)
+
     def enough(shares: Floats) -> bool:
         """Whether the ranks are sure, and tests of the other constraints will most likely succeed."""
-        if ranks_of(shares).risk > level:
-            return False
-        mass = mass_of(shares)
-        passed = ordering.tied.measure(mass).slack / standard_errors(ordering.tied, mass, proving.tied)
-        return all(passed[j] >= clear for j in tested)
+        return ranks_of(shares).risk <= level and (
+            not tested or bool(passed(mass_of(shares))[list(tested)].min() >= clear)
+        )
 
-    mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
     # What passes all bounds by so many standard errors will pass tests, too.
     clear = 4.0
-    by_tests = search(clear * standard_errors(ordering.tied, mass, proving.tied))
-    if tested and by_tests.met:
+    mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
+    by_tests = search(clear * standard_errors(ordering.tied, mass, proving.tied)).positive_mass
+    is_clear = bool(passed(by_tests).min() >= clear)
+    if tested and is_clear:
         return None
     best: Ranks | None = None
-    least = ordering.tied.measure(by_tests.positive_mass).objective if by_tests.met else math.inf
+    least = ordering.tied.measure(by_tests).objective if is_clear else math.inf
     for size in (0.0, 0.8, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1):
         found = search(size * standard_errors(ordering.tied, mass, proving.tied))
         if not found.met or not isinstance(found.candidate, Rule):
