@@ -142,6 +142,18 @@ def test_a_median_interval_covers(rows):
 # Leverage
 
 
+def test_leverage_does_not_depend_on_units():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
+    X[:, 3] = X[:, 2] + 3e-6 * X[:, 3]  # nearly the same column
+    near = X[:, 2] + (X[:, 3] - X[:, 2]) / 3e-6
+    wanted = np.column_stack([X[:, :3], near])
+    hat = np.column_stack([LinearRegression().fit(wanted, row).predict(wanted) for row in np.eye(60)]).diagonal()
+    for units in (np.ones(4), [1e-8, 1.0, 1e8, 1e8]):
+        found = wm.margin_report(np.ones(60), X * units, y, leverage=60).leverage
+        assert [item.leverage for item in found] == pytest.approx(hat[[item.row for item in found]], rel=1e-3)
+
+
 def test_leverage_is_the_diagonal_of_the_hat_matrix(rows):
     X, y, _ = rows
     X = np.column_stack([X, X[:, 0], np.ones(400)])  # a column twice, and a constant one

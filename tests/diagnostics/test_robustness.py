@@ -104,6 +104,29 @@ def test_of_more_classes_the_nearest_rival_decides(clf):
     assert radii.values == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("feature_map", [None, "nystroem", "fourier"])
+def test_two_classes_with_a_score_each_are_parted_by_the_difference(norm, feature_map):
+    X, y = draw()
+    options = {"gamma": 0.3, "n_components": 40}
+    svc = wm.MulticlassSVC(C=1.0, feature_map=feature_map, solver_options=options, random_state=0)
+    clf = make_pipeline(StandardScaler(), svc).fit(X, y)
+    radii, rng = certified_radii(clf, X, norm=norm), np.random.default_rng(1)
+    assert radii.exact == (feature_map is None) and np.median(radii.values) > 1e-4
+    assert not moved(clf, X, radii.values, norm, 0.999, rng).any()
+    assert not radii.exact or moved(clf, X, radii.values, norm, 1.001, rng).all()
+
+
+def test_classes_that_only_rounding_parts_are_not_certified():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    clf = LogisticRegression().fit(X, np.arange(50) % 3)
+    # Two classes that were told apart by nothing: their scores are equal but for the last digit.
+    clf.coef_, clf.intercept_ = np.array([[0.3, 0.1], [0.3, np.nextafter(0.1, 1)], [-0.6, -0.2]]), np.zeros(3)
+    radii = certified_radii(clf, X)
+    said = clf.predict(X)
+    assert (radii.values[said != 2] == 0.0).all() and (radii.values[said == 2] > 0.0).all()
+
+
 def test_thresholds_searches_and_the_preprocessor_of_tables():
     X, y = draw()
     search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}).fit(X, y)

@@ -51,13 +51,14 @@ def leverage_rows(clf: Any, X: Any, margins: Floats, most: int) -> tuple[Leverag
     if matrix.shape[1] > 5000:
         raise DataError(f"leverage of {matrix.shape[1]} features takes too long; leave leverage=0.")
     centred = matrix - matrix.mean(axis=0)
+    # What rounding leaves of a constant column is small beside the column itself; the units of columns do not matter.
     spread = np.linalg.norm(centred, axis=0)
-    centred = centred[:, spread > 1e-12 * max(float(spread.max(initial=0.0)), 1e-300)]
-    centred /= np.linalg.norm(centred, axis=0)
+    varies = spread > 1e-12 * np.linalg.norm(matrix, axis=0)
+    centred = centred[:, varies] / spread[varies]
     # The diagonal of `X (X'X)^-1 X'` by the eigenvectors of X'X. Directions whose eigenvalue is rounding are left out,
     # because dependent columns would divide by it; the intercept adds 1 / n to every row.
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    kept = values > 1e-10 * max(float(values.max(initial=0.0)), 1e-300)
+    kept = values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300)
     own = ((centred @ (vectors[:, kept] / np.sqrt(values[kept]))) ** 2).sum(axis=1) + 1.0 / len(matrix)
     mean = float(own.mean())
     rows = np.argsort(-own, kind="stable")[:most]

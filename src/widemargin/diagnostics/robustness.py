@@ -110,7 +110,9 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
             natural = 0.0 if hasattr(rule.estimator_, "decision_function") else 0.5
             below, above = rule.threshold_ - natural
             gaps = np.maximum(np.where(scores > 0.0, scores - above, below - scores), 0.0)
-        values = of_problems.radius(gaps, np.ones(1))
+        # With a score for each class that of two classes is the difference of theirs.
+        of_each = hasattr(model, "coef_") and len(_dense(model.coef_)) == 2
+        values = of_problems.radius(gaps, np.array([-1.0, 1.0]) if of_each else np.ones(1))
         return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
     if hasattr(model, "decision_function_shape"):
         raise DataError(
@@ -123,6 +125,8 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
         for other in range(scores.shape[1]):
             if other != first and len(rows):
                 gap = scores[rows, first] - scores[rows, other]
+                # Classes of equal weights differ by rounding, in their scores and in the weights it is divided by.
+                gap[gap <= 1e-12 * np.abs(scores[rows, first])] = 0.0
                 values[rows] = np.minimum(values[rows], of_problems.radius(gap, classes[first] - classes[other]))
     return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
 
