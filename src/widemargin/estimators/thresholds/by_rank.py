@@ -160,12 +160,13 @@ def chosen_ranks(
     # What passes all bounds by so many standard errors will pass tests, too.
     clear = 4.0
     mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
-    by_tests = search(clear * standard_errors(ordering.tied, mass, proving.tied)).positive_mass
-    is_clear = bool(passed(by_tests).min() >= clear)
-    if tested and is_clear:
+    by_tests = search(clear * standard_errors(ordering.tied, mass, proving.tied))
+    if tested and by_tests.met:
         return None
     best: Ranks | None = None
-    least = ordering.tied.measure(by_tests).objective if is_clear else math.inf
+    least = math.inf
+    if passed(by_tests.positive_mass).min() >= clear:
+        least = ordering.tied.measure(by_tests.positive_mass).objective
     for size in (0.0, 0.8, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1):
         found = search(size * standard_errors(ordering.tied, mass, proving.tied))
         if not found.met or not isinstance(found.candidate, Rule):
