@@ -478,11 +478,8 @@ class GoalThresholdClassifier(ThresholdedModel):
             if plain and self.groups_:
                 alike = ordering if scores is None else self._scored(train.replaced(external=beside[0]))
                 ranks = chosen_ranks(ordering, alike, proving, self.groups_, 1.0 - confidence, search)
-                ranked = None if ranks is None else ranks.rule(proving)
-                # Where ties leave no place for the thresholds, or other constraints are to be tested, tests have the
-                # rest of the risk.
-                if ranks is not None and (ranked is None or ranks.tested):
-                    level += ranks.risk
+                if ranks is not None and ((ranked := ranks.rule(proving)) is None or ranks.tested):
+                    level += ranks.risk  # tests have the rest: beside ranks, or where ties leave no place for these
             path = [ranked] if ranked else safest_first(search, ordering.tied, proving.tied)
         drawn = check_random_state(rng.randint(2**31 - 1))
 
