@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris, make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from widemargin import KernelSVC
+from widemargin import KernelPerceptron, KernelSVC, RiskClassifier, SBPClassifier
 from widemargin.estimators.kernel_svm import binary_problems
 from widemargin.estimators.kernel_svm.binary_problems import splits
 from widemargin.estimators.kernel_svm.multiclass import coupled, score_blocks, sharpened, sharpness
@@ -306,3 +307,32 @@ def test_problems_share_the_time(monkeypatch):
         model = KernelSVC(solver_options={"callbacks": [note]}).fit(X, y)
     assert model.status_ == "stopped"
     assert model.predict(X).shape == y.shape
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [KernelSVC(), KernelSVC(kernel="linear"), SBPClassifier(nu=0.1), KernelPerceptron(), RiskClassifier(),
+     RiskClassifier(kernel="rbf")],
+    ids=str,
+)  # fmt: skip
+def test_new_classes_never_meet_the_scores_of_an_earlier_fit(clf):
+    X, y = iris()
+    two = y < 2
+    clf.fit(X[two], np.where(y[two] == 0, "a", "b"))
+    with pytest.raises(DataError):
+        clf.fit(X[two], np.where(y[two] == 0, "c", "d"), sample_weight=(y[two] == 0).astype(float))
+    with pytest.raises(NotFittedError):  # it answered "c" and "d", by the scores of "a" and "b"
+        clf.predict(X[two])
+
+
+def test_an_interrupt_before_the_first_step_leaves_no_model():
+    X, y = iris()
+
+    def interrupted(A, B):
+        raise KeyboardInterrupt
+
+    clf = KernelSVC().fit(X, y)
+    with pytest.raises(KeyboardInterrupt):
+        clf.set_params(kernel=interrupted).fit(X, y)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)

@@ -55,14 +55,21 @@ class KernelModel:
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether the last fit has come to a model: classes and scores of different fits make wrong predictions."""
+        return not vars(self).keys().isdisjoint(("dual_coef_", "coef_"))
+
     def _checked_rows(
         self, X: Features, y: Column, sample_weight: Column | None, *, negative_weights: bool = False,
         finite: bool = True,
     ) -> tuple[Matrix, Any, Floats]:  # fmt: skip
         """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator.
 
-        Not `finite`: the values of a precomputed kernel are left to `KernelRows`, to be looked at once.
+        Not `finite`: the values of a precomputed kernel are left to `KernelRows`, to be looked at once. The scores of
+        an earlier fit are given up, as this one may be refused or interrupted.
         """
+        for scores in ("dual_coef_", "coef_"):
+            vars(self).pop(scores, None)
         X, y = checked_rows(self, on_host(X), on_host(y), finite=finite)
         sample_weight = on_host(sample_weight)
         # `KernelRows` looks at the values, of the rows that are trained on: once, as that takes as long as many a fit.
