@@ -6,6 +6,7 @@ import html
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
+from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -43,6 +44,15 @@ def column_names(names: Collection[str], most: int = 50, length: int = 80) -> st
 def folded(text: str) -> str:
     """A text without what other spellings of it differ in: case, and blanks at its ends or several in a row."""
     return " ".join(text.split()).casefold()
+
+
+def is_iso_time(text: str) -> bool:
+    """Whether a text reads as a day, with or without a time, as ISO 8601 writes it."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def close_match(wanted: object, present: Sequence[object], *, cutoff: float = 0.6) -> str:

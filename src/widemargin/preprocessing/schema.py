@@ -21,6 +21,7 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
+from widemargin._text import is_iso_time
 from widemargin._typing import Table
 from widemargin.exceptions import DataError, TableWarning
 
@@ -260,15 +261,6 @@ def _with_days(column: Column) -> Column:
         time = None if null else datetime.fromisoformat(text)
         times.append(time if time is None or time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None))
     return nw.new_series(column.name, times, nw.Datetime("us"), backend=column.implementation)
-
-
-def is_iso_time(text: str) -> bool:
-    """Whether a text reads as a day, with or without a time, as ISO 8601 writes it."""
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
 
 
 def is_number(text: str) -> bool:

@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widemargin._text import folded, listing
+from widemargin._text import folded, is_iso_time, listing
 from widemargin._typing import Ints
 from widemargin.cli.checks.findings import Findings
 from widemargin.cli.tables.column_roles import feature_columns
 from widemargin.exceptions import DataError, TableWarning
-from widemargin.preprocessing.schema import is_iso_time
 
 ID_NAME = re.compile(
     r"(?:^|[_\W])(?:id|uuid|guid|key|index|rowid|row_?names?|row_?number)$|Id$|ID$|^id(?=[_\W])|^$|^Unnamed: \d+$",
