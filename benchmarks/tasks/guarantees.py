@@ -224,12 +224,9 @@ class RealData:
 
 def _real(ctx: Context) -> list[RealData]:
     """Adult as binary features (a9a), w: women; COMPAS with ProPublica's filter, w: African-American, m: Caucasian."""
-    adult, compas = ctx.load("a9a"), ctx.load("compas")
+    adult, compas = ctx.load("a9a"), _populations(ctx, "compas")
     X, y = sp.vstack([adult.X, adult.X_test]).tocsr(), np.concatenate([adult.y, adult.y_test]) > 0
     woman = np.concatenate([adult.women, adult.women_test])
-    race = np.asarray(compas["race"]).astype(str)
-    two = np.isin(race, ["African-American", "Caucasian"])
-    X2, y2 = encoded(compas.drop_columns(["race"]), OUTCOMES["compas"])
     ratio = "minimize error_rate()\nsubject to positive_rate(w) >= 0.5 * positive_rate(m)\nsubject to recall() >= 0.6"
     difference = (
         "minimize error_rate()\nsubject to false_positive_rate(w) - false_positive_rate(m) <= 0.15\n"
@@ -237,11 +234,8 @@ def _real(ctx: Context) -> list[RealData]:
     )
     return [
         RealData(f"Adult ({len(y)} rows)", X, y.astype(np.int64), np.where(woman, "w", "m"), GROUPS + ratio),
-        RealData(
-            f"COMPAS ({two.sum()} rows)", X2[two], y2[two], np.where(race[two] == "Caucasian", "m", "w"),
-            GROUPS + difference,
-        ),
-    ]  # fmt: skip
+        dataclasses.replace(compas, name=f"COMPAS ({len(compas.y)} rows)", goal=GROUPS + difference),
+    ]
 
 
 def _hold(data: RealData, test: npt.NDArray[np.intp], p: Floats) -> bool:

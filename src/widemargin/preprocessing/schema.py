@@ -21,7 +21,6 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._text import is_iso_time
 from widemargin._typing import Table
 from widemargin.exceptions import DataError, TableWarning
 
@@ -252,13 +251,14 @@ def _with_days(column: Column) -> Column:
     nulls = column.is_null().to_list()
     times: list[datetime | None] = []
     for row, (text, null) in enumerate(zip(column.to_list(), nulls, strict=True)):
-        if not null and not is_iso_time(text):
+        try:
+            time = None if null else datetime.fromisoformat(text)
+        except ValueError:
             raise DataError(
                 f"column {column.name!r} is to hold dates and holds {_shown(text)} in row {row}. Write days as "
                 "2024-01-31, and leave cells without one empty",
                 row=row,
-            )
-        time = None if null else datetime.fromisoformat(text)
+            ) from None
         times.append(time if time is None or time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None))
     return nw.new_series(column.name, times, nw.Datetime("us"), backend=column.implementation)
 

@@ -30,7 +30,7 @@ from scipy.special import betainc, betaincc, betaincinv
 
 from widemargin._typing import Floats
 from widemargin.estimators.thresholds.class_offsets import OffsetRule
-from widemargin.estimators.thresholds.guarantee import Found, Judged
+from widemargin.estimators.thresholds.guarantee import Found, Judged, errors_passed
 from widemargin.estimators.thresholds.rule import Rule
 from widemargin.estimators.thresholds.scored_rows import ScoredRows
 from widemargin.goals.binding.tied_goal import TiedGoal
@@ -146,36 +146,32 @@ def chosen_ranks(
         rule = _rule([_threshold(z, share) for z, share in zip(scores, shares, strict=True)])
         return ordering.tied.positive_mass(ordering.shares(rule))
 
-    def passed(mass: Floats) -> Floats:
-        """By how many of its own standard errors a candidate passes each bound."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return ordering.tied.measure(mass).slack / standard_errors(ordering.tied, mass, proving.tied)
-
     def enough(shares: Floats) -> bool:
         """Whether the ranks are sure, and tests of the other constraints will most likely succeed."""
         return ranks_of(shares).risk <= level and (
-            not tested or bool(passed(mass_of(shares))[list(tested)].min() >= clear)
+            not tested or bool(errors_passed(ordering.tied, mass_of(shares), proving.tied)[list(tested)].min() >= clear)
         )
 
     # What passes all bounds by so many standard errors will pass tests, too.
     clear = 4.0
-    mass = search(np.zeros(ordering.tied.n_constraints)).positive_mass
+    plain = search(np.zeros(ordering.tied.n_constraints))
+    mass = plain.positive_mass
     by_tests = search(clear * standard_errors(ordering.tied, mass, proving.tied))
     if tested and by_tests.met:
         return None
     best: Ranks | None = None
     least = math.inf
-    if passed(by_tests.positive_mass).min() >= clear:
+    if errors_passed(ordering.tied, by_tests.positive_mass, proving.tied).min() >= clear:
         least = ordering.tied.measure(by_tests.positive_mass).objective
     for size in (0.0, 0.8, 1.28, 1.64, 1.8, 1.96, 2.2, 2.6, 3.1):
-        found = search(size * standard_errors(ordering.tied, mass, proving.tied))
+        found = search(size * standard_errors(ordering.tied, mass, proving.tied)) if size else plain
         if not found.met or not isinstance(found.candidate, Rule):
             break
         mass, pairs = found.positive_mass, zip(found.candidate.medians, scores, strict=True)
         shares = np.array([np.count_nonzero(z > threshold) / len(z) for threshold, z in pairs])
         at_once = enough(shares)
-        for end in [shares] if at_once else [np.zeros(len(shares)), np.ones(len(shares))]:
-            moved = _moved(shares, end, enough)
+        ends = (np.zeros(len(shares)), np.ones(len(shares)))
+        for moved in [shares] if at_once else [_moved(shares, end, enough) for end in ends]:
             if moved is not None and (reached := ordering.tied.measure(mass_of(moved)).objective) <= least:
                 best, least = ranks_of(moved), reached
         if at_once:  # larger margins only cost more

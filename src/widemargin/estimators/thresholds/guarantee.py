@@ -147,9 +147,8 @@ def safest_first(search: Callable[[Floats], Found[T]], tied: TiedGoal, proving: 
         return standard_errors(tied, mass, proving)
 
     def passed(found: Found[T]) -> float:
-        """By how many of its own standard errors a candidate passes the bound that is nearest."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return float(np.min(tied.measure(found.positive_mass).slack / errors(found.positive_mass), initial=np.inf))
+        """By how many standard errors a candidate passes the bound that is nearest."""
+        return float(np.min(errors_passed(tied, found.positive_mass, proving), initial=np.inf))
 
     step = search(np.zeros(tied.n_constraints))
     path, seen = [step], [step.positive_mass]
@@ -175,6 +174,12 @@ def safest_first(search: Callable[[Floats], Found[T]], tied: TiedGoal, proving: 
             low, high = (middle, high) if passes(middle) else (low, middle)
     # A candidate that decides few rows passes a strict bound by few of the standard errors that these few rows leave.
     return [found.candidate for found in sorted(path, key=passed)[::-1]]
+
+
+def errors_passed(tied: TiedGoal, mass: Floats, proving: TiedGoal) -> Floats:
+    """By how many of its own standard errors on the rows that prove a candidate passes each bound, shape (m,)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(tied.measure(mass).slack / standard_errors(tied, mass, proving))
 
 
 def ways(tied: TiedGoal) -> set[float]:
