@@ -224,6 +224,8 @@ def test_bad_input_is_named(rows, fitted):
     with pytest.raises(DataError, match=r"output of shape \(128, 2\)"):
         two = torch.nn.Linear(4, 2)
         GoalNetwork(two, PARITY, **FAST).fit(X, y, populations=table)
+    with pytest.raises(DataError, match=r"fails on inputs of shape \(128, 4\), rows first: mat1 and mat2"):
+        GoalNetwork(torch.nn.Linear(5, 1), PARITY, **FAST).fit(X, y, populations=table)
     with pytest.raises(DataError, match=r"rows of shape \(3,\), and the network was trained on rows of shape \(4,\)"):
         fitted.predict(X[:, :3])
     with pytest.raises(DataError, match="loss of a batch is"):

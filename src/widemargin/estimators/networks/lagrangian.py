@@ -55,11 +55,16 @@ def one_score(network: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     Raises
     ------
     DataError
-        If it is not one number a row.
+        If it is not one number a row, or the network fails on such rows, as where its first layer has another width.
     """
     if inputs.is_floating_point():
         inputs = inputs.to(next((one.dtype for one in network.parameters() if one.is_floating_point()), inputs.dtype))
-    output: torch.Tensor = network(inputs)
+    try:
+        output: torch.Tensor = network(inputs)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise DataError(f"the network fails on inputs of shape {tuple(inputs.shape)}, rows first: {error}") from error
     if output.ndim == 2 and output.shape[1] == 1:
         output = output[:, 0]
     if output.ndim != 1:
