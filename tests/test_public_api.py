@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from sklearn.svm import SVC
 
 import widemargin
 
@@ -47,6 +48,14 @@ def test_help_names_what_a_user_hands_over():
         with contextlib.suppress(ValueError):  # of enumerations and protocols
             assert "_typing._array_like" not in str(inspect.signature(one)), one
     assert "Features" in str(inspect.signature(widemargin.KernelSVC.fit))
+
+
+def test_constructors_have_few_parameters():
+    """What few users change is in `solver_options`. `KernelSVC` has all parameters of SVC, whose place it takes."""
+    classes = [one for one in (getattr(widemargin, name) for name in widemargin.__all__) if inspect.isclass(one)]
+    number = {one.__name__: len(inspect.signature(one).parameters) for one in classes if hasattr(one, "get_params")}
+    assert number.pop("KernelSVC") <= len(inspect.signature(SVC).parameters) + 4
+    assert max(number.values()) <= 18, number
 
 
 @pytest.mark.parametrize("name", widemargin.__all__)

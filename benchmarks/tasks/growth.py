@@ -77,14 +77,14 @@ def _label_sets(labels: int) -> Callable[[], Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 20))
     Y = (X @ rng.normal(size=(20, labels)) / 4 + 0.5 * rng.normal(size=(1000, labels)) > 0.8).astype(int)
-    return lambda: MultiLabelSVC(edges="tree", C=1.0, offset=0.0).fit(X, Y)
+    return lambda: MultiLabelSVC(edges="tree", C=1.0, solver_options={"offset": 0.0}).fit(X, Y)
 
 
 def _all_pairs(n: int, labels: int) -> Callable[[], Any]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 100))
     Y = (X @ rng.normal(size=(100, labels)) / 10 + 0.3 * rng.normal(size=(n, labels)) > 0.5).astype(int)
-    return lambda: MultiLabelSVC(edges="full", C=0.01, offset=0.0, max_iter=20).fit(X, Y)
+    return lambda: MultiLabelSVC(edges="full", C=0.01, max_iter=20, solver_options={"offset": 0.0}).fit(X, Y)
 
 
 def _audit(n: int) -> Callable[[], Any]:
@@ -222,7 +222,7 @@ def many_labels_of(ctx: Context, n: int) -> Row:
     """A fit at a C and an offset near those chosen for some thousand rows, until the gap is a tenth."""
     X, Y = tagged_texts(n + 2000)
     rows, new = slice(n), slice(n, None)
-    model = MultiLabelSVC(C=2.4, tol=GAP, offset=0.3, random_state=0)
+    model = MultiLabelSVC(C=2.4, tol=GAP, random_state=0, solver_options={"offset": 0.3})
     with quietly():
         clone(model).set_params(max_iter=1).fit(X[:200], Y[:200])  # compiles
         timing = Timing()

@@ -146,7 +146,7 @@ def _thresholds(scorer: Any, goal: str, confidence: float | None) -> dict[str, A
 def forms(goal: str, confidence: float | None) -> dict[str, Any]:
     """Every way to a guarantee."""
     trained = RateConstrainedClassifier(
-        goal, confidence=confidence, validation_fraction=0.5, max_steps=1, solver_options={"tol": 0.01}
+        goal, confidence=confidence, max_steps=1, solver_options={"tol": 0.01, "validation_fraction": 0.5}
     )
     return _thresholds(FirstColumn(), goal, confidence) | {TRAINED: trained}
 
@@ -261,7 +261,7 @@ def _one_split(data: RealData, seed: int) -> dict[tuple[str, float | None], tupl
     found = {("no goal", None): outcome((scorer.predict(data.X[test]) == 1).astype(np.float64))}
     for confidence in (None, CONFIDENCE):
         trained = RateConstrainedClassifier(
-            data.goal, C=1.0, confidence=confidence, validation_fraction=0.5, solver_options={"tol": 0.001}
+            data.goal, C=1.0, confidence=confidence, solver_options={"tol": 0.001, "validation_fraction": 0.5}
         )
         models = _thresholds(scorer, data.goal, confidence) | {TRAINED: trained}
         del models["randomised"]

@@ -18,7 +18,7 @@ CASES = {
     "pairs": (wm.MultiLabelSVC(**OPTIONS), X, Y),
     "seen sets": (wm.MultiLabelSVC("tree", **{**OPTIONS, "solver_options": {"decode": "seen"}}), X, Y),
     "tree, warm": (wm.MultiLabelSVC("tree", warm_start=True, **OPTIONS), X, Y),
-    "edges, no intercept": (wm.MultiLabelSVC([(0, 1)], fit_intercept=False, **OPTIONS), X, Y),
+    "edges, no intercept": (wm.MultiLabelSVC([(0, 1)], solver_options={"fit_intercept": False}, **OPTIONS), X, Y),
     "greedy": (wm.MultiLabelSVC(**OPTIONS), X, np.hstack([Y] * 7)),
     "powerset": (wm.MultiLabelSVC(powerset=True, **OPTIONS), X, Y),
     "paths": (wm.HierarchicalSVC(["a", "a/b", "c"], **OPTIONS), X, Y * [[1, 0, 1]]),

@@ -134,7 +134,7 @@ def test_scores_are_those_of_the_estimator_at_the_chosen_c(results):
         assert scores["C"] in settings["C"]["yeast"][rescaling]
         clf = MultiLabelSVC(
             "full",
-            oracle=oracle,
+            solver_options={"oracle": oracle},
             C=1.0 / (scores["C"] * 60),
             rescaling=rescaling,
             tol=0.01,

@@ -82,7 +82,9 @@ def test_false_guarantees_are_rare_and_training_rows_alone_would_not_do():
     for seed in range(draws):
         rows = rng.integers(0, 20_000, 600)
         X, y = world[0][rows], world[1][rows]
-        clf = RateConstrainedClassifier(RECALL, confidence=0.9, validation_fraction=0.4, max_steps=2, random_state=seed)
+        clf = RateConstrainedClassifier(
+            RECALL, confidence=0.9, max_steps=2, random_state=seed, solver_options={"validation_fraction": 0.4}
+        )
         clf.fit(X, y)
         given += 1
         wrong += clf.predict(world[0])[world[1] == 1].mean() < 0.7
@@ -132,7 +134,7 @@ def test_calibration_takes_rows_of_its_own(fitted):
 def test_refusal_says_how_far_and_how_many_rows_would_do():
     X, y, table = draw(500)
     goal = "subject to recall() >= 0.6\nsubject to false_positive_rate() <= 0.3"  # which no constant meets
-    clf = RateConstrainedClassifier(goal, confidence=0.95, validation_fraction=0.05, random_state=0)
+    clf = RateConstrainedClassifier(goal, confidence=0.95, random_state=0, solver_options={"validation_fraction": 0.05})
     message = r"none of 5 models at any threshold can be shown to meet the goal on the 25 validation rows.*p = 0"
     with pytest.raises(InfeasibleGoalError, match=message + r".*about \d+ validation rows prove it"):
         clf.fit(X, y, populations=table)

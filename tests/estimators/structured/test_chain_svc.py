@@ -63,7 +63,7 @@ def test_sparse_sequences_and_no_intercept():
     sparse = ChainSVC(**OPTIONS).fit([sp.csr_matrix(x) for x in X], Y)
     np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-9, atol=1e-12)
     assert sparse.score([sp.csr_array(x) for x in X], Y) == dense.score(X, Y)
-    assert not clone(dense).set_params(fit_intercept=False).fit(X, Y).intercept_.any()
+    assert not clone(dense).set_params(solver_options={"fit_intercept": False}).fit(X, Y).intercept_.any()
 
 
 def test_bad_input():

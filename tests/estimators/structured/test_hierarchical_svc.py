@@ -118,7 +118,7 @@ def test_two_parents_exactly_by_integer_programming():
     X, _ = sets(12)
     a, b = X[:, 0] > 0, X[:, 1] > 0
     Y = np.stack([np.ones(12), a, b, a & b], axis=1).astype(int)
-    clf = HierarchicalSVC(graph, oracle="milp", C=0.1, tol=0.2, random_state=0).fit(X, Y)
+    clf = HierarchicalSVC(graph, solver_options={"oracle": "milp"}, C=0.1, tol=0.2, random_state=0).fit(X, Y)
     assert clf.search_ == "level"
     assert clf.certified_
     labels, proved = clf.decode_certified(X)
@@ -219,6 +219,6 @@ def test_slack_rescaling_is_automatic_where_its_search_is_exact():
     for name, hierarchy, oracle in (
         ("cuts", two_parents, "auto"), ("programmes", two_parents, "milp"), ("tree", [-1, 0, 0], "auto"),
     ):  # fmt: skip
-        clf = HierarchicalSVC(hierarchy, oracle=oracle, C=0.1, tol=0.2, random_state=0)
+        clf = HierarchicalSVC(hierarchy, solver_options={"oracle": oracle}, C=0.1, tol=0.2, random_state=0)
         searches[name] = clf.fit(X, clf.closed(on)).search_
     assert searches == {"cuts": "margin", "programmes": "level", "tree": "direct"}

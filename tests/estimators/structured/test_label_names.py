@@ -119,7 +119,7 @@ def test_labels_that_nobody_looked_at_are_left_out(solver, rescaling, edges):
     """The objective is that of the sets that agree with the row where nobody has looked, by brute force."""
     X, Y, missing, known = partly()
     options = FIXED | {"rescaling": rescaling, "solver": solver, "tol": 0.05 if solver == "sgd" else 1e-3}
-    clf = MultiLabelSVC(edges, fit_intercept=False, **options).fit(X, np.where(missing, np.nan, Y))
+    clf = MultiLabelSVC(edges, solver_options={"fit_intercept": False}, **options).fit(X, np.where(missing, np.nan, Y))
     u, pairs = X @ clf.coef_.T, clf.edges_
     total = 0.5 * float((clf.coef_**2).sum() + clf.theta_ @ clf.theta_)
     for i, truth in enumerate(known):
@@ -139,7 +139,7 @@ def test_compiled_loops_and_oracles_agree_on_what_is_left_out():
     X, Y, missing, known = partly()
     searched = StructuralSVM(MultiLabelModel(), search="angular", **FIXED)
     searched._train(MultiLabelModel(), X, known, Chosen(0.1), missing=missing)
-    compiled = MultiLabelSVC(fit_intercept=False, **FIXED).fit(X, np.where(missing, -1, Y))
+    compiled = MultiLabelSVC(solver_options={"fit_intercept": False}, **FIXED).fit(X, np.where(missing, -1, Y))
     assert searched.dual_ <= compiled.primal_
     assert compiled.dual_ <= searched.primal_
     plain, left_out = (StructuredProblem(MultiLabelModel(), X, known, missing=some) for some in (None, missing))

@@ -48,7 +48,7 @@ def test_it_is_the_structural_svm_of_its_model(rescaling):
 
 def test_without_costs_it_is_crammer_and_singer():
     X, y = three()
-    clf = MulticlassSVC(fit_intercept=False, **OPTIONS).fit(X, y)
+    clf = MulticlassSVC(solver_options={"fit_intercept": False}, **OPTIONS).fit(X, y)
     peer = LinearSVC(multi_class="crammer_singer", C=0.1, fit_intercept=False, tol=1e-6, max_iter=100_000).fit(X, y)
     np.testing.assert_allclose(clf.coef_, peer.coef_, atol=0.04 * np.abs(peer.coef_).max())
 

@@ -2,6 +2,7 @@
 
 import math
 import time
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -168,10 +169,10 @@ def test_the_offset_is_the_least_one_that_is_about_as_good():
     plain = structural_search(model, X, Y, **options)
     found = structural_search(model, X, Y, offsets=[0.3, 0.0, 5.0, -0.3, 0.1], **options)
     assert plain.cells[0].offset is None
-    assert "offset" not in plain.best_params
-    assert found.best_params["offset"] in (0.0, 0.1, -0.3, 0.3)
+    assert "solver_options" not in plain.best_params
+    assert found.best_params["solver_options"].offset in (0.0, 0.1, -0.3, 0.3)
     assert found.best_score >= plain.best_score - plain.cells[0].standard_error
-    assert found.best_estimator.offset == found.best_params["offset"]
+    assert found.best_estimator.solver_options == found.best_params["solver_options"]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,9 @@ def test_two_scores_have_a_cell_for_every_offset():
     assert [(cell.C, cell.offset) for cell in found.cells] == [(C, o) for C in (1e-3, 1e-2) for o in (0.0, 0.1, 5.0)]
     assert (found.cells[4].score, found.cells[4].second) == (alone[0].score, alone[1].score)
     chosen = next(
-        cell for cell in found.cells if found.best_params["C"] == cell.C and cell.offset == found.best_params["offset"]
+        cell
+        for cell in found.cells
+        if (cell.C, cell.offset) == (found.best_params["C"], found.best_params["solver_options"].offset)
     )
     best = max(found.cells, key=lambda cell: cell.score)
     close = [cell for cell in found.cells if cell.score >= best.score - best.standard_error]
@@ -289,23 +292,25 @@ def test_one_fit_chooses_C_and_offset(kind):
     if kind == "sequences":
         clf, X, Y = ChainSVC(**fixed), list(X.reshape(30, 3, 4)), list(Y[:, 0].reshape(30, 3))
     clf.fit(X, Y)
-    known = {"C": clf.C_} if kind == "sequences" else {"C": clf.C_, "offset": clf.offset_}
+    known = {"C": clf.C_} if kind == "sequences" else {"C": clf.C_, "solver_options": {"offset": clf.offset_}}
     again = clone(clf).set_params(**known).fit(X, Y)
     np.testing.assert_allclose(again.coef_, clf.coef_, rtol=1e-6, atol=1e-9)
     assert clf.status_ == "converged"
     assert clf.gap_ <= 0.05
     assert clf.score(X, Y) > clone(clf).set_params(C=1e-5).fit(X, Y).score(X, Y)
-    assert (clf.C, getattr(clf, "offset", "auto")) == ("auto", "auto")
+    assert (clf.C, clf.solver_options) == ("auto", None)
 
 
 def test_the_choice_follows_the_score_and_the_unit_of_the_features():
-    X, Y = sets(120)
+    (X, Y), offset = sets(120), attrgetter("solver_options.offset")
     chosen = [
         MultiLabelSVC(None, random_state=0, solver_options={"scoring": scoring}).fit(X, Y).offset_
-        for scoring in ("jaccard", lambda model, X, Y: -model.offset, lambda model, X, Y: model.offset)
+        for scoring in ("jaccard", lambda model, X, Y: -offset(model), lambda model, X, Y: offset(model))
     ]
     assert chosen[1:] == [-0.05, 0.3]
-    small, large = (MultiLabelSVC(None, random_state=0, fit_intercept=False).fit(a * X, Y) for a in (0.1, 10.0))
+    small, large = (
+        MultiLabelSVC(None, random_state=0, solver_options={"fit_intercept": False}).fit(a * X, Y) for a in (0.1, 10.0)
+    )
     assert pytest.approx(1e-4 * small.C_) == large.C_
     np.testing.assert_allclose(small.coef_, 100.0 * large.coef_, rtol=1e-6)
 
@@ -325,7 +330,7 @@ def test_few_examples_are_fitted_without_a_choice():
     X, Y = sets(19)
     clf = MultiLabelSVC(random_state=0).fit(X, Y)
     assert (clf.C_, clf.offset_) == (1.0, 0.0)
-    assert MultiLabelSVC(random_state=0, offset=0.1).fit(X, Y).offset_ == 0.1
+    assert MultiLabelSVC(random_state=0, solver_options={"offset": 0.1}).fit(X, Y).offset_ == 0.1
     one = MultiLabelSVC(C=0.1, random_state=0).fit(X, Y)
     assert (one.C_, one.offset_) == (0.1, 0.0)
 

@@ -32,7 +32,7 @@ def task(kind, n=24, **options):
         return StructuralSVM(MultiLabelModel("full"), **options), X, Y
     edges = {"tree": [(0, 1), (1, 2)], "independent": None}.get(kind, "full")
     oracle = {"local": "greedy", "relaxed": "roof"}.get(kind, "auto")
-    return MultiLabelSVC(edges, oracle=oracle, **options), X, Y
+    return MultiLabelSVC(edges, solver_options={"oracle": oracle}, **options), X, Y
 
 
 def objective(model, other):
@@ -135,7 +135,7 @@ def test_bounds_with_weights_without_a_unit_are_those_of_the_weights():
     weights = [1.0, 1.981, 1.981]  # as 1, 2 and 2
     model, X, Y = task("tree", weights=weights)
     exact, rounded, tight = (
-        clone(model).set_params(oracle=oracle, tol=tol).fit(X, Y)
+        clone(model).set_params(solver_options={"oracle": oracle}, tol=tol).fit(X, Y)
         for oracle, tol in (("enumeration", 1e-3), ("tree", 0.03), ("tree", 0.0105))
     )
     for clf in (rounded, tight):

@@ -97,12 +97,13 @@ def rows(n=60):
 def test_compiled_training_is_that_of_the_search_over_an_oracle(loss, rescaling):
     X, Y = rows()
     options = {"C": 0.1, "tol": 5e-3, "max_iter": 5000, "random_state": 0, "rescaling": rescaling}
-    clf = MultiLabelSVC(loss=loss, fit_intercept=False, **options).fit(X, Y)
+    clf = MultiLabelSVC(loss=loss, solver_options={"fit_intercept": False}, **options).fit(X, Y)
     svm = StructuralSVM(MultiLabelModel(loss=loss), search="angular", debug=True, **options).fit(X, Y)
     assert clf.certified_
     assert svm.dual_ <= clf.primal_ * (1 + 1e-9)
     assert clf.dual_ <= svm.primal_ * (1 + 1e-9)
-    local = MultiLabelSVC(loss=loss, fit_intercept=False, oracle="greedy", restarts=5, **options).fit(X, Y)
+    greedy = {"fit_intercept": False, "oracle": "greedy", "restarts": 5}
+    local = MultiLabelSVC(loss=loss, solver_options=greedy, **options).fit(X, Y)
     assert local.proved_primal_ >= clf.dual_
     assert local.primal_ == pytest.approx(clf.primal_, rel=0.02)
 
@@ -126,8 +127,8 @@ def test_what_does_not_go_together_is_refused():
     X, Y = rows(20)
     for options, error, message in (
         ({"weights": [1, 2, 3]}, CapabilityError, "weights and loss='f1'"),
-        ({"oracle": "roof"}, CapabilityError, "oracle='roof' and loss='f1'"),
-        ({"oracle": "tree", "edges": "tree"}, CapabilityError, "oracle='tree' and loss='f1'"),
+        ({"solver_options": {"oracle": "roof"}}, CapabilityError, "oracle='roof' and loss='f1'"),
+        ({"solver_options": {"oracle": "tree"}, "edges": "tree"}, CapabilityError, "oracle='tree' and loss='f1'"),
     ):
         with pytest.raises(error, match=message):
             MultiLabelSVC(loss="f1", C=0.1, **options).fit(X, Y)

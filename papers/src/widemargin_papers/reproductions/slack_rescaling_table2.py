@@ -84,8 +84,8 @@ def run(data: Study, settings: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _fit(rescaling: str, passes: int, seed: int, X: Matrix, Y: Ints, C: float, oracle: str = "auto") -> MultiLabelSVC:
     """A model for the papers' C."""
     clf = MultiLabelSVC(
-        "full", oracle=oracle, C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes, tol=0.01,
-        random_state=seed,
+        "full", solver_options={"oracle": oracle}, C=1.0 / (C * Y.shape[0]), rescaling=rescaling, max_iter=passes,
+        tol=0.01, random_state=seed,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MarginConvergenceWarning)  # the gap is among the results

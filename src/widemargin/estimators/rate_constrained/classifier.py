@@ -87,8 +87,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
         Models that `churn`, `win_rate`, ... may name; a column of `populations` of that name comes first.
     confidence : float in [0.5, 1), default=None
         None: constraints are met on the training rows. Else, on *new* rows with this confidence, or refused (Notes).
-    validation_fraction : float in (0, 1), default=0.2
-        With a confidence: share of the rows, and of every external data set, kept aside.
     calibration : {"sigmoid", "isotonic"}, default=None
         Hold out a fifth of the rows and fit probabilities on them, for `predict_proba`; without it there is none. The
         goal is then met on the rows that are left.
@@ -196,7 +194,6 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
     C: kinds.Positive = 0.2
     max_steps: kinds.Count = 5
     confidence: kinds.Confidence | None = None
-    validation_fraction: kinds.Share = 0.2
     calibration: kinds.Calibration = None
     warm_start: bool = False
 
@@ -267,7 +264,7 @@ class RateConstrainedClassifier(RampModel, ClassifierMixin, BaseEstimator):  # t
                     f"confidence of {self.confidence}; use warm_start=False."
                 )
             refuse_unprovable(self.enforce, self.kernel, fit_intercept=self._options.fit_intercept)
-            rows, aside = keep_rows(rows, float(self.validation_fraction), rng)
+            rows, aside = keep_rows(rows, float(self._options.validation_fraction), rng)
             proving = self._tied(aside)
         if self.calibration is not None:
             rows, held = (rows.take(part) for part in hold_out(rows.labels, rng))

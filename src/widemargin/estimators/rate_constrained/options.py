@@ -46,6 +46,9 @@ class TrainingOptions(SolverOptions):
         Megabytes for the kernel matrix of exact training, 8e-6 n^2 (n distinct rows: 11,400 fit); `fit` takes little
         more in all, with `solver="newton"` three times as much. Beyond it only `solver="cutting-plane"` trains exactly.
         The default keeps a fit within 3 GB.
+    validation_fraction : float in (0, 1), default=0.2
+        With a confidence: share of the rows, and of every external data set, kept aside. More rows prove narrower
+        bounds, and fewer are left to train on.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the best model so far is kept either way; "return" ends `fit` normally, which suits notebooks.
         Scripts should stop where they are stopped.
@@ -72,6 +75,7 @@ class TrainingOptions(SolverOptions):
     coef0: kinds.AnyNumber = 0.0
     n_components: kinds.Count = 300
     cache_size: kinds.Positive = 1000.0
+    validation_fraction: kinds.Share = 0.2
     on_interrupt: kinds.OnInterrupt = "raise"
     verbose: kinds.Verbose = 0
 

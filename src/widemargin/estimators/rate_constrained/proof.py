@@ -133,7 +133,7 @@ def train_validated(
         raise DataError(
             f"{len(strange)} constraints are there on the training rows or on the validation rows only, for example "
             f"{strange[0] if strange else ours[0]}: a population is too small for one of them. Give more rows, or a "
-            "larger validation_fraction."
+            "larger validation_fraction in solver_options."
         )
     family: list[_Member] = []
     errors = np.zeros(tied.n_constraints)

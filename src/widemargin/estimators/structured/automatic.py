@@ -114,7 +114,7 @@ def choose(
         return as_given
     rng = check_random_state(model.random_state)
     # A map has features of its own.
-    standards = [None] if model.feature_map is not None else _standards(X, model.fit_intercept, how)
+    standards = [None] if model.feature_map is not None else _standards(X, model._options.fit_intercept, how)
     if n > how.most:
         drawn = np.sort(rng.permutation(n)[: how.most])
         if by_class:
@@ -147,8 +147,8 @@ class _Paths:
             self.plain.set_params(calibration=None, solver_options=self.options)
         self.offsets: Sequence[float | None] = [None]
         if any_offset:
-            self.offsets = how.offsets
-            self.plain.set_params(offset=0.0)
+            self.offsets, self.options = how.offsets, replace(self.options, offset=0.0)
+            self.plain.set_params(solver_options=self.options)
         self.rescaling = model._rescaling_of(y)
         limit = None if model.time_budget is None else 0.5 * model.time_budget
         self.budget, self.told = budget_of(limit, model.callbacks, self.options.verbose), 0

@@ -40,10 +40,6 @@ class ChainSVC(ReadyMadeSVM):
     ----------
     weights : mapping or array-like of shape (S,), default=None
         Loss of a wrong step by its true state (by name, or in sorted order), `>= 0`. None: 1 each.
-    fit_intercept : bool, default=True
-        Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
-        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import field
-from numbers import Integral
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from widemargin._typing import ArrayLike, Features, Floats, Ints
 from widemargin.estimators import _kinds as kinds
@@ -18,7 +17,7 @@ from widemargin.structured.model import Examples
 from widemargin.structured.models import HierarchyModel, MultiLabelModel, PowersetModel
 from widemargin.structured.models.base import LabelSetModel
 from widemargin.structured.models.label_graph import Hierarchy, check_order, read_hierarchy, storable
-from widemargin.structured.models.multilabel import LOSSES, ORACLES
+from widemargin.structured.models.multilabel import LOSSES
 
 
 @parameters
@@ -44,15 +43,6 @@ class MultiLabelSVC(LabelSetSVM):
         beyond, by local search.
     weights : array-like of shape (k,), default=None
         Of "hamming": loss of each wrong label, `>= 0`. None: 1 each.
-    oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
-        How labels are found in training. "auto": exactly where that is cheap (forests; up to 18 labels), else by
-        "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels may be fractions
-        then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are those of the
-        relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp" exact by
-        integer programming; both are slow.
-    restarts : int, default=1
-        Random starts of the local search after the first. More find better labels and take longer. Predictions make 10
-        more.
     powerset : bool, default=False
         Make every label set of the training rows a class of its own, with weights of its own, and the loss between two
         sets the cost of taking one for the other: no other set is predicted, and training is exact for any number of
@@ -60,17 +50,9 @@ class MultiLabelSVC(LabelSetSVM):
     calibration : {None, "sigmoid"}, default=None
         "sigmoid": `fit` also makes `predict_proba`, the probabilities of the labels. They rank labels better than
         margins do where many are rare. Takes seconds for some thousand rows, which `time_budget` does not count.
-    fit_intercept : bool, default=True
-        Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
-        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
-    offset : float or "auto", default="auto"
-        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
-        training with Hamming counts finds best is too few labels for Jaccard and F1. "auto": chosen together with C; 0
-        where C is a number.
     C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
@@ -119,7 +101,7 @@ class MultiLabelSVC(LabelSetSVM):
     C_ : float
         `C`, or what was chosen; for columns divided by units of their own where these were chosen.
     offset_ : float
-        `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
+        The option `offset` at the time of `fit`, or what was chosen; of use where it is "auto".
     decode_ : str
         The option `decode` at the time of `fit`, or what was chosen.
     primal_, dual_, gap_ : float
@@ -158,17 +140,14 @@ class MultiLabelSVC(LabelSetSVM):
     )
     loss: Annotated[str, StrOptions(set(LOSSES))] = "hamming"
     weights: kinds.Array | None = None
-    oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
     rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
-    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
     powerset: bool = False
     C: kinds.PositiveOrAuto = "auto"
-    offset: kinds.AnyNumberOrAuto = "auto"
     calibration: Literal["sigmoid"] | None = None
 
     def _model(self, y: Features) -> MultiLabelModel | PowersetModel:
         if self.powerset:
-            named = {"edges": self.edges, "oracle": self.oracle}
+            named = {"edges": self.edges, "oracle": self._options.oracle}
             given = [name for name, value in named.items() if not (isinstance(value, str) and value == "auto")]
             given += ["weights"] if self.weights is not None and self.loss != "hamming" else []
             if given:
@@ -178,8 +157,9 @@ class MultiLabelSVC(LabelSetSVM):
                 )
             return PowersetModel(loss=self.loss, weights=self.weights)
         return MultiLabelModel(
-            self.edges, loss=self.loss, weights=self.weights, oracle=self.oracle, restarts=self.restarts
-        )
+            self.edges, loss=self.loss, weights=self.weights, oracle=self._options.oracle,
+            restarts=self._options.restarts,
+        )  # fmt: skip
 
     def _rescaling_of(self, Y: Examples) -> str:
         # RCV1 has 101 labels, and slack rescaling scores better there.
@@ -217,8 +197,6 @@ class HierarchicalSVC(LabelSetSVM):
         What is counted: wrong nodes, or wrong ends of paths (deepest nodes of a set; needs a forest).
     weights : array-like of shape (k,), default=None
         Loss of each of them, `>= 0`. None: 1 each.
-    oracle : {"auto", "milp"}, default="auto"
-        "milp": slack rescaling is exact where nodes have several parents too, by integer programming; slow.
     labels : {"sets", "path"}, default="sets"
         "path": the label of an example is one path from a root to a node where a training label ends. A training row of
         y that is empty or has two ends is refused; for forests.
@@ -227,17 +205,9 @@ class HierarchicalSVC(LabelSetSVM):
         rank nodes better than margins do where many are rare, and `predict` may go by them (see `decode` of
         `solver_options`). Takes seconds for some thousand rows, which `time_budget` does not count, and the model keeps
         training rows. "auto": "sigmoid" where `C="auto"` chose, so that both predictions can be compared, else None.
-    fit_intercept : bool, default=True
-        Give the rows a last column of ones; its weights are regularised like the others, so that a number of C needs
-        features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their mean. Columns are
-        divided by one unit, or each by its own (standard deviation; of sparse rows, largest value): what scores better.
     feature_map : {None, "nystroem", "fourier"}, default=None
         Train on explicit features that approximate a kernel, at a cost linear in the rows. Which kernel, its `gamma`
         and `n_components` are in `solver_options`; the RBF kernel by default.
-    offset : float or "auto", default="auto"
-        Added to the score of every label when predicting, so that more labels are predicted (fewer, if negative): what
-        training with Hamming counts finds best is too few labels for Jaccard and F1. "auto": chosen together with C; 0
-        where C is a number.
     C : float or "auto", default="auto"
         Weight of the losses; the papers' regulariser is `1 / (C n)`. Slack rescaling wants another C than margin
         rescaling, by factors of 3 to 30. "auto": chosen on rows held out, by example Jaccard or the `scoring` of
@@ -245,7 +215,7 @@ class HierarchicalSVC(LabelSetSVM):
     rescaling : {"auto", "slack", "margin"}, default="auto"
         "slack" asks all labels for the same margin, and weighs the violation by the loss; "margin" asks for a margin as
         large as the loss. "auto": slack where its search is exact, so margin where nodes have several parents, unless
-        `oracle="milp"`.
+        the option `oracle` is "milp".
     solver : {"bcfw", "sgd", "cutting-plane", "one-slack"}, default="bcfw"
         Block-coordinate Frank-Wolfe; the others, Pegasos steps and cutting planes with a slack per example or one in
         all, are there to compare with, and live in widemargin-papers.
@@ -283,7 +253,7 @@ class HierarchicalSVC(LabelSetSVM):
     C_ : float
         `C`, or what was chosen; for columns divided by units of their own where these were chosen.
     offset_ : float
-        `offset` at the time of `fit`, or what was chosen; of use where `offset` is "auto".
+        The option `offset` at the time of `fit`, or what was chosen; of use where it is "auto".
     decode_ : str
         The option `decode` at the time of `fit`, or what was chosen.
     primal_, dual_, gap_ : float
@@ -322,11 +292,9 @@ class HierarchicalSVC(LabelSetSVM):
     hierarchy: Annotated[Hierarchy, "array-like", HasMethods(["nodes", "edges"])] = field(kw_only=False)
     loss: Literal["nodes", "leaves"] = "nodes"
     weights: kinds.Array | None = None
-    oracle: Literal["auto", "milp"] = "auto"
     labels: Literal["sets", "path"] = "sets"
     rescaling: Annotated[str, StrOptions({"auto", "slack", "margin"})] = "auto"
     C: kinds.PositiveOrAuto = "auto"
-    offset: kinds.AnyNumberOrAuto = "auto"
     calibration: Literal["auto", "sigmoid"] | None = "auto"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -338,14 +306,14 @@ class HierarchicalSVC(LabelSetSVM):
         graph = read_hierarchy(self.hierarchy, self._options.separator)
         check_order(graph, getattr(y, "columns", np.arange(len(graph.names))))
         return HierarchyModel(
-            self.hierarchy, loss=self.loss, weights=self.weights, oracle=self.oracle, labels=self.labels,
+            self.hierarchy, loss=self.loss, weights=self.weights, oracle=self._options.oracle, labels=self.labels,
             separator=self._options.separator,
         )  # fmt: skip
 
     def _rescaling_of(self, Y: Examples) -> str:
         if self.rescaling != "auto":
             return self.rescaling
-        exact = self.oracle == "milp" or read_hierarchy(self.hierarchy, self._options.separator).is_forest
+        exact = self._options.oracle == "milp" or read_hierarchy(self.hierarchy, self._options.separator).is_forest
         return "slack" if exact else "margin"
 
     def _known_names(self) -> Sequence[Any]:

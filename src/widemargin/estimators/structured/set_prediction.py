@@ -43,11 +43,11 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
     """
 
     C: kinds.PositiveOrAuto
-    offset: kinds.AnyNumberOrAuto
     calibration: str | None
     model_: LabelSetModel
     offset_: float
     probabilities_: LabelProbabilities
+    _has_offset: ClassVar[bool] = True
     _seen: tuple[Features, Floats] | None = None  # in a search: the last rows and their scores, whatever the offset
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"classes_": "label k", "label_sets_": "count * k"}
@@ -113,7 +113,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         if self._options.decode == "seen" and missing.any(axis=1).all():
             raise DataError("decode='seen' predicts label sets of training rows, and every row has an unknown label.")
         self.classes_ = given.classes
-        chosen = choose(self, self.C, self.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
+        chosen = choose(self, self.C, self._options.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
         self.offset_ = chosen.offset
         self._train(model, self._training_rows(X, chosen), Y, chosen, sample_weight=sample_weight, missing=left_out)
         for name in ("label_sets_", "probabilities_", "_seen"):
@@ -318,7 +318,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         u = known[1] if known is not None and known[0] is X else self._scores(checked_rows(self, X, reset=False))
         if self._in_search:
             self._seen = X, u
-        return self.model_.raised(u, self.offset_ if self.offset == "auto" else float(self.offset))
+        return self.model_.raised(u, self.offset_ if self._options.offset == "auto" else float(self._options.offset))
 
     def _refuse_arrays(self) -> None:
         super()._refuse_arrays()

@@ -77,8 +77,8 @@ class StructuralSearch:
     Attributes
     ----------
     best_params : dict
-        "C" and "rescaling"; where passes were tried "max_iter" and "tol" (0); where offsets were, "offset": for
-        `set_params`.
+        "C" and "rescaling"; where passes were tried "max_iter" and "tol" (0); where offsets were, "solver_options" with
+        the best one: for `set_params`.
     best_estimator : estimator
         The model with these parameters; fitted on all rows where `refit` asked for it.
     best_score : float
@@ -105,7 +105,8 @@ class StructuralSearch:
             row = f"{cell.rescaling:>9} {cell.C:>10.4g} {cell.passes:>7.0f} {cell.gap:>7.1%} {offset:>7} {score:>18}"
             lines.append(row if cell.second is None else f"{row} {cell.second:>9.4f}")
         best = (
-            f"{name}={value if isinstance(value, str) else f'{value:.4g}'}" for name, value in self.best_params.items()
+            f"{name}={value:.4g}" if isinstance(value, (int, float)) else f"{name}={value}"
+            for name, value in self.best_params.items()
         )
         return "\n".join([*lines, f"best: {', '.join(best)}"])
 
@@ -269,7 +270,7 @@ def structural_search(
     if max_iters is not None and min(max_iters) < 1:
         raise DataError(f"max_iters={list(max_iters)}: numbers of passes must be at least 1.")
     if offsets is not None:
-        if "offset" not in model.get_params():
+        if not model._has_offset:
             raise DataError(f"{type(model).__name__} has no offset: leave offsets out.")
         if not all(math.isfinite(offset) for offset in offsets):
             raise DataError(f"offsets={list(offsets)} must be finite numbers.")
@@ -306,7 +307,7 @@ def structural_search(
     best = _best(cells)
     params: dict[str, Any] = {"C": best.C, "rescaling": best.rescaling}
     params |= {} if best.max_iter is None else {"max_iter": best.max_iter, "tol": 0.0}
-    params |= {} if best.offset is None else {"offset": best.offset}
+    params |= {} if best.offset is None else {"solver_options": replace(model._options, offset=best.offset)}
     chosen = clone(model).set_params(**params)
     if refit:
         chosen.fit(X, y)
@@ -385,7 +386,7 @@ class PathSearch:
         X, y, scores = _safe_indexing(self._X, test), _safe_indexing(self._y, test), []
         for offset in offsets:
             if offset is not None:
-                one.set_params(offset=offset)
+                one.set_params(solver_options=replace(one._options, offset=offset))
             scores.append([float(scorer(one, X, y)) for scorer in self._scorers])
         # The next C starts from this model, and needs neither these rows nor their scores.
         one.__dict__.pop("_seen", None)

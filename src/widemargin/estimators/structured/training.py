@@ -32,6 +32,7 @@ from widemargin.structured.learners.problem import Blocks, StructuredProblem
 from widemargin.structured.learners.result import LearnerResult
 from widemargin.structured.model import Examples, StructuredModel, Weights
 from widemargin.structured.models.base import StructureModel
+from widemargin.structured.models.multilabel import ORACLES
 from widemargin.structured.oracle import LEVELS, Search
 from widemargin.structured.search.automatic import IN_PAPERS, SEARCHES
 
@@ -69,8 +70,27 @@ class StructuralOptions(SolverOptions):
         rest in the gap.
     max_queries : int, default=1000
         Most questions of a search: a guard, as exact searches ask about ten.
+    oracle : {"auto", "enumeration", "greedy", "tree", "roof", "lp", "milp"}, default="auto"
+        How `MultiLabelSVC` finds label sets in training. "auto": exactly where that is cheap (forests; up to 18
+        labels), else by "greedy" local search. "roof" trains on the relaxation of the problem, by maximum flow: labels
+        may be fractions then, so that `primal_` is an upper bound for the label sets too, and `dual_` and `gap_` are
+        those of the relaxed problem; slower, and mostly not better. "lp" is the same by linear programming, and "milp"
+        exact by integer programming; both are slow. `HierarchicalSVC` has "auto", and "milp": slack rescaling is then
+        exact where nodes have several parents, too.
+    restarts : int, default=1
+        Random starts of the local search of `MultiLabelSVC` after the first. More find better labels and take longer.
+        Predictions make 10 more.
+    offset : float or "auto", default="auto"
+        Added to the score of every label when `MultiLabelSVC` and `HierarchicalSVC` predict, so that more labels are
+        predicted (fewer, if negative): what training with Hamming counts finds best is too few labels for Jaccard and
+        F1. "auto": chosen together with C; 0 where C is a number.
     separator : str, default="/"
         Between the parts of a path, where the hierarchy of `HierarchicalSVC` is given by paths.
+    fit_intercept : bool, default=True
+        Give the rows of ready-made models a last column of ones; its weights are regularised like the others, so that a
+        number of C needs features of mean 0 and ordinary size. Where C is chosen, dense rows are first taken less their
+        mean. Columns are divided by one unit, or each by its own (standard deviation; of sparse rows, largest value):
+        what scores better.
     kernel : {"rbf", "linear", "poly", "laplacian", "sigmoid"}, default="rbf"
         What the `feature_map` of a ready-made model approximates; without a map it means nothing.
     gamma : {"scale", "auto"}, float or None, default="scale"
@@ -117,7 +137,11 @@ class StructuralOptions(SolverOptions):
     search_tol: kinds.Share = 1e-9
     search_ratio: Annotated[float, Interval(Real, 0.0, 1.0, closed="right")] = 1.0
     max_queries: Annotated[int, Interval(Integral, 2, None, closed="left")] = 1000
+    oracle: Annotated[str, StrOptions(set(ORACLES))] = "auto"
+    restarts: Annotated[int, Interval(Integral, 0, None, closed="left")] = 1
+    offset: kinds.AnyNumberOrAuto = "auto"
     separator: str = "/"
+    fit_intercept: bool = True
     kernel: Literal["rbf", "linear", "poly", "laplacian", "sigmoid"] = "rbf"
     gamma: kinds.Gamma | None = "scale"
     degree: kinds.NotNegative = 3
@@ -205,6 +229,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
     """An estimator that trains a structured model. Subclasses say which, and translate X and Y."""
 
     _options = Checked(StructuralOptions)
+    _has_offset: ClassVar[bool] = False  # whether predictions add the option `offset` to the scores of labels
     _in_search = False  # a search for parameters has no use for proved bounds, and scores the same rows many times
 
     model_: StructuredModel
@@ -361,7 +386,6 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
 class ReadyMadeSVM(StructuralEstimator):
     """A structural SVM whose model follows from the parameters; its rows may be mapped, and get a constant column."""
 
-    fit_intercept: bool = True
     feature_map: kinds.FeatureMapName = None
 
     intercept_: Floats = field(init=False)
@@ -385,7 +409,7 @@ class ReadyMadeSVM(StructuralEstimator):
             assert isinstance(space, MappedSpace)
             (X,) = space.features([X])
             self.feature_map_ = space.feature_map
-        return with_constant(X) if self.fit_intercept else X
+        return with_constant(X) if self._options.fit_intercept else X
 
     def _scores(self, X: Matrix) -> Floats:
         """Potentials of checked rows, an ndarray in float64 of shape (rows, S)."""
@@ -395,9 +419,9 @@ class ReadyMadeSVM(StructuralEstimator):
 
     def _set_weights(self, weights: Weights) -> None:
         """Weights of the constant column, which is the last one, are intercepts."""
-        W = weights.W
-        self.intercept_ = W[-1].copy() if self.fit_intercept else np.zeros(W.shape[1])
-        self.coef_ = np.ascontiguousarray((W[:-1] if self.fit_intercept else W).T)
+        W, has_constant = weights.W, self._options.fit_intercept
+        self.intercept_ = W[-1].copy() if has_constant else np.zeros(W.shape[1])
+        self.coef_ = np.ascontiguousarray((W[:-1] if has_constant else W).T)
         self.theta_ = weights.theta
 
     def _give_back(self, standard: Standard) -> None:
