@@ -51,8 +51,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     refuse_options(options, _OF_GOALS, "have no meaning with --standard")
     if options.schema:
         schema = ll144_schema()
-        if not options.json:
-            say(json.dumps(schema, indent=1))
+        say(json.dumps(schema, indent=1))
         return 0, {"schema": schema}
     path: Path | None = options.goals
     if path is None:
@@ -94,9 +93,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             "report": audit.to_dict(),
         }  # fmt: skip
         _write(audit, document, path, options)
-    if not options.json:
-        said = [f"{role}: column {columns[role]!r}, guessed by its name; name another by --{role}" for role in guessed]
-        say(*said, *([] if why is None else [why]), *([""] if said or why else []), str(audit))
+    said = [f"{role}: column {columns[role]!r}, guessed by its name; name another by --{role}" for role in guessed]
+    say(*said, *([] if why is None else [why]), *([""] if said or why else []), str(audit))
     return audit.exit_code, document
 
 

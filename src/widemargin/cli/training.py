@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from widemargin.estimators.rate_constrained.cross_validated import RateConstrain
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
 from widemargin.solvers.base import Progress as SolverProgress
@@ -102,11 +103,19 @@ class Prepared:
         """The SVM that the file describes, for a goal and with other options in place of the file's."""
         return RateConstrainedClassifier(goal, C=self.goals.model.C, **self._options(progress, **others))
 
-    def plain(self, progress: Progress, called: str, seconds: float | None) -> Any:
-        """The SVM, or the learner of another model, trained without rules; in messages an SVM is `called` so."""
+    def plain(self, progress: Progress, step: str, called: str, seconds: float | None, limit: str) -> Any:
+        """The SVM, or the learner of another model, trained without rules; None where no time is left for an SVM.
+
+        In messages an SVM is `called` so, and `limit` is what sets its time.
+        """
         train = self.data.rows["train"]
         if self.plain_name is not None:
             return self._learner(progress).fit(train.X, train.y, sample_weight=train.sample_weight)
+        progress.step(step)
+        if seconds is not None and seconds <= 0.0:
+            text = f"{called} is left out: {limit} is used up."
+            warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
+            return None
         positive = self.goals.data.positive
         if positive is None:  # without a goal it does not matter which
             positive = np.unique(np.asarray(train.y))[-1]

@@ -68,10 +68,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         n_rows, columns, texts = _written(blocks, candidate, positive, options, writer, progress, deadline)
     for text in texts:
         warnings.warn(text, TableWarning, stacklevel=2)
-    if not options.json:
-        say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {out}")
-        if positive is not None and "score" in columns:
-            say(*score_rule(candidate.last, positive))
+    say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {out}")
+    if positive is not None and "score" in columns:
+        say(*score_rule(candidate.last, positive))
     return 0, {
         "model": candidate.title, "data": str(options.data), "out": str(out), "rows": n_rows,
         "columns": columns, "positive": positive,

@@ -71,18 +71,17 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if options.plot is not None:
             progress.step("drawing")
             _draw(path, options.plot)
-    if not options.json:
-        say(str(path), "")
-        if stored is not None and len(stored) == path.n_asked:
-            say(f"Nothing was trained: {out} holds this path already.")
-        elif out is not None:
-            if stored is not None:
-                say(f"Went on from the {len(stored)} points that {out} held already.")
-            if len(path) < path.n_asked:
-                say("The same command goes on from these points.")
-            say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
-        if options.plot is not None:
-            say(f"Drawn as {options.plot}")
+    say(str(path), "")
+    if stored is not None and len(stored) == path.n_asked:
+        say(f"Nothing was trained: {out} holds this path already.")
+    elif out is not None:
+        if stored is not None:
+            say(f"Went on from the {len(stored)} points that {out} held already.")
+        if len(path) < path.n_asked:
+            say("The same command goes on from these points.")
+        say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
+    if options.plot is not None:
+        say(f"Drawn as {options.plot}")
     prices = () if path.held_out is None else path.prices()
     code = 130 if by_hand else int(len(path) < path.n_asked or not path.met.all())
     return code, {
