@@ -26,7 +26,6 @@ from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassif
 from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
-from widemargin.solvers.base import Progress as SolverProgress
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Prepared:
                     raise DataError(f"{key} is for two classes, and the target {goals.data.target!r} has more. Drop it")
             return GoalReduction(
                 self._learner(progress), goals.goal, pos_label=goals.data.positive, time_budget=model.time_budget,
-                on_infeasible=model.on_infeasible, callbacks=[_watched(progress)], random_state=0,
+                on_infeasible=model.on_infeasible, callbacks=[progress.watch], random_state=0,
                 solver_options={"on_interrupt": "return"}, **proof,
             )  # fmt: skip
         if goals.validation.folds is not None:
@@ -134,7 +133,7 @@ class Prepared:
         options: dict[str, object] = {"on_interrupt": "return"}
         options |= {name: kernel.pop(name) for name in ("degree", "coef0", "cache_size") if name in kernel}
         return RiskClassifier(
-            C=model.C, time_budget=model.time_budget, callbacks=[_watched(progress)], random_state=0,
+            C=model.C, time_budget=model.time_budget, callbacks=[progress.watch], random_state=0,
             solver_options=options, **kernel,
         )  # fmt: skip
 
@@ -143,18 +142,10 @@ class Prepared:
         model = self.goals.model
         return gathered({
             "enforce": model.enforce, "pos_label": self.goals.data.positive, "time_budget": model.time_budget,
-            "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [_watched(progress)],
+            "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [progress.watch],
             "random_state": 0,  # of feature maps and of held-out rows: the same file trains the same model
             **model.kernel, **others,
         })  # fmt: skip
-
-
-def _watched(progress: Progress) -> Any:
-    # A function, because sweeps clone the estimator, and a terminal cannot be copied.
-    def watch(numbers: SolverProgress) -> None:
-        progress.watch(numbers)
-
-    return watch
 
 
 def prepare(goals: GoalsFile, progress: Progress) -> Prepared:

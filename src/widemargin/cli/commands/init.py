@@ -81,17 +81,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     say(*(f"Not asked: {printable(text)}" for text in left_out))
     say(*(f"Caution: {printable(text)}." for text in cautions))
     say(f"Saved as {out}. Read it, then: widemargin train {out}")
+    told = ("target", "positive", "why_positive", "protected", "alike", "n_unlabelled", "ignore", "earlier", "features")
     return 0, {
         "goals_file": str(out),
-        "target": guesses.target,
-        "positive": guesses.positive,
-        "why_positive": guesses.why_positive,
+        **{name: getattr(guesses, name) for name in told},
         "protected": list(guesses.protected),
-        "alike": dict(guesses.alike),
-        "n_unlabelled": guesses.n_unlabelled,
-        "ignore": dict(guesses.ignore),
-        "earlier": list(guesses.earlier),
-        "features": list(guesses.features),
         "goal": goal,
         "left_out": left_out,
         "cautions": cautions,

@@ -4,7 +4,6 @@ import argparse
 import datetime
 import functools
 import platform
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -18,7 +17,7 @@ import pyarrow as pa
 from widemargin import __version__
 from widemargin._files import file_sha256
 from widemargin.cli.candidates import Answer, Candidate
-from widemargin.cli.commands.tradeoff import ended_by_hand, read_stored, short_values, sweep
+from widemargin.cli.commands.tradeoff import read_stored, short_values, sweep
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
@@ -138,9 +137,9 @@ def _short_paths(
         try:
             with warnings_reworded(functools.partial(once, name)):
                 share = None if budget.left is None else budget.left / (len(missing) - number)
-                began = time.perf_counter()
-                paths.append(sweep(prepared, name, values, progress, budget=share))
-            if ended_by_hand(paths[-1], share, time.perf_counter() - began):
+                path, by_hand = sweep(prepared, name, values, progress, budget=share)
+            paths.append(path)
+            if by_hand:
                 _interrupted(budget)
         except KeyboardInterrupt:
             _interrupted(budget)
