@@ -170,11 +170,11 @@ def _reader(kind: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-def entry_named(entries: Mapping[str, Entry], name: str, what: str) -> Entry:
-    """An entry of a report; `what` it is, for the message of the KeyError."""
-    if name in entries:
-        return entries[name]
-    raise KeyError(f"no {what} {name!r}; there are {[*entries]}")
+def entry_named(entries: Sequence[Entry], names: Sequence[str], name: str, what: str) -> Entry:
+    """The first entry of a report that has a name; `what` it is, for the message of the KeyError."""
+    if name in names:
+        return entries[names.index(name)]
+    raise KeyError(f"no {what} {name!r}; there are {names}")
 
 
 def pandas_for_frames() -> Any:

@@ -95,7 +95,7 @@ class ComparisonReport:
 
     def __getitem__(self, name: str) -> PopulationComparison:
         """The population of that name; "all rows" is the whole."""
-        return entry_named({item.name: item for item in self.populations}, name, "population")
+        return entry_named(self.populations, [item.name for item in self.populations], name, "population")
 
     @property
     def overall(self) -> PopulationComparison:

@@ -80,7 +80,7 @@ class MarginChanges:
 
     def __getitem__(self, name: str) -> MarginChange:
         """The group of that name."""
-        return entry_named({item.name: item for item in self.groups}, name, "group")
+        return entry_named(self.groups, [item.name for item in self.groups], name, "group")
 
     def __str__(self) -> str:
         return "\n".join([self._headline(), "", *aligned(self._table()), "", *self._losers()])

@@ -122,7 +122,7 @@ class MarginReport:
 
     def __getitem__(self, name: str) -> MarginSummary:
         """The group of that name."""
-        return entry_named({item.name: item for item in self.groups}, name, "group")
+        return entry_named(self.groups, [item.name for item in self.groups], name, "group")
 
     def __str__(self) -> str:
         return "\n".join([_headline(self), "", *aligned(_table(self)), "", *_legend(self)])

@@ -149,7 +149,7 @@ class BiasAudit:
 
     def __getitem__(self, title: str) -> CategoryTable:
         """The table of that title."""
-        return entry_named({table.title: table for table in self.tables}, title, "table")
+        return entry_named(self.tables, [table.title for table in self.tables], title, "table")
 
     @property
     def passed(self) -> bool:
