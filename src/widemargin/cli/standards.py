@@ -165,8 +165,7 @@ def _oddities(table: pa.Table, columns: Mapping[str, str], options: argparse.Nam
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:
     """Write all files that the options name."""
-    if options.report_json is not None:
-        write_json(document, options.report_json)
+    write_json(document, options.report_json)
     if options.html is not None:
         from widemargin.report import bias_audit_page  # not needed, and slow to import, without a page
 

@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             warnings.warn(text, TableWarning, stacklevel=2)
         report = _measured(request, options, progress, deadline)
     document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
-    if options.report_json is not None:
-        write_json(document, options.report_json)
+    write_json(document, options.report_json)
     if options.model_card is not None:
         from widemargin.report import goal_card  # not needed, and slow to import, without a card
 

@@ -85,8 +85,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         write_text(page.text, out)
     report = page.goal_report
     document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
-    if options.report_json is not None:
-        write_json(document, options.report_json)
+    write_json(document, options.report_json)
     say(str(report), "", f"Report written to {out}")
     content = document | {"command": "report", "out": str(out), "paths": [path.to_dict() for path in paths]}
     return (130 if budget.interrupted else report.exit_code), content
