@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from widemargin.exceptions import DataError, MissingLibraryError
 
+Entry = TypeVar("Entry")
 Report = TypeVar("Report")
 
 
@@ -103,9 +104,15 @@ def html_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequ
     return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def html_report(headline: str, tables: Iterable[Sequence[Sequence[str]]], notes: Iterable[str] = ()) -> str:
-    """A headline, tables whose first rows are their heads, and notes as one fragment of HTML, every text escaped."""
-    shown = [f"<p><strong>{html.escape(headline)}</strong></p>", *(html_table(table[0], table[1:]) for table in tables)]
+def html_report(
+    headline: str, tables: Iterable[Sequence[Sequence[str]]], notes: Iterable[str] = (), colours: Sequence[str] = ()
+) -> str:
+    """A headline, tables whose first rows are their heads, and notes as one fragment of HTML, every text escaped.
+
+    Each row of every table on its colour where colours are given.
+    """
+    shown = [f"<p><strong>{html.escape(headline)}</strong></p>"]
+    shown += [html_table(table[0], table[1:], colours) for table in tables]
     return f"<div>{''.join([*shown, *(f'<p>{html.escape(note)}</p>' for note in notes)])}</div>"
 
 
@@ -161,6 +168,13 @@ def _reader(kind: Any) -> Callable[[Any], Any] | None:
     if inside is not None and isinstance(kind, UnionType):  # of something and None
         return lambda plain: None if plain is None else inside(plain)
     return None
+
+
+def entry_named(entries: Sequence[Entry], names: Sequence[str], name: str, what: str) -> Entry:
+    """The first entry of a report that has a name; `what` it is, for the message of the KeyError."""
+    if name in names:
+        return entries[names.index(name)]
+    raise KeyError(f"no {what} {name!r}; there are {names}")
 
 
 def pandas_for_frames() -> Any:

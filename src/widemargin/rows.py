@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from widemargin._text import listing
-from widemargin._typing import Classifier, Column, Features, Index, Table
+from widemargin._typing import Classifier, Column, Features, Floats, Index, Table
 from widemargin.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -254,6 +254,11 @@ def as_csr(X: Any, name: str = "X") -> sp.csr_matrix:
     if X.format in ("dia", "dok", "lil"):  # forms of Python objects, which are looked at when they are made into arrays
         check_sparse(rows, name)
     return rows
+
+
+def as_dense(X: Any) -> Floats:
+    """Rows or weights, also sparse ones, as an array in double precision."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
 def is_asked(candidate: object) -> "TypeIs[Classifier]":

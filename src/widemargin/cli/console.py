@@ -90,6 +90,10 @@ class Progress:
         if self._status is not None:
             self._status.stop()
 
+    def __deepcopy__(self, memo: object) -> "Progress":
+        """Itself: sweeps clone the estimators that it watches, and a terminal cannot be copied."""
+        return self
+
     def step(self, text: str) -> None:
         """Say what comes next."""
         self._text = text

@@ -70,7 +70,9 @@ def _run(options: argparse.Namespace) -> int:
         # Imported late, so that --help and errors of usage are quick, and here, so that Ctrl-C meanwhile is caught.
         from widemargin.cli.console import warnings_as_lines
 
-        with warnings_as_lines():
+        # What a command says is not shown where one JSON object is asked for.
+        shown = contextlib.redirect_stdout(io.StringIO()) if options.json else contextlib.nullcontext()
+        with warnings_as_lines(), shown:
             # Audits by a standard need no model, so the modules of models, slow to import, are left alone.
             home = "commands." + options.command if getattr(options, "standard", None) is None else "standards"
             run = importlib.import_module(f"widemargin.cli.{home}").run

@@ -42,9 +42,10 @@ def audit_document(
     }
 
 
-def write_json(document: dict[str, Any], path: Path) -> None:
-    """Write a document whole or not at all."""
-    write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
+def write_json(document: dict[str, Any], path: Path | None) -> None:
+    """Write a document whole or not at all, where a path is given."""
+    if path is not None:
+        write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", path)
 
 
 def write_text(text: str, path: Path, what: str = "report") -> None:

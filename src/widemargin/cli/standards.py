@@ -51,8 +51,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     refuse_options(options, _OF_GOALS, "have no meaning with --standard")
     if options.schema:
         schema = ll144_schema()
-        if not options.json:
-            say(json.dumps(schema, indent=1))
+        say(json.dumps(schema, indent=1))
         return 0, {"schema": schema}
     path: Path | None = options.goals
     if path is None:
@@ -94,9 +93,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             "report": audit.to_dict(),
         }  # fmt: skip
         _write(audit, document, path, options)
-    if not options.json:
-        said = [f"{role}: column {columns[role]!r}, guessed by its name; name another by --{role}" for role in guessed]
-        say(*said, *([] if why is None else [why]), *([""] if said or why else []), str(audit))
+    said = [f"{role}: column {columns[role]!r}, guessed by its name; name another by --{role}" for role in guessed]
+    say(*said, *([] if why is None else [why]), *([""] if said or why else []), str(audit))
     return audit.exit_code, document
 
 
@@ -167,8 +165,7 @@ def _oddities(table: pa.Table, columns: Mapping[str, str], options: argparse.Nam
 
 def _write(audit: BiasAudit, document: dict[str, Any], path: Path, options: argparse.Namespace) -> None:
     """Write all files that the options name."""
-    if options.report_json is not None:
-        write_json(document, options.report_json)
+    write_json(document, options.report_json)
     if options.html is not None:
         from widemargin.report import bias_audit_page  # not needed, and slow to import, without a page
 

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,10 +23,9 @@ from widemargin.estimators.rate_constrained.cross_validated import RateConstrain
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.estimators.reduction.goal_reduction import GoalReduction
 from widemargin.estimators.thresholds.goal_threshold import GoalThresholdClassifier
-from widemargin.exceptions import DataError
+from widemargin.exceptions import DataError, MarginConvergenceWarning
 from widemargin.goals import Goal
 from widemargin.preprocessing import TablePreprocessor, make_preprocessor
-from widemargin.solvers.base import Progress as SolverProgress
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Prepared:
                     raise DataError(f"{key} is for two classes, and the target {goals.data.target!r} has more. Drop it")
             return GoalReduction(
                 self._learner(progress), goals.goal, pos_label=goals.data.positive, time_budget=model.time_budget,
-                on_infeasible=model.on_infeasible, callbacks=[_watched(progress)], random_state=0,
+                on_infeasible=model.on_infeasible, callbacks=[progress.watch], random_state=0,
                 solver_options={"on_interrupt": "return"}, **proof,
             )  # fmt: skip
         if goals.validation.folds is not None:
@@ -102,11 +102,19 @@ class Prepared:
         """The SVM that the file describes, for a goal and with other options in place of the file's."""
         return RateConstrainedClassifier(goal, C=self.goals.model.C, **self._options(progress, **others))
 
-    def plain(self, progress: Progress, called: str, seconds: float | None) -> Any:
-        """The SVM, or the learner of another model, trained without rules; in messages an SVM is `called` so."""
+    def plain(self, progress: Progress, step: str, called: str, seconds: float | None, limit: str) -> Any:
+        """The SVM, or the learner of another model, trained without rules; None where no time is left for an SVM.
+
+        In messages an SVM is `called` so, and `limit` is what sets its time.
+        """
         train = self.data.rows["train"]
         if self.plain_name is not None:
             return self._learner(progress).fit(train.X, train.y, sample_weight=train.sample_weight)
+        progress.step(step)
+        if seconds is not None and seconds <= 0.0:
+            text = f"{called} is left out: {limit} is used up."
+            warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
+            return None
         positive = self.goals.data.positive
         if positive is None:  # without a goal it does not matter which
             positive = np.unique(np.asarray(train.y))[-1]
@@ -125,7 +133,7 @@ class Prepared:
         options: dict[str, object] = {"on_interrupt": "return"}
         options |= {name: kernel.pop(name) for name in ("degree", "coef0", "cache_size") if name in kernel}
         return RiskClassifier(
-            C=model.C, time_budget=model.time_budget, callbacks=[_watched(progress)], random_state=0,
+            C=model.C, time_budget=model.time_budget, callbacks=[progress.watch], random_state=0,
             solver_options=options, **kernel,
         )  # fmt: skip
 
@@ -134,18 +142,10 @@ class Prepared:
         model = self.goals.model
         return gathered({
             "enforce": model.enforce, "pos_label": self.goals.data.positive, "time_budget": model.time_budget,
-            "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [_watched(progress)],
+            "on_infeasible": model.on_infeasible, "on_interrupt": "return", "callbacks": [progress.watch],
             "random_state": 0,  # of feature maps and of held-out rows: the same file trains the same model
             **model.kernel, **others,
         })  # fmt: skip
-
-
-def _watched(progress: Progress) -> Any:
-    # A function, because sweeps clone the estimator, and a terminal cannot be copied.
-    def watch(numbers: SolverProgress) -> None:
-        progress.watch(numbers)
-
-    return watch
 
 
 def prepare(goals: GoalsFile, progress: Progress) -> Prepared:

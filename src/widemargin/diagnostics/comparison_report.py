@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from widemargin._text import html_report, pandas_for_frames, printable, stored_report, with_lists, wrapped
+from widemargin._text import entry_named, html_report, pandas_for_frames, printable, stored_report, with_lists, wrapped
 from widemargin.goals.measuring.goal_report import GoalReport, worst_pairs
 from widemargin.goals.measuring.intervals import simultaneous_confidence
 
@@ -95,10 +95,7 @@ class ComparisonReport:
 
     def __getitem__(self, name: str) -> PopulationComparison:
         """The population of that name; "all rows" is the whole."""
-        for item in self.populations:
-            if item.name == name:
-                return item
-        raise KeyError(f"no population {name!r}; there are {[item.name for item in self.populations]}")
+        return entry_named(self.populations, [item.name for item in self.populations], name, "population")
 
     @property
     def overall(self) -> PopulationComparison:

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from widemargin._text import aligned, html_report, pandas_for_frames, printable
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Ints, Label
@@ -171,42 +172,34 @@ def label_suspects(
         for _ in range(repeats)
     ]
     everyone = np.ones(len(labels), dtype=np.bool_)
-    judged = _judged(estimator, X, labels, cuts, everyone)
+    margin, suspect, other = _judged(estimator, X, labels, cuts, everyone)
     left_out = 0
     code = np.searchsorted(classes, labels)
-    if refit and (np.bincount(code, judged.suspect) <= MOST_SUSPECTS * counts).all():
+    if refit and (np.bincount(code, suspect) <= MOST_SUSPECTS * counts).all():
         # The surest half of the suspects is left out: the others are often rows that the model itself is wrong about.
-        ranked = np.argsort(judged.margin, kind="stable")
-        surest = ranked[judged.suspect[ranked]][: (int(judged.suspect.sum()) + 1) // 2]
+        ranked = np.argsort(margin, kind="stable")
+        surest = ranked[suspect[ranked]][: (int(suspect.sum()) + 1) // 2]
         kept = everyone.copy()
         kept[surest] = False
         # Two rows a fold of each class at least, so that every class stays in every part that is learned from.
         if len(surest) and np.bincount(code[kept], minlength=len(classes)).min() >= 2 * folds:
             left_out = len(surest)
-            second = _judged(estimator, X, labels, cuts, kept)
+            second, suspect, other = _judged(estimator, X, labels, cuts, kept)
             # The mean of both rounds: where the first left out a rare kind of rows, the second knows nothing of it.
-            judged = dataclasses.replace(second, margin=0.5 * (judged.margin + second.margin))
-    ranking = np.argsort(judged.margin, kind="stable")
+            margin = 0.5 * (margin + second)
+    ranking = np.argsort(margin, kind="stable")
     found = tuple(
-        Suspect(int(row), plain_value(labels[row]), plain_value(judged.other[row]), float(judged.margin[row]))
+        Suspect(int(row), plain_value(labels[row]), plain_value(other[row]), float(margin[row]))
         for row in ranking
-        if judged.suspect[row]
+        if suspect[row]
     )
-    return LabelSuspects(ranking.astype(np.int64), judged.margin, found, left_out)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Judged:
-    """Rows by models that did not see them: mean margins, whether all were negative, the likeliest label."""
-
-    margin: Floats
-    suspect: Bools
-    other: Any
+    return LabelSuspects(ranking.astype(np.int64), margin, found, left_out)
 
 
 def _judged(
     estimator: Classifier, X: Features, labels: Any, cuts: list[list[tuple[Ints, Ints]]], kept: Bools
-) -> _Judged:
+) -> tuple[Floats, Bools, npt.NDArray[Any]]:
+    """Rows by models that did not see them: mean margins, whether all were negative, the likeliest label."""
     from sklearn.base import clone
 
     n = len(labels)
@@ -230,4 +223,4 @@ def _judged(
     mean = total / len(cuts)
     if has_odds:  # a probability that is 1 or 0 up to rounding has finite odds
         mean = np.log(np.maximum(mean, 1e-300)) - np.log(np.maximum(1.0 - mean, 1e-16))
-    return _Judged(mean, suspect, other)
+    return mean, suspect, other

@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from widemargin._typing import Floats
 from widemargin.exceptions import DataError
+from widemargin.rows import as_dense
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +41,8 @@ def leverage_rows(clf: Any, X: Any, margins: Floats, most: int) -> tuple[Leverag
         If X does not hold numbers, a value is missing, or there are more features than 5,000.
     """
     features = clf[:-1].transform(X) if hasattr(clf, "steps") and len(clf.steps) > 1 else X
-    matrix = features.toarray() if sp.issparse(features) else features
     try:
-        matrix = np.asarray(matrix, dtype=np.float64)
+        matrix = as_dense(features)
     except (TypeError, ValueError):
         matrix = np.zeros(0)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from widemargin._text import aligned, html_report, pandas_for_frames, printable, with_lists
+from widemargin._text import aligned, entry_named, html_report, pandas_for_frames, printable, with_lists
 from widemargin._typing import Classifier, Column, Features, Floats
 from widemargin.diagnostics.margins import Margins, group_rows, margins_of
 from widemargin.exceptions import DataError
@@ -80,10 +80,7 @@ class MarginChanges:
 
     def __getitem__(self, name: str) -> MarginChange:
         """The group of that name."""
-        for item in self.groups:
-            if item.name == name:
-                return item
-        raise KeyError(f"no group {name!r}; there are {[item.name for item in self.groups]}")
+        return entry_named(self.groups, [item.name for item in self.groups], name, "group")
 
     def __str__(self) -> str:
         return "\n".join([self._headline(), "", *aligned(self._table()), "", *self._losers()])

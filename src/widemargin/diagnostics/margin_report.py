@@ -10,6 +10,7 @@ import numpy as np
 
 from widemargin._text import (
     aligned,
+    entry_named,
     html_report,
     pandas_for_frames,
     printable,
@@ -121,10 +122,7 @@ class MarginReport:
 
     def __getitem__(self, name: str) -> MarginSummary:
         """The group of that name."""
-        for item in self.groups:
-            if item.name == name:
-                return item
-        raise KeyError(f"no group {name!r}; there are {[item.name for item in self.groups]}")
+        return entry_named(self.groups, [item.name for item in self.groups], name, "group")
 
     def __str__(self) -> str:
         return "\n".join([_headline(self), "", *aligned(_table(self)), "", *_legend(self)])

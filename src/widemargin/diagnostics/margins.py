@@ -5,14 +5,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from widemargin._text import listing
 from widemargin._typing import Bools, Classifier, Column, Features, Floats, Index, Label
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import innermost, plain_labels
 from widemargin.goals.binding.tables import column_of
-from widemargin.rows import check_sparse, refuse_no_classifier
+from widemargin.rows import as_dense, check_sparse, refuse_no_classifier
 
 Group: TypeAlias = tuple[str, npt.NDArray[np.intp]]
 """Name and rows of a group."""
@@ -199,7 +198,7 @@ def _size(
         raise DataError(
             f"normalize='norm' needs a linear classifier with coef_; {type(clf).__name__} has none. Use 'median'."
         )
-    weights = np.atleast_2d(np.asarray(coef.toarray() if sp.issparse(coef) else coef, dtype=np.float64))
+    weights = np.atleast_2d(as_dense(coef))
     space = " in the space of the feature map" if hasattr(clf, "feature_map_") else ""
     unit = f"distances to the boundary{space}"
     if weights.shape[0] == 1:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from widemargin._typing import Classifier, Column, Features, Floats, Label
@@ -28,7 +27,7 @@ from widemargin.diagnostics.margins import margins_of
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.labels import innermost
 from widemargin.goals.language.linear import ScoreFact
-from widemargin.rows import check_sparse
+from widemargin.rows import as_dense, check_sparse
 
 NORMS = ("l2", "linf")
 SHRUNK = 1.0 - 1e-9
@@ -111,7 +110,7 @@ def certified_radii(clf: Classifier, X: Features, *, norm: str = "l2") -> Certif
             below, above = rule.threshold_ - natural
             gaps = np.maximum(np.where(scores > 0.0, scores - above, below - scores), 0.0)
         # With a score for each class that of two classes is the difference of theirs.
-        of_each = hasattr(model, "coef_") and len(_dense(model.coef_)) == 2
+        of_each = hasattr(model, "coef_") and len(np.atleast_2d(as_dense(model.coef_))) == 2
         values = of_problems.radius(gaps, np.array([-1.0, 1.0]) if of_each else np.ones(1))
         return CertifiedRadii(values, norm, of_problems.exact, of_problems.method)
     if hasattr(model, "decision_function_shape"):
@@ -200,18 +199,14 @@ def _of_model(model: Any, slope: Floats | float, norm: str) -> _Problems:
         expansion = np.atleast_2d(model.coef_) @ feature_map.normalization_
         return _expansion(expansion, feature_map.components_, feature_map.kernel, feature_map.gamma, slope, norm)
     if kernel in (None, "linear") and hasattr(model, "coef_"):
-        return _linear(_dense(model.coef_), slope, norm)
+        return _linear(np.atleast_2d(as_dense(model.coef_)), slope, norm)
     if kernel is not None and hasattr(model, "dual_coef_"):
-        points = _dense(model.support_vectors_)
-        return _expansion(_dense(model.dual_coef_), points, kernel, gamma, slope, norm)
+        points = as_dense(model.support_vectors_)
+        return _expansion(np.atleast_2d(as_dense(model.dual_coef_)), points, kernel, gamma, slope, norm)
     raise DataError(
         f"nothing is known of how the scores of {type(model).__name__} change; certified are linear models (coef_), "
         "feature maps, and kernels."
     )
-
-
-def _dense(matrix: Any) -> Floats:
-    return np.atleast_2d(np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=np.float64))
 
 
 def _linear(coef: Floats, slope: Floats | float, norm: str) -> _Problems:

@@ -4,6 +4,8 @@ Sums are taken in one order by all back ends. `BlockedRows` is the view that sol
 """
 
 import copy
+import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Number
@@ -195,23 +197,18 @@ def filled_blocks(blocks: BlockMap, recipes: Sequence[Recipe]) -> list[int]:
     """Numbers of the blocks that hold rows, see `BlockMap.filled`."""
     counts: Sequence[int | None] = [getattr(recipe, "n_rows", None) for recipe in recipes]
     if None in counts:
-        counts = blocks.map(_n_rows)
+        # Blocks that say their number are not read for it.
+        counts = blocks.map(lambda block, _: getattr(block.recipe, "n_rows", None) or rows_of(block.data))
     filled = [i for i, count in enumerate(counts) if count]
     if not filled:
         raise DataError(f"none of {len(counts)} block(s) holds rows. Give some, or look at the filter before.")
     return filled
 
 
-def _n_rows(block: Block, _: None) -> int:
-    # Blocks that say their number are not read for it.
-    n_rows: int | None = getattr(block.recipe, "n_rows", None)
-    return rows_of(block.data) if n_rows is None else n_rows
-
-
 # Sums of what functions return for blocks.
 
 
-def combined(values: Sequence[object]) -> Any:
+def combined(values: Sequence[Any]) -> Any:
     """The sum of values from left to right; none of them is changed.
 
     Raises
@@ -219,10 +216,44 @@ def combined(values: Sequence[object]) -> Any:
     DataError
         If two of them differ in kind, length, keys or shape, or cannot be added.
     """
-    total = _own(values[0])
-    for value in values[1:]:
-        total = _plus(total, value)
-    return total
+    first, *others = values
+    for other in others:
+        if not _can_be_added(first, other):
+            raise DataError(
+                f"blocks gave {_kind(first)} and {_kind(other)}, which cannot be added. Return one kind for all."
+            )
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return {key: combined([value[key] for value in values]) for key in first}
+    if isinstance(first, (list, tuple)):
+        items = [combined(parts) for parts in zip(*values, strict=True)]
+        return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
+    if isinstance(first, np.ndarray):
+        # Booleans and small integers become 64-bit integers, so that sums of them count and do not overflow.
+        total = first.astype(np.result_type(first, np.int64)) if first.dtype.kind in "biu" else first.copy()
+        for other in others:
+            # In place, unless the total is of a kind that cannot hold the sum, as integers cannot hold fractions.
+            if np.can_cast(other.dtype, total.dtype, "same_kind"):
+                total += other
+            else:
+                total = total + other
+        return total
+    if isinstance(first, (bool, np.bool_)):
+        return sum(others, int(first))
+    if hasattr(first, "merge"):
+        return functools.reduce(lambda total, other: total.merge(other), others, copy.deepcopy(first))
+    return functools.reduce(operator.add, others, first if isinstance(first, Number) else copy.deepcopy(first))
+
+
+def _can_be_added(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and other.shape == one.shape
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys()
+    if isinstance(one, (list, tuple)):
+        return isinstance(other, type(one)) and len(one) == len(other)
+    return (one is None) == (other is None)
 
 
 def summed(values: Iterable[object]) -> Any:
@@ -253,59 +284,6 @@ def summed(values: Iterable[object]) -> Any:
     if not carried:
         raise DataError("there is no block to sum over. Give some rows.")
     return carried[0]
-
-
-def _own(value: object) -> Any:
-    """A copy that may be changed in place. Booleans and small integers become 64-bit integers, so that sums of them
-    count and do not overflow."""
-    if isinstance(value, np.ndarray):
-        small = value.dtype.kind in "biu"
-        return value.astype(np.result_type(value, np.int64)) if small else value.copy()
-    if isinstance(value, (bool, np.bool_)):
-        return int(value)
-    if value is None or isinstance(value, Number):
-        return value
-    if isinstance(value, dict):
-        return {key: _own(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return _like(value, [_own(item) for item in value])
-    return copy.deepcopy(value)
-
-
-def _plus(total: Any, value: Any) -> Any:
-    """`total + value`; only `total` may be changed."""
-    if (total is None) != (value is None):
-        raise _different(total, value)
-    if total is None:
-        return None
-    if isinstance(total, np.ndarray):
-        if not isinstance(value, np.ndarray) or value.shape != total.shape:
-            raise _different(total, value)
-        # In place, unless the total is of a kind that cannot hold the sum, as integers cannot hold fractions.
-        if np.can_cast(value.dtype, total.dtype, "same_kind"):
-            total += value
-            return total
-        return total + value
-    if isinstance(total, dict):
-        if not isinstance(value, dict) or total.keys() != value.keys():
-            raise _different(total, value)
-        return {key: _plus(item, value[key]) for key, item in total.items()}
-    if isinstance(total, (list, tuple)):
-        if not isinstance(value, type(total)) or len(total) != len(value):
-            raise _different(total, value)
-        return _like(total, [_plus(*pair) for pair in zip(total, value, strict=True)])
-    if hasattr(total, "merge"):
-        return total.merge(value)
-    return total + value
-
-
-def _like(model: tuple[Any, ...] | list[Any], items: list[Any]) -> tuple[Any, ...] | list[Any]:
-    """The items in a container of the same kind as the model."""
-    return type(model)(*items) if hasattr(model, "_fields") else type(model)(items)
-
-
-def _different(total: object, value: object) -> DataError:
-    return DataError(f"blocks gave {_kind(total)} and {_kind(value)}, which cannot be added. Return one kind for all.")
 
 
 def _kind(value: object) -> str:

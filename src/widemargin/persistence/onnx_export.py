@@ -26,7 +26,6 @@ from widemargin.persistence.onnx_graph import (
     OPSET,
     Builder,
     KernelForm,
-    as_dense,
     kernel_values,
     mapped,
     table_features,
@@ -40,6 +39,7 @@ from widemargin.persistence.sklearn_graphs import (
     scored_graph,
 )
 from widemargin.preprocessing import TablePreprocessor
+from widemargin.rows import as_dense
 
 
 class _Formula(NamedTuple):

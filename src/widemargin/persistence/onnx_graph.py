@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from widemargin._typing import Floats
 from widemargin.exceptions import CapabilityError
 from widemargin.preprocessing import QuantileBins, TablePreprocessor
+from widemargin.rows import as_dense
 
 OPSET = 17
 ML_OPSET = 3
@@ -58,11 +58,6 @@ class Builder:
         return self.add("Cast", name, to=getattr(self.helper.TensorProto, kind))
 
 
-def as_dense(values: Any) -> Floats:
-    """An array in double precision."""
-    return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
-
-
 def kernel_values(to: Builder, rows: str, kernel: KernelForm) -> str:
     """Kernel values of rows, shape (n, d), with the vectors, shape (n, m)."""
     products = to.add("MatMul", rows, to.constant(kernel.vectors.T))
@@ -94,19 +89,15 @@ def mapped(to: Builder, rows: str, feature_map: Any, model: str) -> str:
     """
     kind = type(feature_map).__name__
     if kind == "RBFSampler":
-        weights, offset = (
-            as_dense(feature_map.random_weights_),
-            np.asarray(feature_map.random_offset_, dtype=np.float64),
-        )
+        weights, offset = as_dense(feature_map.random_weights_), as_dense(feature_map.random_offset_)
         # cos z = sin(z + pi/2): most versions of onnxruntime have no Cos for doubles
         ahead = to.constant(offset[None, :] + 0.5 * np.pi)
         angle = to.add("Add", to.add("MatMul", rows, to.constant(weights)), ahead)
         size = to.constant(float(np.sqrt(2.0 / weights.shape[1])))
         return to.add("Mul", to.add("Sin", angle), size)
     if kind != "Nystroem" or feature_map.kernel not in KERNELS:
-        what = (
-            f"the kernel {feature_map.kernel!r} of a feature map" if kind == "Nystroem" else f"the feature map {kind}"
-        )
+        is_known = kind == "Nystroem"
+        what = f"the kernel {feature_map.kernel!r} of a feature map" if is_known else f"the feature map {kind}"
         raise CapabilityError(
             f"{model}: {what} cannot be written as ONNX; random Fourier features and Nystroem's of the kernels "
             f"{', '.join(KERNELS)} can. Use one of them, or save_model."

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from widemargin.diagnostics.standards.local_law_144 import FOUR_FIFTHS, LEGEND, BiasAudit, CategoryTable
 from widemargin.report.drawings import rates_by_group
-from widemargin.report.markup import Child, Html, element, joined, section, table
+from widemargin.report.markup import Child, Html, element, section, table, terms
 from widemargin.report.page import HtmlPage, whole_page
 from widemargin.report.words import NONE, Unit, capital, decimals, plain_number, shown
 
@@ -42,13 +42,12 @@ def bias_audit_page(audit: BiasAudit, *, title: str = "Bias audit under Local La
         element("h1", title),
         element("p", element("span", verdict, aria_hidden="true", class_="mark"), f" {found}", class_=f"banner {tone}"),
     )
-    facts = [joined(element("dt", name), element("dd", text)) for name, text in audit.facts()]
     return HtmlPage(
         whole_page(
             title, header,
             *(_table(audit, item, f"table-{number}") for number, item in enumerate(audit.tables)),
             section("meaning", "How to read the tables", element("p", LEGEND)),
-            section("published", "What the rules want published", element("dl", *facts, class_="names")),
+            section("published", "What the rules want published", terms(audit.facts(), "names")),
             skip=element("a", "To the tables", href="#table-0", class_="skip"),
         ),
         title,

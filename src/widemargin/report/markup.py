@@ -4,7 +4,7 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 
 class Html(str):
@@ -77,6 +77,12 @@ def section(identifier: str, title: str, *children: Child) -> Html:
     """A section with its heading."""
     heading = element("h2", title, id=f"{identifier}-title")
     return element("section", heading, *children, id=identifier, aria_labelledby=f"{identifier}-title")
+
+
+def terms(entries: Iterable[tuple[str, Child]], class_: str) -> Html:
+    """A list of terms, each with its description."""
+    items = (joined(element("dt", name), element("dd", meaning)) for name, meaning in entries)
+    return element("dl", *items, class_=class_)
 
 
 def table(caption: str, head: Sequence[Child], rows: Sequence[Sequence[Child]], *, class_: str | None = None) -> Html:

@@ -4,7 +4,7 @@ Each function returns one section of the page, or None where there is nothing to
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
@@ -12,7 +12,7 @@ from widemargin.goals.measuring.goal_report import GoalReport, both_ways_round
 from widemargin.goals.measuring.group_table import HEADS, SHOWN_GROUPS, rates_of
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
-from widemargin.report.markup import Child, Html, element, joined, section, table
+from widemargin.report.markup import Child, Html, element, joined, section, table, terms
 from widemargin.report.rules import ShownRule, shown_rules
 from widemargin.report.tradeoff import objective_word, price_sentence
 from widemargin.report.words import Unit, Words, capital, decimals, plain_number, shown, unit_of, unit_of_form
@@ -66,7 +66,7 @@ def goal_in_words(content: Content, words: Words) -> Html:
     parts: list[Child] = [] if goal.constraints else [element("p", "There are no rules.")]
     parts.append(element("p", words.objective()))
     if named:
-        parts += [element("h3", "Who is meant"), _terms(named, "names")]
+        parts += [element("h3", "Who is meant"), terms(named, "names")]
     if trained is not None and trained != goal:
         why = (
             "Rules that are met exactly on training rows are often missed by a little on others; the model was trained "
@@ -94,12 +94,6 @@ def _rules(goal: Goal, words: Words) -> Html:
         else:
             items[key] = [label, words.sentence(entry)]
     return element("ol", *(element("li", *item) for item in items.values()), class_="rules")
-
-
-def _terms(entries: Iterable[tuple[str, Child]], class_: str) -> Html:
-    """A list of terms, each with its description."""
-    items = (joined(element("dt", name), element("dd", meaning)) for name, meaning in entries)
-    return element("dl", *items, class_=class_)
 
 
 def verdicts(content: Content, words: Words) -> Html:
@@ -460,5 +454,5 @@ def record(content: Content) -> Html | None:
             for name, value in entries.items()
         }
         lines = [(name, Html(element("br").join(map(joined, text.split("\n"))))) for name, text in texts.items()]
-        parts += [element("h3", heading), _terms(lines, "record")]
+        parts += [element("h3", heading), terms(lines, "record")]
     return section("record", "Data and settings", *parts)

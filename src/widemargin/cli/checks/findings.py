@@ -36,10 +36,8 @@ class Findings:
     def add_shared(self, looks: Sequence["Findings"]) -> None:
         """Note what was found under each of several readings of the rows, such as either class as the positive one."""
         first, *others = looks
-        for mine, theirs, more in (
-            (self.problems, first.problems, [look.problems for look in others]),
-            (self.warnings, first.warnings, [look.warnings for look in others]),
-        ):
-            for problem in theirs:
-                if all(problem.text in [other.text for other in noted] for noted in more):
-                    self._note(mine, problem)
+        for kind in ("problems", "warnings"):
+            shared = [{problem.text for problem in getattr(look, kind)} for look in others]
+            for problem in getattr(first, kind):
+                if all(problem.text in texts for texts in shared):
+                    self._note(getattr(self, kind), problem)

@@ -2,7 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,25 +60,25 @@ def check_goals(
         goal = goals.goal_for(part)
         if goal is None or not (audited or part in rows):
             continue
-        path = ("goal", "audit", "text") if audited else ("goal", "text")
         here = part if part in rows else "train"
-        text = goals.lines.value_of(path)
+        path = ("goal", "audit", "text") if audited else ("goal", "text")
+        look = _Look(findings, rows[here], external, path, PART_NAMES[here])
         main = make_source(Rows(populations=rows[here].populations), (), classes=(0, 1))
         for group in goal.watched:
             reason = why_unknown(group, main)
             if reason is not None and not any(reason in other.text for other in findings.warnings):
                 told = f"{reason} Reports will show this group without rows. Correct it, or take it out"
-                findings.warning(path, told, _place(text, reason, 0), text)
+                look.note(findings.warning, told, reason, 0)
         # The objective alone, then each constraint beside an objective that needs nothing.
         objective, numbers = Expression(goal.objective), dict[str, int]()
         for number, single in enumerate([Goal(objective), *(Goal(objective, entry) for entry in goal.constraints)]):
             if {*single.sources} <= {*external} and {*single.baselines} <= {*baselines}:
-                tied = _tie(findings, single, rows[here], external, path, number, here)
+                tied = look.tied(single, number)
                 numbers |= {} if tied is None else {item.label: number for item in tied.constraints}
                 if tied is not None and here == part != "train":
-                    _warn_of_few_rows(findings, tied, part, path, number)
+                    look.warn_of_few_rows(tied, number)
         if not made_up:
-            _note_conflict(findings, goal, rows[here], external, path, here, numbers)
+            look.note_conflict(goal, numbers)
     confidence = goals.validation.confidence
     if confidence is None or goals.goal is None:
         return findings
@@ -105,56 +106,77 @@ def check_goals(
     return findings
 
 
-def _warn_of_few_rows(findings: Findings, tied: TiedGoal, part: str, path: tuple[str, ...], number: int) -> None:
-    value = findings.goals.lines.value_of(path)
-    few = [item for item in tied.constraints if item.n_rows < 100]  # fewer make a verdict hang on chance
-    if not few:
-        return
-    # The pairs of one bundle have one cause and one cure, so its smallest one speaks for them.
-    item = min(few, key=lambda each: each.n_rows)
-    width = min(0.5, 0.98 / item.n_rows**0.5)
-    others = f"{item.label!r}" if len(few) == 1 else f"{item.label!r}, the smallest of {len(few)} such pairs,"
-    text = (
-        f"{others} is measured on {item.n_rows} of the {PART_NAMES[part]}: a 95% interval around a rate "
-        f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
-        'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
-    )
-    findings.warning(path, text, _place(value, f"'{item.label}'", number), value)
+class _Look(NamedTuple):
+    """Rows beside which a goal of the file is looked at: the key of its text, and what the rows are called."""
 
+    findings: Findings
+    rows: TableRows
+    external: Mapping[str, TableRows]
+    path: tuple[str, ...]
+    part: str
 
-def _note_conflict(
-    findings: Findings,
-    goal: Goal,
-    rows: TableRows,
-    external: Mapping[str, TableRows],
-    path: tuple[str, ...],
-    part: str,
-    numbers: Mapping[str, int],
-) -> None:
-    """Say which constraints contradict each other on these rows, whatever the model; each by itself can be met.
+    def note(self, how: Callable[..., None], told: str, about: str, number: int) -> None:
+        """Note a problem or warning, at the place in the goal that `_place` finds by what it is about."""
+        text = self.findings.goals.lines.value_of(self.path)
+        how(self.path, told, _place(text, about, number), text)
 
-    Where they stand in the goal, from 1 on, is told by their labels.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GoalWarning)
-            tied = _bind(findings.goals, goal, rows, external)
-    except WidemarginError:  # reported already, for one constraint
-        return
-    coef = tied.coefficients
-    in_rates = coef._replace(value=coef.value / tied.scale[coef.column])
-    conflict = impossible_subset(in_rates, tied.cell_weight, tied.bound / tied.scale)
-    if len(conflict) < 2:
-        return
-    labels = [tied.constraints[j].label for j in conflict]
-    told = (
-        f"on the {PART_NAMES[part]}: no classifier of any kind meets these {len(conflict)} constraints together: "
-        f"{', '.join(map(repr, labels))}. Loosen one of them"
-    )
-    text = findings.goals.lines.value_of(path)
-    # A model of least violation is made all the same where the file asks for it.
-    note = findings.warning if findings.goals.model.on_infeasible == "warn" else findings.problem
-    note(path, told, _place(text, "", max(numbers[label] for label in labels)), text)
+    def tied(self, goal: Goal, number: int) -> TiedGoal | None:
+        """A goal tied to the rows; None after noting why it cannot be."""
+        tied, refused, findings = None, "", self.findings
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", GoalWarning)
+            try:
+                tied = _bind(findings.goals, goal, self.rows, self.external)
+            except WidemarginError as error:
+                refused = str(error)
+        notes = [(findings.problems, findings.problem, refused)] if tied is None else []
+        notes += [(findings.warnings, findings.warning, str(item.message)) for item in caught]
+        for noted, how, message in notes:
+            if not any(message in other.text for other in noted):  # of other rows, perhaps
+                self.note(how, f"on the {self.part}: {message}", message, number)
+        return tied
+
+    def warn_of_few_rows(self, tied: TiedGoal, number: int) -> None:
+        """Say which constraint is measured on so few rows that its verdict hangs on chance."""
+        few = [item for item in tied.constraints if item.n_rows < 100]
+        if not few:
+            return
+        # The pairs of one bundle have one cause and one cure, so its smallest one speaks for them.
+        item = min(few, key=lambda each: each.n_rows)
+        width = min(0.5, 0.98 / item.n_rows**0.5)
+        others = f"{item.label!r}" if len(few) == 1 else f"{item.label!r}, the smallest of {len(few)} such pairs,"
+        told = (
+            f"{others} is measured on {item.n_rows} of the {self.part}: a 95% interval around a rate "
+            f"there reaches up to {width:.2f} to either side, so --decide confident will often be undecided. Give "
+            'more rows, widen the population, or leave small ones out by min_rows and on_small = "drop"'
+        )
+        self.note(self.findings.warning, told, f"'{item.label}'", number)
+
+    def note_conflict(self, goal: Goal, numbers: Mapping[str, int]) -> None:
+        """Say which constraints contradict each other on these rows, whatever the model; each by itself can be met.
+
+        Where they stand in the goal, from 1 on, is told by their labels.
+        """
+        findings = self.findings
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", GoalWarning)
+                tied = _bind(findings.goals, goal, self.rows, self.external)
+        except WidemarginError:  # reported already, for one constraint
+            return
+        coef = tied.coefficients
+        in_rates = coef._replace(value=coef.value / tied.scale[coef.column])
+        conflict = impossible_subset(in_rates, tied.cell_weight, tied.bound / tied.scale)
+        if len(conflict) < 2:
+            return
+        labels = [tied.constraints[j].label for j in conflict]
+        told = (
+            f"on the {self.part}: no classifier of any kind meets these {len(conflict)} constraints together: "
+            f"{', '.join(map(repr, labels))}. Loosen one of them"
+        )
+        # A model of least violation is made all the same where the file asks for it.
+        how = findings.warning if findings.goals.model.on_infeasible == "warn" else findings.problem
+        self.note(how, told, "", max(numbers[label] for label in labels))
 
 
 def _place(text: str, message: str, number: int) -> tuple[int, int] | None:
@@ -172,31 +194,6 @@ def _place(text: str, message: str, number: int) -> tuple[int, int] | None:
         if [token.text for token in item.tokens[:2]] == ["subject", "to"]
     ]
     return constraints[number - 1] if 0 < number <= len(constraints) else None
-
-
-def _tie(
-    findings: Findings,
-    goal: Goal,
-    rows: TableRows,
-    external: Mapping[str, TableRows],
-    path: tuple[str, ...],
-    number: int,
-    part: str,
-) -> TiedGoal | None:
-    """A goal tied to rows; None after noting why it cannot be."""
-    text, tied, refused = findings.goals.lines.value_of(path), None, ""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", GoalWarning)
-        try:
-            tied = _bind(findings.goals, goal, rows, external)
-        except WidemarginError as error:
-            refused = str(error)
-    notes = [(findings.problems, findings.problem, refused)] if tied is None else []
-    notes += [(findings.warnings, findings.warning, str(item.message)) for item in caught]
-    for noted, note, message in notes:
-        if not any(message in other.text for other in noted):  # of other rows, perhaps
-            note(path, f"on the {PART_NAMES[part]}: {message}", _place(text, message, number), text)
-    return tied
 
 
 def _bind(goals: GoalsFile, goal: Goal, rows: TableRows, external: Mapping[str, TableRows]) -> TiedGoal:

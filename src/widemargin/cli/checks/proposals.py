@@ -8,7 +8,7 @@ import dataclasses
 import math
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -141,6 +141,19 @@ class PlainModel:
     recall: dict[Label, float]
     changed: dict[str, float]
     ranked: float | None = None
+
+    @classmethod
+    def of(
+        cls, C: float, numbers: Numbers, true: npt.NDArray[Any], decided: npt.NDArray[Any], found: Sequence[Any],
+        earlier: Mapping[str, npt.NDArray[Any]],
+    ) -> "PlainModel":  # fmt: skip
+        """By its decisions about rows that it has not seen; of which classes the share `found` is told."""
+        rows = {label: true == label for label in found}
+        recalls = {label: float((decided[of] == label).mean()) if of.any() else 0.0 for label, of in rows.items()}
+        classes, counts = np.unique(true, return_counts=True)
+        constant_error = float((true != classes[counts.argmax()]).mean())
+        changed = {name: float((labels != decided).mean()) for name, labels in earlier.items()}
+        return cls(C, numbers, float((decided != true).mean()), constant_error, recalls, changed)
 
 
 def proposed_goal(proposals: Sequence[Proposal], *, promised: bool, watched: Sequence[Population] = ()) -> Goal:
@@ -330,12 +343,6 @@ def _first_step(guesses: Guesses, numbers: Numbers) -> TablePreprocessor:
     )  # fmt: skip
 
 
-def _recalls(true: npt.NDArray[Any], decided: npt.NDArray[Any], classes: Sequence[Any]) -> dict[Label, float]:
-    """The share that is found of each of some classes; 0 of one that has no rows."""
-    rows = {label: true == label for label in classes}
-    return {label: float((decided[of] == label).mean()) if of.any() else 0.0 for label, of in rows.items()}
-
-
 def _plain_of_several(rows: pa.Table, guesses: Guesses) -> PlainModel | None:
     """A logistic regression of several classes, by the best setting over folds, and what it does on unseen rows."""
     labels, unseen, found = rows[guesses.target].to_numpy(), np.arange(rows.num_rows) % 3 == 0, []
@@ -352,12 +359,8 @@ def _plain_of_several(rows: pa.Table, guesses: Guesses) -> PlainModel | None:
     with _quiet():
         X = step.transform(rows)
         decided = LogisticRegression(C=C, max_iter=300).fit(X[~unseen], labels[~unseen]).predict(X[unseen])
-    true, classes = labels[unseen], np.unique(labels).tolist()
-    most = max(float((true == label).mean()) for label in classes)
-    changed = {name: float((rows[name].to_numpy()[unseen] != decided).mean()) for name in guesses.earlier}
-    return PlainModel(
-        C, numbers, float((decided != true).mean()), 1.0 - most, _recalls(true, decided, classes), changed
-    )
+    earlier = {name: rows[name].to_numpy()[unseen] for name in guesses.earlier}
+    return PlainModel.of(C, numbers, labels[unseen], decided, np.unique(labels).tolist(), earlier)
 
 
 class _Trials:
@@ -383,19 +386,12 @@ class _Trials:
 
     def plain(self) -> PlainModel:
         """What a model without constraints does."""
-        decided, true, guesses = self._plain, self._labels, self._guesses
-        positive = true == guesses.positive
-        earlier = {name: self._rows[name].to_numpy() for name in guesses.earlier}
-        error, constant = float((decided != true).mean()), float(min(positive.mean(), 1.0 - positive.mean()))
-        return PlainModel(
-            self._C,
-            self._numbers,
-            error=error,
-            constant_error=constant,
-            recall=_recalls(true, decided, [guesses.positive]),
-            changed={name: float((labels != decided).mean()) for name, labels in earlier.items()},
-            ranked=self._ranked(positive) if error >= constant else None,
-        )
+        positive = self._guesses.positive
+        earlier = {name: self._rows[name].to_numpy() for name in self._guesses.earlier}
+        plain = PlainModel.of(self._C, self._numbers, self._labels, self._plain, [positive], earlier)
+        if plain.error >= plain.constant_error:
+            plain = dataclasses.replace(plain, ranked=self._ranked(self._labels == positive))
+        return plain
 
     def _ranked(self, positive: npt.NDArray[np.bool_]) -> float | None:
         """Share of the pairs that a logistic regression orders rightly; None where chance gives as much.

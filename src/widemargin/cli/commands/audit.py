@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             warnings.warn(text, TableWarning, stacklevel=2)
         report = _measured(request, options, progress, deadline)
     document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
-    if options.report_json is not None:
-        write_json(document, options.report_json)
+    write_json(document, options.report_json)
     if options.model_card is not None:
         from widemargin.report import goal_card  # not needed, and slow to import, without a card
 
@@ -62,13 +61,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         write_json(statement(PREDICATE, document, options, _files(options, measured)), options.in_toto)
     if options.junit is not None:
         write_text(junit_xml([audit_suite(report, suite=str(options.goals))]), options.junit)
-    if not options.json:
-        say(f"Model: {candidate.title}", "", str(report))
-        if getattr(candidate.last, "enforce", None) == "randomized":
-            say(
-                '\nThe model was trained with enforce = "randomized", which holds the bounds for predict_randomized on '
-                "the training\nrows. Measured and decided here are the rates of predict."
-            )
+    say(f"Model: {candidate.title}", "", str(report))
+    if getattr(candidate.last, "enforce", None) == "randomized":
+        say(
+            '\nThe model was trained with enforce = "randomized", which holds the bounds for predict_randomized on '
+            "the training\nrows. Measured and decided here are the rates of predict."
+        )
     return report.exit_code, document
 
 

@@ -16,8 +16,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     """Check and print; the exit code and the content for --json: 0 if there are no problems, else 2."""
     if options.schema:
         schema = goals_schema()
-        if not options.json:
-            say(json.dumps(schema, indent=1, ensure_ascii=False))
+        say(json.dumps(schema, indent=1, ensure_ascii=False))
         return 0, {"schema": schema}
     if options.goals is None:
         taken = str(options.data or "")  # an option whose value may be left out takes the goals file that follows it
@@ -35,8 +34,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         except GoalsFileError:  # no TOML at all
             goals = None
         if goals is None or options.data is None:
-            if not options.json:
-                say(str(error))
+            say(str(error))
             return 2, {"goals_file": str(options.goals), "problems": list(error.problems), "warnings": []}
     findings, counts = Findings(goals, of_file), dict[str, int]()
     if options.data is not None:
@@ -51,14 +49,14 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         findings.problem(("goal", "text"), f"{name} is about scores, which training does not bound. Ask in goal.audit")
     path, lines = findings.goals.path, findings.goals.lines
     for noted, word in ((findings.problems, "problem"), (findings.warnings, "warning")):
-        if noted and not options.json:
+        if noted:
             say(f"{path}: {len(noted)} {word}{'s' * (len(noted) > 1)}")
             ordered = sorted(noted, key=lambda problem: problem.line(lines) or 0)
             say(*("  " + problem.told(lines).replace("\n", "\n  ") for problem in ordered))
     refused = bool(findings.problems or (options.strict and findings.warnings))
-    if refused and not findings.problems and not options.json:
+    if refused and not findings.problems:
         say(f"{path}: refused, as --strict takes warnings for problems")
-    elif not refused and not options.json:
+    elif not refused:
         rows = ", ".join(f"{count} {part} rows" for part, count in counts.items())
         n = len(findings.warnings)
         but = f", {n} warning{'s' * (n > 1)} to read" if n else ""

@@ -53,12 +53,10 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         "rows": f"{request.part} rows",
         "comparison": report.to_dict(),
     }
-    if options.report_json is not None:
-        write_json({"command": "compare", "exit_code": report.exit_code, **content}, options.report_json)
-    if not options.json:
-        for name, candidate in zip(report.names, request.candidates, strict=True):
-            say(f"{name}: {candidate.title}")
-        say("", str(report))
+    write_json({"command": "compare", "exit_code": report.exit_code, **content}, options.report_json)
+    for name, candidate in zip(report.names, request.candidates, strict=True):
+        say(f"{name}: {candidate.title}")
+    say("", str(report))
     return report.exit_code, content
 
 

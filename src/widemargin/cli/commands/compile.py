@@ -48,12 +48,11 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             for rows in made_rows(name, 60):
                 made_estimator(name).fit(*rows).predict(rows[0])
             seconds[name] = round(time.process_time() - start, 2)
-    if not options.json:
-        say(*(f"{name:26} {taken:6.2f} s" for name, taken in seconds.items()))
-        say(
-            f"Compiled code lies in {folder or 'the folder that numba chose'}.",
-            "It serves this version in this environment, on processors of this kind; others compile their own.",
-        )
+    say(*(f"{name:26} {taken:6.2f} s" for name, taken in seconds.items()))
+    say(
+        f"Compiled code lies in {folder or 'the folder that numba chose'}.",
+        "It serves this version in this environment, on processors of this kind; others compile their own.",
+    )
     return 0, {"folder": folder, "seconds": seconds}
 
 

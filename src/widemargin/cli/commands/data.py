@@ -22,13 +22,12 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
                 "needs": [names[0] for names in entry.files], "subfolder": entry.below, "source": entry.source,
                 "about": entry.about, "table": name in PEOPLE_FILES,
             }  # fmt: skip
-        if not options.json:
-            where = "no folder is named" if folder is None else f"looked for in {folder} and its subfolders named below"
-            say(f"Data sets ({where}; name a folder by --data or ${DATA_VARIABLE}):", "")
-            for name, entry in CATALOGUE.items():
-                say(f"{name}: {'here' if sets[name]['here'] else 'not here'}. {entry.about}")
-                say(f"    {entry.below}/: {', '.join(names[0] for names in entry.files)}", f"    from {entry.source}")
-            say("", f"Tables to begin with: widemargin data NAME --out FILE.csv, NAME one of {', '.join(PEOPLE_FILES)}")
+        where = "no folder is named" if folder is None else f"looked for in {folder} and its subfolders named below"
+        say(f"Data sets ({where}; name a folder by --data or ${DATA_VARIABLE}):", "")
+        for name, entry in CATALOGUE.items():
+            say(f"{name}: {'here' if sets[name]['here'] else 'not here'}. {entry.about}")
+            say(f"    {entry.below}/: {', '.join(names[0] for names in entry.files)}", f"    from {entry.source}")
+        say("", f"Tables to begin with: widemargin data NAME --out FILE.csv, NAME one of {', '.join(PEOPLE_FILES)}")
         return 0, {"folder": None if folder is None else str(folder), "data_sets": sets}
     if options.name not in PEOPLE_FILES:
         what = "is no table of rows and columns" if options.name in CATALOGUE else "is unknown"
@@ -41,10 +40,9 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         table = load_people(folder, options.name)
         progress.step("writing the table")
         write_table(table, out)
-    if not options.json:
-        say(
-            f"{options.name}: {table.num_rows} rows, {table.num_columns} columns ({', '.join(table.column_names)})",
-            f"Source: {CATALOGUE[options.name].source}",
-            f"Saved as {out}. Next: widemargin init {out}",
-        )
+    say(
+        f"{options.name}: {table.num_rows} rows, {table.num_columns} columns ({', '.join(table.column_names)})",
+        f"Source: {CATALOGUE[options.name].source}",
+        f"Saved as {out}. Next: widemargin init {out}",
+    )
     return 0, {"name": options.name, "file": str(out), "rows": table.num_rows, "columns": table.column_names}

@@ -63,36 +63,29 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     write_text("\n".join(lines) + "\n", out, "file")
     read_goals_file(out)  # what is written is read again, lest it be refused later
     goal = str(proposed_goal(proposals, promised=False, watched=watched))
-    if not options.json:
-        say(
-            f"Target: {guesses.target} ({guesses.why_target}); {_positive(guesses)}",
-            f"Protected: {column_names(guesses.protected) or 'none found'}",
-            *(f"  {column_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
-            f"Features: {column_names(guesses.features)}",
-        )
-        if guesses.earlier:
-            say(f"Decisions of an earlier model, by their names: {column_names(guesses.earlier)}")
-        say(*(f"Read with {printable(line)}" for line in _format_lines(how)))
-        if guesses.n_unlabelled:
-            say(f"Left out: {_unlabelled(guesses)}")
-        if guesses.ignore:
-            say("Ignored:", *(f"  {column_names([name])} {reason}" for name, reason in guesses.ignore.items()))
-        say("Goal:", *(f"  {line}" for line in goal.split("\n")))
-        say(*(f"Asked: {column_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
-        say(*(f"Not asked: {printable(text)}" for text in left_out))
-        say(*(f"Caution: {printable(text)}." for text in cautions))
-        say(f"Saved as {out}. Read it, then: widemargin train {out}")
+    say(
+        f"Target: {guesses.target} ({guesses.why_target}); {_positive(guesses)}",
+        f"Protected: {column_names(guesses.protected) or 'none found'}",
+        *(f"  {column_names([name])} {printable(why)}; if not, take it out" for name, why in guesses.alike.items()),
+        f"Features: {column_names(guesses.features)}",
+    )
+    if guesses.earlier:
+        say(f"Decisions of an earlier model, by their names: {column_names(guesses.earlier)}")
+    say(*(f"Read with {printable(line)}" for line in _format_lines(how)))
+    if guesses.n_unlabelled:
+        say(f"Left out: {_unlabelled(guesses)}")
+    if guesses.ignore:
+        say("Ignored:", *(f"  {column_names([name])} {reason}" for name, reason in guesses.ignore.items()))
+    say("Goal:", *(f"  {line}" for line in goal.split("\n")))
+    say(*(f"Asked: {column_names([item.column])}, {item.name}: {printable(item.why)}" for item in proposals))
+    say(*(f"Not asked: {printable(text)}" for text in left_out))
+    say(*(f"Caution: {printable(text)}." for text in cautions))
+    say(f"Saved as {out}. Read it, then: widemargin train {out}")
+    told = ("target", "positive", "why_positive", "protected", "alike", "n_unlabelled", "ignore", "earlier", "features")
     return 0, {
         "goals_file": str(out),
-        "target": guesses.target,
-        "positive": guesses.positive,
-        "why_positive": guesses.why_positive,
+        **{name: getattr(guesses, name) for name in told},
         "protected": list(guesses.protected),
-        "alike": dict(guesses.alike),
-        "n_unlabelled": guesses.n_unlabelled,
-        "ignore": dict(guesses.ignore),
-        "earlier": list(guesses.earlier),
-        "features": list(guesses.features),
         "goal": goal,
         "left_out": left_out,
         "cautions": cautions,

@@ -6,9 +6,8 @@ the second of its classes.
 
 import argparse
 import warnings
-from collections.abc import Collection, Iterator
-from functools import partial
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -64,40 +63,79 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             own = getattr(candidate.last, "positive_class_", classes[1])
             positive = own.item() if isinstance(own, np.generic) else own
             positive = goals.data.positive if goals is not None and goals.data.positive in classes else positive
-        writer = TableWriter(out)
-        n_rows, columns, texts = _written(blocks, candidate, positive, options, writer, progress, deadline)
+        # Where populations decide too (thresholds of their own), every column may be needed.
+        every = candidate.features is None or own_setting(candidate.last, "per_population") is not None
+        wanted = None if every else {*(candidate.features or ()), *options.keep}
+        question, writer = _Question(candidate, positive, options.keep, wanted), TableWriter(out)
+        n_rows, columns, texts = _written(question, blocks, options.workers, writer, progress, deadline)
     for text in texts:
         warnings.warn(text, TableWarning, stacklevel=2)
-    if not options.json:
-        say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {out}")
-        if positive is not None and "score" in columns:
-            say(*score_rule(candidate.last, positive))
+    say(f"Model: {candidate.title}", f"{n_rows} predictions ({', '.join(columns)}) saved as {out}")
+    if positive is not None and "score" in columns:
+        say(*score_rule(candidate.last, positive))
     return 0, {
         "model": candidate.title, "data": str(options.data), "out": str(out), "rows": n_rows,
         "columns": columns, "positive": positive,
     }  # fmt: skip
 
 
+class _Question(NamedTuple):
+    """What is asked about rows, and of whom; it can be sent to workers.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    positive : label or None
+        The class that scores of two classes speak for.
+    keep : list of str
+        Columns to copy.
+    columns : set of str or None
+        Columns that are read; None: all.
+    """
+
+    candidate: Candidate
+    positive: Label | None
+    keep: list[str]
+    columns: set[str] | None
+
+    def answers(self, blocks: TableBlocks) -> Iterator[pa.Table]:
+        """The answers, a block at a time."""
+        candidate, classes = self.candidate, self.candidate.classes
+        turned = self.positive is not None and classes is not None and self.positive == classes[0]
+        for block in blocks.read(self.columns):
+            answer = candidate.answer(block, everything=True)
+            columns = {name: block.table[name] for name in self.keep}
+            labels = np.asarray(answer.labels)
+            # A column has one type, and what stands for no decision is no number where the classes are numbers.
+            columns[PREDICTION] = pa.array((labels if candidate.abstain is None else labels.astype(str)).tolist())
+            for name, values in (("score", answer.scores), ("probability", answer.probabilities)):
+                if values is None:
+                    continue
+                values = np.asarray(values, dtype=np.float64)
+                if values.ndim == 1 and turned:
+                    values = -values if name == "score" else 1.0 - values
+                if values.ndim == 1:
+                    columns[name] = pa.array(values)
+                elif candidate.classes is not None and values.shape[1] == len(candidate.classes):
+                    columns |= {f"{name} {label}": pa.array(values[:, j]) for j, label in enumerate(candidate.classes)}
+            yield pa.table(columns)
+
+    def of_piece(self, piece: TableBlocks) -> tuple[list[pa.Table], list[str]]:
+        """The answers about a piece of the table, by a worker, and what the candidate has to say in the end."""
+        return list(self.answers(piece)), self.candidate.finish()
+
+
 def _written(
-    blocks: TableBlocks,
-    candidate: Candidate,
-    positive: Label | None,
-    options: argparse.Namespace,
-    writer: TableWriter,
-    progress: Progress,
+    question: _Question, blocks: TableBlocks, workers: str | None, writer: TableWriter, progress: Progress,
     deadline: Deadline,
-) -> tuple[int, list[str], list[str]]:
+) -> tuple[int, list[str], list[str]]:  # fmt: skip
     """Write block after block; what is done when the time is up, or at Ctrl-C, is kept in a file of its own."""
-    # Where populations decide too (thresholds of their own), every column may be needed.
-    every = candidate.features is None or own_setting(candidate.last, "per_population") is not None
-    columns = None if every else {*(candidate.features or ()), *options.keep}
     n_rows, names, told, what = 0, list[str](), list[str](), f"rows of {blocks.title}"
     with writer:
         try:
             deadline.check(0, blocks.n_rows, what)
-            ask = partial(_answers, candidate, positive, options.keep, columns)
-            pieces = by_pieces(partial(_answer_piece, ask, candidate), blocks, options.workers)
-            for tables, texts in (([table], []) for table in ask(blocks)) if pieces is None else pieces:
+            pieces = by_pieces(question.of_piece, blocks, workers)
+            for tables, texts in (([table], []) for table in question.answers(blocks)) if pieces is None else pieces:
                 told += texts
                 for table in tables:
                     progress.step(f"predicting: {n_rows} of {blocks.n_rows} rows (Ctrl-C keeps these)")
@@ -113,35 +151,4 @@ def _written(
                 raise KeyboardInterrupt(f"{text[0].lower()}{text[1:]}") from None
             facts = {"done": n_rows, "total": blocks.n_rows, "kept": None if file is None else str(file)}
             raise TimeBudgetError(f"{stop}. {text}", **facts) from None
-    return n_rows, list(names), [*told[:1], *candidate.finish()]
-
-
-def _answer_piece(
-    ask: "partial[Iterator[pa.Table]]", candidate: Candidate, piece: TableBlocks
-) -> tuple[list[pa.Table], list[str]]:
-    """The answers about a piece of the table, by a worker, and what the candidate has to say in the end."""
-    return list(ask(piece)), candidate.finish()
-
-
-def _answers(
-    candidate: Candidate, positive: Label | None, keep: list[str], wanted: Collection[str] | None, blocks: TableBlocks
-) -> Iterator[pa.Table]:
-    """The answers, a block at a time."""
-    for block in blocks.read(wanted):
-        answer = candidate.answer(block, everything=True)
-        turned = positive is not None and candidate.classes is not None and positive == candidate.classes[0]
-        columns = {name: block.table[name] for name in keep}
-        labels = np.asarray(answer.labels)
-        # A column has one type, and what stands for no decision is no number where the classes are numbers.
-        columns[PREDICTION] = pa.array((labels if candidate.abstain is None else labels.astype(str)).tolist())
-        for name, values in (("score", answer.scores), ("probability", answer.probabilities)):
-            if values is None:
-                continue
-            values = np.asarray(values, dtype=np.float64)
-            if values.ndim == 1 and turned:
-                values = -values if name == "score" else 1.0 - values
-            if values.ndim == 1:
-                columns[name] = pa.array(values)
-            elif candidate.classes is not None and values.shape[1] == len(candidate.classes):
-                columns |= {f"{name} {label}": pa.array(values[:, j]) for j, label in enumerate(candidate.classes)}
-        yield pa.table(columns)
+    return n_rows, list(names), [*told[:1], *question.candidate.finish()]

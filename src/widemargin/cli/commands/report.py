@@ -4,7 +4,6 @@ import argparse
 import datetime
 import functools
 import platform
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -18,7 +17,7 @@ import pyarrow as pa
 from widemargin import __version__
 from widemargin._files import file_sha256
 from widemargin.cli.candidates import Answer, Candidate
-from widemargin.cli.commands.tradeoff import ended_by_hand, read_stored, short_values, sweep
+from widemargin.cli.commands.tradeoff import read_stored, short_values, sweep
 from widemargin.cli.console import Progress, say, warnings_reworded
 from widemargin.cli.goals_file.keys import TablePath
 from widemargin.cli.goals_file.reader import goals_of
@@ -86,10 +85,8 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         write_text(page.text, out)
     report = page.goal_report
     document = audit_document(report, options, model=candidate.title, data=request.blocks.title, part=request.part)
-    if options.report_json is not None:
-        write_json(document, options.report_json)
-    if not options.json:
-        say(str(report), "", f"Report written to {out}")
+    write_json(document, options.report_json)
+    say(str(report), "", f"Report written to {out}")
     content = document | {"command": "report", "out": str(out), "paths": [path.to_dict() for path in paths]}
     return (130 if budget.interrupted else report.exit_code), content
 
@@ -100,21 +97,11 @@ def _interrupted(budget: Budget) -> None:
     warnings.warn("interrupted: the page is written with what is there.", MarginConvergenceWarning, stacklevel=2)
 
 
-def _is_over(budget: Budget, what: str) -> bool:
-    """Whether no time is left; then a warning names what is left out."""
-    if budget.exhausted:
-        warnings.warn(f"{what}: --time-budget is used up.", MarginConvergenceWarning, stacklevel=2)
-    return budget.exhausted
-
-
 def _plain(prepared: Prepared, progress: Progress, budget: Budget) -> Any:
     """The SVM (or the learner of another model) without rules; None where the time is up, or the user stops it."""
-    if prepared.plain_name is None:
-        progress.step("training the same SVM without rules")
-        if _is_over(budget, f"{PLAIN} is left out"):
-            return None
+    seconds = prepared.goals.model.time_budget if budget.left is None else budget.left
     try:
-        return prepared.plain(progress, PLAIN, prepared.goals.model.time_budget if budget.left is None else budget.left)
+        return prepared.plain(progress, f"training {PLAIN}", PLAIN, seconds, "--time-budget")
     except KeyboardInterrupt:
         _interrupted(budget)
         return None
@@ -140,15 +127,18 @@ def _short_paths(
         values = short_values(goal, name)
         if values is None:
             continue
-        if budget.interrupted or _is_over(budget, f"{len(missing) - number} rules have no price"):
+        if budget.exhausted:
+            if not budget.interrupted:
+                text = f"{len(missing) - number} rules have no price: --time-budget is used up."
+                warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
             break
         progress.step(f"price of {name} ({number + 1} of {len(missing)})")
         try:
             with warnings_reworded(functools.partial(once, name)):
                 share = None if budget.left is None else budget.left / (len(missing) - number)
-                began = time.perf_counter()
-                paths.append(sweep(prepared, name, values, progress, budget=share))
-            if ended_by_hand(paths[-1], share, time.perf_counter() - began):
+                path, by_hand = sweep(prepared, name, values, progress, budget=share)
+            paths.append(path)
+            if by_hand:
                 _interrupted(budget)
         except KeyboardInterrupt:
             _interrupted(budget)

@@ -57,32 +57,30 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         if path is None or len(path) < len(values):
             done = 0 if stored is None else len(stored)
             progress.step(f"training {len(values) - done} models (Ctrl-C keeps the points done)")
-            began = time.perf_counter()
             try:
-                path = sweep(prepared, label, values, progress, budget=budget, resume=stored)
+                path, by_hand = sweep(prepared, label, values, progress, budget=budget, resume=stored)
             except DataError as error:
                 if stored is None:
                     raise
                 warnings.warn(f"{out}: {error}", TableWarning, stacklevel=2)  # points that do not fit the rows
-                stored, path = None, sweep(prepared, label, values, progress, budget=budget)
-            by_hand = ended_by_hand(path, budget, time.perf_counter() - began)
+                stored = None
+                path, by_hand = sweep(prepared, label, values, progress, budget=budget)
             if out is not None:
                 write_json(_to_store(prepared, path), out)
         if options.plot is not None:
             progress.step("drawing")
             _draw(path, options.plot)
-    if not options.json:
-        say(str(path), "")
-        if stored is not None and len(stored) == path.n_asked:
-            say(f"Nothing was trained: {out} holds this path already.")
-        elif out is not None:
-            if stored is not None:
-                say(f"Went on from the {len(stored)} points that {out} held already.")
-            if len(path) < path.n_asked:
-                say("The same command goes on from these points.")
-            say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
-        if options.plot is not None:
-            say(f"Drawn as {options.plot}")
+    say(str(path), "")
+    if stored is not None and len(stored) == path.n_asked:
+        say(f"Nothing was trained: {out} holds this path already.")
+    elif out is not None:
+        if stored is not None:
+            say(f"Went on from the {len(stored)} points that {out} held already.")
+        if len(path) < path.n_asked:
+            say("The same command goes on from these points.")
+        say(f"Stored as {out}; widemargin report --tradeoff {out} shows it.")
+    if options.plot is not None:
+        say(f"Drawn as {options.plot}")
     prices = () if path.held_out is None else path.prices()
     code = 130 if by_hand else int(len(path) < path.n_asked or not path.met.all())
     return code, {
@@ -153,24 +151,24 @@ def sweep(
     *,
     budget: float | None,
     resume: TradeoffPath | None = None,
-) -> TradeoffPath:
-    """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given."""
+) -> tuple[TradeoffPath, bool]:
+    """The path of one constraint, measured on the held-out rows; from the points of an earlier one on, if given.
+
+    Also whether it ended before its time, which only Ctrl-C does.
+    """
     rows = prepared.data.rows
     train, test = rows["train"], rows.get("test")
     assert train.X is not None and train.y is not None  # a goals file names the target of its table
     held: dict[str, Any] = {"validation_fraction": 0.2}  # where the goals file holds out no rows
     if test is not None:
         held = {"validation": (test.X, test.y, test.populations, test.sample_weight)}
-    return tradeoff_path(
+    began = time.perf_counter()
+    path = tradeoff_path(
         prepared.svm(progress, prepared.goals.goal, time_budget=budget, on_infeasible="warn"), train.X, train.y,
         values=values, constraint=label, sample_weight=train.sample_weight, populations=train.populations,
         external=as_external(prepared.data.external), resume=resume, **held,
     )  # fmt: skip
-
-
-def ended_by_hand(path: TradeoffPath, budget: float | None, seconds: float) -> bool:
-    """Whether a sweep that took so long ended before its time, which only Ctrl-C does."""
-    return len(path) < path.n_asked and (budget is None or seconds < budget)
+    return path, len(path) < path.n_asked and (budget is None or time.perf_counter() - began < budget)
 
 
 def short_values(goal: Goal, label: str) -> list[float] | None:

@@ -7,7 +7,6 @@ import functools
 import math
 import textwrap
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,8 +68,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             raise
     if options.junit is not None:
         _write_junit(options.junit, result)
-    if not options.json:
-        _show(result)
+    _show(result)
     classifier = result.model[-1]
     code = 130 if result.interrupted else int(not all(result.verdicts.values()))
     return code, {
@@ -138,7 +136,10 @@ def _fit(prepared: Prepared, path: Path | None, progress: Progress) -> _Result:
             save()
             interrupted = True
     try:
-        plain = None if interrupted else _plain(prepared, spent, progress)
+        plain, budget = None, goals.model.time_budget
+        if not interrupted:
+            left, called = None if budget is None else budget - spent, f"the {PLAIN} to compare with"
+            plain = prepared.plain(progress, "training an SVM without constraints", called, left, "model.time_budget")
         progress.step("measuring the goal")
         classifiers = {MODEL: classifier, prepared.plain_name or PLAIN: plain}
         reports = {part: _measured(prepared, part, classifiers) for part in data.rows}
@@ -185,19 +186,6 @@ def _save(model: Pipeline, path: Path, prepared: Prepared) -> None:
         "protected_as_features": list(goals.data.protected_as_features),
     }
     save_model(model, path, metadata=metadata)
-
-
-def _plain(prepared: Prepared, spent: float, progress: Progress) -> Any:
-    """The SVM (or the learner of another model) to compare with, in what is left of the time budget; None without."""
-    budget = prepared.goals.model.time_budget
-    left = None if budget is None else budget - spent
-    if prepared.plain_name is None:
-        progress.step("training an SVM without constraints")
-        if left is not None and left <= 0.0:
-            text = f"the {PLAIN} to compare with is left out: model.time_budget is used up."
-            warnings.warn(text, MarginConvergenceWarning, stacklevel=2)
-            return None
-    return prepared.plain(progress, f"the {PLAIN} to compare with", left)
 
 
 def _measured(prepared: Prepared, part: str, classifiers: Mapping[str, Any]) -> dict[str, GoalReport]:

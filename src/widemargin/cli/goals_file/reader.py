@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from widemargin.cli.goals_file.keys import GoalsFile, Inner, Key, entries, shown
 from widemargin.cli.goals_file.rules import contradictions, refuse_to_replace
@@ -114,87 +114,85 @@ def read_values(table: Mapping[str, Any], folder: Path = Path()) -> tuple[GoalsF
     None stands where a value that must be there is missing or wrong, and the default in the place of any other wrong
     value. Sections that cannot be used without such a value are left out.
     """
-    problems: list[Problem] = []
-    values = _values(Inner(GoalsFile), table, (), problems, folder)
-    return GoalsFile(path=folder, **values), problems
+    reader = _Reader(folder, [])
+    return GoalsFile(path=folder, **reader.values(Inner(GoalsFile), table, ())), reader.problems
 
 
-def _values(
-    section: Inner, table: Mapping[str, Any], path: tuple[str, ...], problems: list[Problem], folder: Path
-) -> dict[str, Any]:
-    """The values of a section, by the fields of its record."""
-    parts = {entry.name: entry for entry in entries(section.record)}
-    for name in [name for name in table if name not in parts][:MOST_TOLD]:
-        alike = {part.lower(): part for part in parts}
-        near = difflib.get_close_matches(name.lower(), alike, 1)
-        cure = f"Is it {alike[near[0]]!r}?" if near else f"Known here: {', '.join(parts)}"
-        problems.append(Problem((*path, name), f"unknown key. {cure}"))
-    if section.exactly_one and len(table) != 1:
-        got = ", ".join(table) if table else "none"
-        problems.append(Problem(path, f"needs exactly one of {', '.join(parts)}; got {got}. Keep one"))
-        return {}
-    return {
-        entry.field: _section_value(entry.part, table.get(name), (*path, name), problems, folder)
-        if isinstance(entry.part, Inner)
-        else _key_value(entry.part, entry.default, table.get(name), (*path, name), problems, folder)
-        for name, entry in parts.items()
-    }
+class _Reader(NamedTuple):
+    """Reads sections into their records, and notes what is wrong; files lie relative to a folder."""
 
+    folder: Path
+    problems: list[Problem]
 
-def _section_value(
-    section: Inner, value: object, path: tuple[str, ...], problems: list[Problem], folder: Path
-) -> object:
-    """The record of a section, or the records that it holds by name; None where it is not there or of no use."""
-    table: dict[str, Any] = value if isinstance(value, dict) else {}
-    if section.named and (value is None or table is value):
-        each, by_name = section._replace(named="", absent="none"), {}
-        for name, inner in table.items():
-            try:
-                checked_name(name, "a name")
-            except GoalError as error:
-                problems.append(Problem((*path, name), str(error)))
-            by_name[name] = _section_value(each, inner, (*path, name), problems, folder)
-        return {name: record for name, record in by_name.items() if record is not None}
-    if value is None and section.absent == "none":
-        return None
-    values: dict[str, Any] = {}
-    if value is None and section.absent == "refused":
-        problems.append(Problem((), f"[{'.'.join(path)}]: the section is missing. Add it"))
-    elif value is not None and table is not value:
-        problems.append(Problem(path, f"must be a section, [{'.'.join(path)}]; got {shown(value)}"))
-        if section.named:
+    def values(self, section: Inner, table: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        """The values of a section, by the fields of its record."""
+        parts = {entry.name: entry for entry in entries(section.record)}
+        for name in [name for name in table if name not in parts][:MOST_TOLD]:
+            alike = {part.lower(): part for part in parts}
+            near = difflib.get_close_matches(name.lower(), alike, 1)
+            cure = f"Is it {alike[near[0]]!r}?" if near else f"Known here: {', '.join(parts)}"
+            self.problems.append(Problem((*path, name), f"unknown key. {cure}"))
+        if section.exactly_one and len(table) != 1:
+            got = ", ".join(table) if table else "none"
+            self.problems.append(Problem(path, f"needs exactly one of {', '.join(parts)}; got {got}. Keep one"))
             return {}
-    else:
-        values = _values(section, table, path, problems, folder)
-    # None stands for what must be there and is not; a section that may be absent is of no use without it.
-    lacking = [entry.field for entry in entries(section.record)
-               if isinstance(entry.part, Key) and entry.is_needed and values.get(entry.field) is None]  # fmt: skip
-    return None if lacking and section.absent == "none" else section.record(**{**dict.fromkeys(lacking), **values})
+        return {
+            entry.field: self.section(entry.part, table.get(name), (*path, name))
+            if isinstance(entry.part, Inner)
+            else self.key(entry.part, entry.default, table.get(name), (*path, name))
+            for name, entry in parts.items()
+        }
 
+    def section(self, section: Inner, value: object, path: tuple[str, ...]) -> object:
+        """The record of a section, or the records that it holds by name; None where it is not there or of no use."""
+        table: dict[str, Any] = value if isinstance(value, dict) else {}
+        if section.named and (value is None or table is value):
+            each, by_name = section._replace(named="", absent="none"), {}
+            for name, inner in table.items():
+                try:
+                    checked_name(name, "a name")
+                except GoalError as error:
+                    self.problems.append(Problem((*path, name), str(error)))
+                by_name[name] = self.section(each, inner, (*path, name))
+            return {name: record for name, record in by_name.items() if record is not None}
+        if value is None and section.absent == "none":
+            return None
+        values: dict[str, Any] = {}
+        if value is None and section.absent == "refused":
+            self.problems.append(Problem((), f"[{'.'.join(path)}]: the section is missing. Add it"))
+        elif value is not None and table is not value:
+            self.problems.append(Problem(path, f"must be a section, [{'.'.join(path)}]; got {shown(value)}"))
+            if section.named:
+                return {}
+        else:
+            values = self.values(section, table, path)
+        # None stands for what must be there and is not; a section that may be absent is of no use without it.
+        lacking = [entry.field for entry in entries(section.record)
+                   if isinstance(entry.part, Key) and entry.is_needed and values.get(entry.field) is None]  # fmt: skip
+        return None if lacking and section.absent == "none" else section.record(**{**dict.fromkeys(lacking), **values})
 
-def _key_value(
-    key: Key, default: object, value: Any, path: tuple[str, ...], problems: list[Problem], folder: Path
-) -> object:
-    if value is None and default is dataclasses.MISSING:
-        problems.append(Problem(path, "missing. Add it"))
-    default = None if default is dataclasses.MISSING else default
-    if value is None:
-        return default
-    try:
-        checked = key.kind.check(value)
-    except GoalParseError as error:
-        for fault in _goal_faults(value, error):
-            at = None if fault.line is None else (fault.line, fault.column or 1)
-            again = path[-2:] == ("audit", "text") and "unknown population" in fault.reason
-            reason = f"{fault.reason} What goal.text defines has to be repeated here." if again else fault.reason
-            problems.append(Problem(path, f"no valid goal: {reason}", at, value))
-        return default
-    except (ValueError, TypeError) as error:
-        problems.append(Problem(path, str(error)))
-        return default
-    if not key.kind.is_path:
-        return checked
-    return tuple(folder / name for name in checked) if isinstance(checked, tuple) else folder / checked
+    def key(self, key: Key, default: object, value: Any, path: tuple[str, ...]) -> object:
+        """The value of a key as it is stored; its default where it is not there, or wrong."""
+        if value is None and default is dataclasses.MISSING:
+            self.problems.append(Problem(path, "missing. Add it"))
+        default = None if default is dataclasses.MISSING else default
+        if value is None:
+            return default
+        try:
+            checked = key.kind.check(value)
+        except GoalParseError as error:
+            for fault in _goal_faults(value, error):
+                at = None if fault.line is None else (fault.line, fault.column or 1)
+                again = path[-2:] == ("audit", "text") and "unknown population" in fault.reason
+                reason = f"{fault.reason} What goal.text defines has to be repeated here." if again else fault.reason
+                self.problems.append(Problem(path, f"no valid goal: {reason}", at, value))
+            return default
+        except (ValueError, TypeError) as error:
+            self.problems.append(Problem(path, str(error)))
+            return default
+        if not key.kind.is_path:
+            return checked
+        return tuple(self.folder / name for name in checked) if isinstance(checked, tuple) else self.folder / checked
 
 
 def _goal_faults(text: str, first: GoalParseError, most: int = 20) -> list[GoalParseError]:

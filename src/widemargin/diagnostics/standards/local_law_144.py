@@ -17,6 +17,7 @@ import numpy as np
 
 from widemargin._text import (
     aligned,
+    entry_named,
     html_table,
     listing,
     pandas_for_frames,
@@ -148,10 +149,7 @@ class BiasAudit:
 
     def __getitem__(self, title: str) -> CategoryTable:
         """The table of that title."""
-        for table in self.tables:
-            if table.title == title:
-                return table
-        raise KeyError(f"no table {title!r}; there are {[table.title for table in self.tables]}")
+        return entry_named(self.tables, [table.title for table in self.tables], title, "table")
 
     @property
     def passed(self) -> bool:

@@ -5,7 +5,8 @@ kinds of rows: never an array of rows times replicates, so its cost does not gro
 several classes stands in several views (`goals/binding/sources.py`) and is drawn once for all of them.
 """
 
-from collections.abc import Collection, Hashable
+import functools
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ class Tally:
     count: Floats
 
 
-class Tallies:
+def tallies(tied: TiedGoal, positive: Predictions) -> Callable[[TiedConstraint], Tally]:
     """The rows of all sources counted, for one constraint after the other; of several classes in the views it looks at.
 
     Parameters
@@ -80,19 +81,12 @@ class Tallies:
     positive : sequence of ndarray
         0/1 predictions for each source, or the numbers of the predicted classes.
     """
+    counted = functools.cache(functools.partial(tally, tied, positive))
 
-    def __init__(self, tied: TiedGoal, positive: Predictions) -> None:
-        self._tied, self._positive = tied, positive
-        self._known: dict[frozenset[Hashable], Tally] = {}
+    def of(item: TiedConstraint) -> Tally:
+        return counted(frozenset(map(tied.space.key_of, item.constraint.rates)) if tied.several else None)
 
-    def of(self, item: TiedConstraint) -> Tally:
-        """What a constraint needs."""
-        keys = frozenset(source.key for source in self._tied.sources)
-        if self._tied.several:
-            keys = frozenset(self._tied.space.key_of(rate) for rate in item.constraint.rates)
-        if keys not in self._known:
-            self._known[keys] = tally(self._tied, self._positive, keys)
-        return self._known[keys]
+    return of
 
 
 def tally(tied: TiedGoal, predicted: Predictions, keys: Collection[Hashable] | None = None) -> Tally:

@@ -37,6 +37,7 @@ from widemargin.goals.binding.sources import SAID
 from widemargin.goals.binding.tied_goal import TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Rate, When
 from widemargin.goals.language.populations import Population
+from widemargin.goals.measuring.intervals import clopper_pearson
 from widemargin.goals.measuring.rates_of_predictions import RateTable, rows_that_count
 
 EITHER = slice(None)
@@ -303,9 +304,7 @@ def two_proportions(
     if level <= 0.0:
         return 1.0
     # The interval of Berger and Boos for the second chance, by Clopper and Pearson.
-    least = 0.0 if x2 == 0 else float(betaincinv(x2, m2 - x2 + 1, outside / 2))
-    greatest = 1.0 if x2 == m2 else float(betaincinv(x2 + 1, m2 - x2, 1.0 - outside / 2))
-    edges = np.linspace(least, greatest, cells + 1)
+    edges = np.linspace(*clopper_pearson(x2, m2, 1.0 - outside), cells + 1)
     # In each cell the smallest second chance, and the smallest first one that can still violate the bound there.
     low2, low1 = edges[:-1], (bound - c2 * edges[1:]) / c1
     held = low1 <= 1.0  # elsewhere no first chance breaks the bound

@@ -23,7 +23,7 @@ from widemargin._typing import Floats, Seed
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Predictions, TiedConstraint, TiedGoal
 from widemargin.goals.language.linear import Linear, Ratio
-from widemargin.goals.measuring.bootstrap import Tallies, slack_replicates
+from widemargin.goals.measuring.bootstrap import slack_replicates, tallies
 from widemargin.goals.measuring.rates_of_predictions import (
     Measured,
     ratio_value,
@@ -130,7 +130,7 @@ def slack_intervals(
     seed = np.random.default_rng() if random_state is None else random_state
     if isinstance(seed, np.random.Generator | np.random.RandomState):
         seed = int((seed.integers if isinstance(seed, np.random.Generator) else seed.randint)(2**31 - 1))
-    tallies = Tallies(tied, signs)
+    counted = tallies(tied, signs)
     intervals: list[Interval | None] = []
     for j, item in enumerate(tied.constraints):
         if np.isnan(measured.slack[j]):
@@ -142,7 +142,7 @@ def slack_intervals(
             continue
         # A stream of its own: the interval of a constraint does not move when another one is added to the goal.
         rng = np.random.default_rng([seed, j])
-        slack, size = slack_replicates(item, tied, tallies.of(item), n_replicates, rng)
+        slack, size = slack_replicates(item, tied, counted(item), n_replicates, rng)
         intervals.append(_percentile(slack, float(measured.slack[j]), confidence, size))
     return tuple(intervals)
 
@@ -190,8 +190,8 @@ def on_new_rows(
     """
     measured = tied.measure(tied.positive_mass(positive if left_out is None else left_out))
     n_left_out = 0 if left_out is None else 2 * n_replicates // 3
-    drawn = [(Tallies(tied, positive), n_replicates - n_left_out)]
-    drawn += [] if left_out is None else [(Tallies(tied, left_out), n_left_out)]
+    drawn = [(tallies(tied, positive), n_replicates - n_left_out)]
+    drawn += [] if left_out is None else [(tallies(tied, left_out), n_left_out)]
     expected = list[NewRows | None]()
     tightest = np.argsort(measured.slack / np.maximum(1.0, np.abs(measured.bound)))[:12]
     for j, item in enumerate(tied.constraints):
@@ -200,7 +200,7 @@ def on_new_rows(
             continue
         # A fixed seed for each constraint: the same model on the same rows is told the same.
         rng = np.random.default_rng([0, j])
-        slack = np.concatenate([slack_replicates(item, tied, of.of(item), number, rng)[0] for of, number in drawn])
+        slack = np.concatenate([slack_replicates(item, tied, of(item), number, rng)[0] for of, number in drawn])
         slack = np.where(np.isnan(slack), -np.inf, slack)  # an undefined one is not met
         # Of `a >= k b` the bound is k times a rate, so 0.05 of the ratio is 0.05 b (see `NewRows.far`).
         bound = float(measured.bound[j])

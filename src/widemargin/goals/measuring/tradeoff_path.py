@@ -5,7 +5,6 @@ difference between models of the path, with the standard error of that differenc
 of the training problem, stay under their own name.
 """
 
-import html
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from widemargin._text import aligned, html_table, pandas_for_frames, wrapped
+from widemargin._text import aligned, html_report, pandas_for_frames, wrapped
 from widemargin._typing import Bools, Floats, Ints
 from widemargin.exceptions import DataError
 from widemargin.goals.binding.tied_goal import Predictions, TiedGoal
@@ -411,11 +410,8 @@ class TradeoffPath:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head, *rows = self._cells()
         colours = ["#e6f4ea" if met else "#fce8e6" for met in self.met]
-        headline = f"<p><strong>{html.escape(self._headline())}</strong></p>"
-        tail = "".join(f"<p>{html.escape(line)}</p>" for line in self._tail())
-        return f"<div>{headline}{html_table(head, rows, colours)}{tail}</div>"
+        return html_report(self._headline(), [self._cells()], self._tail(), colours)
 
     def _headline(self) -> str:
         done = f"{len(self)} points" if len(self) == self.n_asked else f"{len(self)} of {self.n_asked} points"
