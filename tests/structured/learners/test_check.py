@@ -305,7 +305,7 @@ def test_late_answers_that_are_none_are_refused(change, message, rescaling):
     ("question", "change", "message"),
     [
         ("levels", lambda oracle, ask: ask() * np.nan, "levels are .*nan.*give the largest h of every loss"),
-        ("levels", lambda oracle, ask: ask() + [0.0, 0.0, 0.0, np.inf], "levels are .*inf.*give the largest"),
+        ("levels", lambda oracle, ask: ask() + np.array([0.0, 0.0, 0.0, np.inf]), "levels are .*inf.*give the largest"),
         ("levels", lambda oracle, ask: ask() + 0.1, r"the best label of loss 3 has h = .*, but level\(3\) is Answer"),
         ("level", lambda oracle, ask, c: None, r"the best label of loss 3 has h = .*, but level\(3\) is None"),
     ],

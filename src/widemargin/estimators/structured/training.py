@@ -378,7 +378,7 @@ class ReadyMadeSVM(StructuralEstimator):
 
         Called where rows are found right, before a new fit sets its first attribute: it may fail, or be interrupted.
         """
-        vars(self).pop("coef_", None)
+        self.__dict__.pop("coef_", None)
 
     def _shape_of_weights(self) -> tuple[int, ...]:
         return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})

@@ -197,7 +197,7 @@ def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
     require(oracle, (LEVELS, LEVEL), "levels")
     record = BestLabel()
     H = np.asarray(oracle.levels(), dtype=np.float64)
-    if not (H < math.inf).all():  # NaN too, which compares with nothing
+    if np.isnan(H).any() or np.isposinf(H).any():
         raise OracleError(f"the oracle's levels are {H}; give the largest h of every loss, or -inf.")
     record.queries, record.upper = 1, 0.0
     losses = np.arange(H.shape[0])
@@ -210,7 +210,8 @@ def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
             record.meet(answer)
         if not abs(record.best - record.upper) <= 1e-6 * (1.0 + record.upper):
             raise OracleError(
-                f"the oracle's levels say that the best label of loss {c} has h = {H[c]:.9g}, but level({c}) is {answer}."
+                f"the oracle's levels say that the best label of loss {c} has h = {H[c]:.9g}, but level({c}) is "
+                f"{answer}."
             )
     return record.found(eps)
 
