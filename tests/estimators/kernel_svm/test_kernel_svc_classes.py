@@ -336,3 +336,14 @@ def test_an_interrupt_before_the_first_step_leaves_no_model():
         clf.set_params(kernel=interrupted).fit(X, y)
     with pytest.raises(NotFittedError):
         clf.predict(X)
+
+
+@pytest.mark.parametrize("clf", [KernelSVC(), SBPClassifier(nu=0.1), KernelPerceptron(), RiskClassifier()], ids=str)
+def test_rows_that_are_refused_leave_the_model_before(clf):
+    """As in scikit-learn, where rows are looked at before anything is changed."""
+    X, y = (part[:100] for part in iris())
+    expected = clf.fit(X, y).predict(X)
+    for rows, labels in ((np.where(X > 5.0, np.nan, X), y), (X[:, 0], y), (X, y[:-1])):
+        with pytest.raises(ValueError, match=r"NaN|1D array|inconsistent"):
+            clf.fit(rows, labels)
+        np.testing.assert_array_equal(clf.predict(X), expected)

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, cross_validate, train_test_split
@@ -538,3 +539,28 @@ def test_a_constant_model_of_several_classes_that_misses_its_goal_is_refused():
     goal = "subject to recall(of=2) >= 0.2\nsubject to recall(of=1) >= 0.2"
     with pytest.raises(InfeasibleGoalError):
         GoalThresholdClassifier(DecisionTreeClassifier(), goal, random_state=0).fit(np.ones((600, 1)), y)
+
+
+@pytest.mark.parametrize("maker", [GoalThresholdClassifier, GoalReduction])
+def test_where_the_estimator_breaks_off_there_is_no_threshold(maker):
+    """An earlier fit's classes, thresholds and estimator are not mixed with those of the one that failed."""
+
+    class Breaking(LogisticRegression):
+        broken = False
+
+        def fit(self, X, y, sample_weight=None):
+            if Breaking.broken:
+                raise KeyboardInterrupt
+            return super().fit(X, y, sample_weight)
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    goal = Goal(error_rate(), [recall() >= 0.6])
+    clf, fresh = (maker(Breaking(), goal, pos_label=label, random_state=0) for label in ("b", "d"))
+    clf.fit(X, np.where(X[:, 0] > 0, "b", "a")).set_params(pos_label="d")
+    Breaking.broken = True
+    for model in (clf, fresh):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, np.where(X[:, 0] > 0, "d", "c"))
+        with pytest.raises(NotFittedError):  # it was a TypeError, or "d" by the thresholds of "b"
+            model.predict(X)

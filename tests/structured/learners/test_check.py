@@ -1,12 +1,15 @@
 """Debug mode: every answer of an oracle is compared with the model, with the question and with earlier answers."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from structured_models import LabelSets
+from structured_models import Classes, LabelSets, ListedModel
 from widemargin import StructuralSVM
-from widemargin.exceptions import OracleError
+from widemargin.exceptions import DataError, OracleError
 from widemargin.solvers.base import Budget
+from widemargin.structured.learners import block_frank_wolfe
 from widemargin.structured.learners.passes import CompiledPasses, PythonPasses, Responses, choose_passes
 from widemargin.structured.learners.problem import StructuredProblem, zero_blocks
 from widemargin.structured.learners.result import LearnerRecorder
@@ -208,3 +211,124 @@ class CompiledToo(Watched):
 def test_a_derived_model_is_compiled_where_it_has_no_oracle_of_its_own_or_says_that_both_agree():
     for model in (type("Renamed", (MulticlassModel,), {})(), CompiledToo()):
         assert isinstance(choose_passes(StructuredProblem(model, np.eye(2), np.array(["a", "b"]))), CompiledPasses)
+
+
+class Matchings(ListedModel):
+    """Three things are matched with three others; asked for the largest h g, the oracle forgets g."""
+
+    capabilities = ("direct",)
+    contains = None
+
+    def prepare(self, X, Y):
+        return self.sizes(X)
+
+    def sizes(self, X):
+        return 3, 1, 0
+
+    def labels(self, x):
+        return list(itertools.permutations(range(3)))
+
+    def features(self, x, y):
+        return np.eye(3)[list(y)].reshape(9, 1), np.empty(0)
+
+    def loss(self, y, truth):
+        return float(np.sum(np.not_equal(y, truth)))
+
+    def oracle(self, *example):
+        oracle = super().oracle(*example)
+        oracle.free = oracle.direct = lambda *lam: oracle.answer(int(np.argmax(oracle.h)))
+        return oracle
+
+
+@pytest.mark.filterwarnings("ignore:stopped after")
+def test_answers_are_compared_at_the_best_weights_too():
+    """At random weights a label of largest score is mostly one of largest product, too, and the gap had closed."""
+    rng = np.random.default_rng(1)
+    X, w = 3.0 * rng.normal(size=(24, 9, 3)), rng.normal(size=3)
+    matchings = np.array(Matchings().labels(None))
+    Y = [tuple(matchings[np.argmax(x[range(3), matchings].sum(axis=1))]) for x in (X @ w).reshape(24, 3, 3)]
+    problem = StructuredProblem(Matchings(), list(X), Y, C=0.3)
+    with pytest.raises(OracleError, match=r"example 6: .*direct\(\).*is not the best: h g is .* of an earlier answer"):
+        block_frank_wolfe.solve(problem, tol=0.01, max_iter=200)
+
+
+class OfNone(Classes):
+    """The class 0 is called None."""
+
+    def labels(self, x):
+        return [None, 1, 2]
+
+    def features(self, x, y):
+        return super().features(x, y or 0)
+
+
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+def test_None_may_be_a_label(rescaling):
+    y = [[None, 1, 2][sum(label) % 3] for label in Y]
+    named = StructuralSVM(OfNone(3), rescaling=rescaling, random_state=0, tol=0.01).fit(X, y)
+    numbered = StructuralSVM(Classes(3), rescaling=rescaling, random_state=0, tol=0.01).fit(X, [c or 0 for c in y])
+    np.testing.assert_array_equal(named.coef_, numbered.coef_)
+
+
+def late(change, question):
+    """Change the answers once the spot checks at random weights are over."""
+
+    class Late(Changed):
+        asked = 0
+
+        def oracle(self, *example):
+            Late.asked += 1
+            self.change = change if Late.asked > 18 else None
+            return super().oracle(*example)
+
+    return Late(("free",) if question == "free" else ("levels", "level"), question)
+
+
+@pytest.mark.filterwarnings("ignore:the oracle answers free")
+@pytest.mark.parametrize("rescaling", ["slack", "margin"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda oracle, ask, lam: None, "answered None; give an Answer"),
+        (lambda oracle, ask, lam: ask(lam)._replace(h=np.inf), "h = inf .*both must be finite"),
+        (lambda oracle, ask, lam: ask(lam)._replace(g=-1.0), "g = -1; .*>= 0"),
+    ],
+    ids=["None", "infinite", "negative loss"],
+)
+def test_late_answers_that_are_none_are_refused(change, message, rescaling):
+    with pytest.raises(OracleError, match=message) as refused:
+        train(late(change, "free"), debug=False, rescaling=rescaling)
+    assert "It was raised where example" in refused.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "change", "message"),
+    [
+        ("levels", lambda oracle, ask: ask() * np.nan, "levels are .*nan.*give the largest h of every loss"),
+        ("levels", lambda oracle, ask: ask() + np.array([0.0, 0.0, 0.0, np.inf]), "levels are .*inf.*give the largest"),
+        ("levels", lambda oracle, ask: ask() + 0.1, r"the best label of loss 3 has h = .*, but level\(3\) is Answer"),
+        ("level", lambda oracle, ask, c: None, r"the best label of loss 3 has h = .*, but level\(3\) is None"),
+    ],
+)
+def test_levels_that_contradict_themselves_are_refused(question, change, message):
+    with pytest.raises(OracleError, match=message):
+        train(late(change, question), debug=False)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_features_that_are_no_numbers_are_refused(wrong):
+    """A NaN times a potential of 0 used to spread over all weights, and the model before it was called certified."""
+
+    class Spoiled(LabelSets):
+        def features(self, x, y):
+            A, b = super().features(x, y)
+            if y == (1, 1, 1):
+                A = A * wrong
+            return A, b
+
+        def value(self, x, y, potentials, theta):
+            A, b = super().features(x, y)
+            return float((A * potentials).sum() + b @ theta)
+
+    with pytest.raises(DataError, match=r"features of example [0-9]+ and label \(1, 1, 1\) hold NaN or infinity"):
+        train(Spoiled(3, ("levels", "level")), debug=False)

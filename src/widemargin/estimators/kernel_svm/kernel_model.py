@@ -65,12 +65,12 @@ class KernelModel:
     ) -> tuple[Matrix, Any, Floats]:  # fmt: skip
         """Checked rows, labels and weights to train on; whether weights may be negative is up to the estimator.
 
-        Not `finite`: the values of a precomputed kernel are left to `KernelRows`, to be looked at once. The scores of
-        an earlier fit are given up, as this one may be refused or interrupted.
+        Not `finite`: the values of a precomputed kernel are left to `KernelRows`, to be looked at once. Where rows and
+        labels are right the scores of an earlier fit are given up, as this one may be refused or interrupted.
         """
+        X, y = checked_rows(self, on_host(X), on_host(y), finite=finite)
         for scores in ("dual_coef_", "coef_"):
             vars(self).pop(scores, None)
-        X, y = checked_rows(self, on_host(X), on_host(y), finite=finite)
         sample_weight = on_host(sample_weight)
         # `KernelRows` looks at the values, of the rows that are trained on: once, as that takes as long as many a fit.
         rows = check_precomputed(X, values=False) if self.kernel == "precomputed" else X

@@ -166,6 +166,7 @@ class ChainSVC(ReadyMadeSVM):
                 sequences, y, sample_weight = parts, labels, weights[whose]
         model, rows = ChainModel(self.weights), sequences
         chosen = choose(self, self.C, 0.0, model, sequences, y, sample_weight)
+        self._give_up()
         if sequences:
             self.n_features_in_ = sequences[0].shape[1]
             if len({x.shape[1] for x in sequences}) == 1:

@@ -130,6 +130,7 @@ class MulticlassSVC(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
             One class only, or a cost matrix that does not fit the classes.
         """
         X, labels = checked_rows(self, X, y)
+        self._give_up()
         check_classification_targets(labels)
         refuse_one_class(np.unique(labels))
         model = MulticlassModel(self.cost)

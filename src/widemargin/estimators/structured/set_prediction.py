@@ -87,6 +87,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None: give labels.")
         X = checked_rows(self, X)
+        self._give_up()
         given = read_label_sets(y, self._known_names())
         model = self._model(y if hasattr(y, "columns") else given.sets)
         Y = self._complete(given, model)
@@ -115,10 +116,13 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         self.classes_ = given.classes
         chosen = choose(self, self.C, self._options.offset, model, X, marked, sample_weight, "jaccard", complete=Y)
         self.offset_ = chosen.offset
-        self._train(model, self._training_rows(X, chosen), Y, chosen, sample_weight=sample_weight, missing=left_out)
+        # Ctrl-C keeps the weights so far; they never meet probabilities, or label sets, of an earlier fit.
         for name in ("label_sets_", "probabilities_", "_seen"):
             self.__dict__.pop(name, None)
+        if self._options.decode == "seen":
+            self.label_sets_ = np.unique(Y[~missing.any(axis=1)], axis=0)
         self.decode_: str = "best" if self._options.decode == "auto" else self._options.decode
+        self._train(model, self._training_rows(X, chosen), Y, chosen, sample_weight=sample_weight, missing=left_out)
         wanted = self.calibration == "sigmoid" or self._options.decode == "expected"
         if wanted or (self.calibration == "auto" and not np.isnan(chosen.score)):
             weight, rng = example_weights(sample_weight, X.shape[0]), check_random_state(self.random_state)
@@ -129,8 +133,6 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
                 # Both scores are of rows that were not learned from; there is none where C is given.
                 if example_jaccard(marked[weight > 0.0], likely) > chosen.score:
                     self.decode_ = "expected"
-        if self._options.decode == "seen":
-            self.label_sets_ = np.unique(Y[~missing.any(axis=1)], axis=0)
         return self
 
     def _known_names(self) -> Sequence[Any] | None:
@@ -243,7 +245,7 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         """The predictions, and the potentials by which they are the best of all label sets."""
         u, decode = self._potentials(X), self._decoding()
         if decode == "expected":
-            if "probabilities_" not in vars(self):
+            if "probabilities_" not in vars(self) and self.status_ != "interrupted":
                 raise CapabilityError("decode='expected' goes by probabilities: set calibration='sigmoid' before fit.")
             probabilities = self.predict_proba(X)
             return likely_sets(probabilities, self._coherent(probabilities), self._allowed()), u
@@ -299,10 +301,14 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         Raises
         ------
         CapabilityError
-            If `calibration` was set after `fit`.
+            If `calibration` was set after `fit`, or `fit` was interrupted.
         """
         check_is_fitted(self)
         if "probabilities_" not in vars(self):
+            if self.status_ == "interrupted":
+                raise CapabilityError(
+                    "fit was interrupted before it made probabilities: fit again, or go by decode='best'."
+                )
             raise CapabilityError("the model was fitted without calibration: set calibration='sigmoid' before fit.")
         probabilities = self.probabilities_(checked_rows(self, X, reset=False))
         self._coherent(probabilities)

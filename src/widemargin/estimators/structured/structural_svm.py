@@ -143,7 +143,7 @@ class StructuralSVM(StructuralEstimator):
             If the oracle cannot answer what the search asks.
         OracleError
             If the oracle breaks its word. The oracles of a model of your own are compared with it on eight examples
-            at random weights; `debug=True` compares every answer.
+            at random weights and at those of the result; `debug=True` compares every answer.
         """
         model = copy.deepcopy(self.model)
         self._train(

@@ -265,11 +265,12 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
 
         The time budget is what the choice has left of it. After a choice that was interrupted it is one pass.
         """
-        options, self.C_ = self._options, float(chosen.C)
+        # Attributes are set when all of it has gone well: one that fails leaves an earlier model whole.
+        options, C = self._options, float(chosen.C)
         left = None if self.time_budget is None else max(self.time_budget - chosen.seconds, 1e-3)
         budget = budget_of(left, self.callbacks, options.verbose)
         problem = StructuredProblem(
-            model, X, Y, C=self.C_, sample_weight=sample_weight, missing=missing, rescaling=self._rescaling_of(Y),
+            model, X, Y, C=C, sample_weight=sample_weight, missing=missing, rescaling=self._rescaling_of(Y),
             search=self.search, eps=options.search_tol, ratio=options.search_ratio, max_queries=options.max_queries,
             check=debug, prove=not self._in_search,
         )  # fmt: skip
@@ -297,7 +298,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
         origin, blocks = self.__dict__.pop("_origin", None), self.__dict__.pop("blocks_", None)
         if self.warm_start and origin is not None and origin[2] == problem.fingerprint():
             last_C, steps, _ = origin
-            arguments["start"] = blocks.scaled(self.C_ / last_C)
+            arguments["start"] = blocks.scaled(C / last_C)
             if self.solver == "sgd":
                 arguments["steps"] = steps
         del blocks
@@ -311,7 +312,7 @@ class StructuralEstimator(StructuralParameters, BaseEstimator):  # type: ignore[
             result = learn(problem, budget=budget, **arguments)
         if chosen.interrupted:
             budget.interrupted, result = True, replace(result, status=Status.INTERRUPTED)
-        self.model_, self.search_ = problem.model, problem.search_name
+        self.model_, self.search_, self.C_ = problem.model, problem.search_name, C
         self._set_weights(result.weights)
         if chosen.standard is not None:
             self._give_back(chosen.standard)
@@ -392,6 +393,16 @@ class ReadyMadeSVM(StructuralEstimator):
     model_: StructureModel = field(init=False)
 
     _stored_arrays: ClassVar[Mapping[str, str]] = {"intercept_": "double S"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "coef_" in vars(self)
+
+    def _give_up(self) -> None:
+        """Forget the weights of an earlier fit, as classes and columns of another fit make wrong predictions of them.
+
+        Called where rows are found right, before a new fit sets its first attribute: it may fail, or be interrupted.
+        """
+        self.__dict__.pop("coef_", None)
 
     def _shape_of_weights(self) -> tuple[int, ...]:
         return (self.coef_.shape[1], *{self.coef_.shape[0], self.intercept_.shape[0]})

@@ -281,7 +281,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             self._set_classes(y, np.asarray(self.estimator.classes_))
         self._set_groups(rows)
         self.guarantee_: str | None = None
-        self.threshold_ = self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
+        self.offsets_ = self.mixture_thresholds_ = self.mixture_weights_ = None
         with limit_threads(self.n_jobs):
             rng = check_random_state(self.random_state)
             # The threshold is chosen on scores of rows that the estimator (or its fold's clone) did not learn from.

@@ -85,8 +85,12 @@ class ThresholdedModel(Provable, ClassifierMixin, MetaEstimatorMixin, BaseEstima
         tags.input_tags.categorical = inner.categorical
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "threshold_" in vars(self)
+
     def _set_classes(self, y: npt.NDArray[Any], fitted_classes: npt.NDArray[Any] | None = None) -> None:
-        """Two classes, one of them positive, or several."""
+        """Two classes, one of them positive, or several; no threshold of an earlier fit is left beside them."""
+        self.__dict__.pop("threshold_", None)
         known = np.unique(y) if fitted_classes is None else fitted_classes
         if len(known) <= 2:
             super()._set_classes(y, fitted_classes)

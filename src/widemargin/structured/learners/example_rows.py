@@ -219,7 +219,7 @@ def row_parts(rows: ExampleRows, d: int, size: int = 4096) -> Iterator[tuple[sli
     data, indices, indptr = rows
     n = indptr.shape[0] - 1 if indptr.shape[0] else data.shape[0]
     whole = sp.csr_matrix((data[0], indices, indptr), shape=(n, d), copy=False) if indptr.shape[0] else data
-    for first in range(0, n, size):
+    for first in range(0, max(n, 1), max(size, 1)):  # a part of no rows where there are none
         part = slice(first, min(first + size, n))
         yield part, whole[part]
 

@@ -18,7 +18,7 @@ import math
 import operator
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ from widemargin.structured.learners.many_answers import ManyAnswers
 from widemargin.structured.model import Examples, Features, StructuredModel, Weights
 from widemargin.structured.oracle import CAPABILITIES, CONVEX, FREE, Answer, Oracle, Search
 from widemargin.structured.search.automatic import SEARCHES, check_found, named
+from widemargin.structured.search.best_label import checked
 from widemargin.structured.search.hull import Mixture, all_losses, direct
 
 __all__ = [
@@ -293,9 +294,11 @@ class StructuredProblem:
         self.rounding = structure.rounding if self.search is direct and isinstance(structure, Structure) else 0.0
         eps = max(eps, float(getattr(oracle, "tolerance", 0.0)))
         self._options: dict[str, Any] = {"eps": eps, "ratio": ratio, "max_queries": max_queries}
-        # The library's own models are tested; what a user's oracle answers is not believed unseen.
-        if not self._own:
-            self._spot_check()
+        rng = np.random.default_rng(0)
+        W, theta = rng.normal(size=(self.d, self.S)), rng.normal(size=self.P)
+        # An oracle that ignores or remembers its weights gives itself away by one of the two signs.
+        for sign in (1.0, -1.0):
+            self.spot_check(Weights(sign * W, sign * theta))
 
     @cached_property
     def compiled(self) -> CompiledModel | None:
@@ -324,36 +327,36 @@ class StructuredProblem:
             )
         return "margin", None
 
-    def _spot_check(self, spots: int = 8) -> None:
-        """Compare answers of some examples with the model, at random weights and at these with the sign turned.
+    def spot_check(self, weights: Weights, spots: int = 8) -> None:
+        """Compare what a user's oracles of some examples answer at these weights with the model and earlier answers.
 
-        An oracle that ignores or remembers its weights gives itself away by one of the two signs.
+        Raises
+        ------
+        OracleError
+            If an answer is wrong, or a label met before is better.
         """
-        rng, asked = np.random.default_rng(0), self.check
-        W, theta = rng.normal(size=(self.d, self.S)), rng.normal(size=self.P)
-        self.check, chosen = True, np.unique(np.linspace(0, self.n - 1, spots).astype(int))
-        for sign in (1.0, -1.0):
-            potentials = [sign * self.potentials(i, W) for i in chosen.tolist()]
-            # Not what a subclass makes of it, which is not complete yet.
-            found = [
-                StructuredProblem.violation(self, i, u, sign * theta, 0.0).value
-                for i, u in zip(chosen.tolist(), potentials, strict=True)
-            ]
-            others: Iterable[float] = found
-            if self.many is not None:
-                others = self.many(chosen, sign * W, sign * theta, check=True)[0]
-            # A search that is not exact, or a label that does not violate, may well be beaten.
-            for i, best, other in zip(chosen.tolist(), found, others, strict=True):
-                if other < best - 1e-6 * (1.0 + abs(best)):
-                    raise OracleError(
-                        f"example {i}: {type(self.model).__name__}.oracle_many found a label of violation "
-                        f"{other:.9g}, but its oracle one of {best:.9g}: it must return the labels of largest "
-                        f"{'loss (1 + score - score of the truth)' if self.slack else 'loss + score'}."
-                    )
-        # What these weights have found is of no use to training.
+        # The library's own models are tested; what a user's oracle answers is not believed unseen.
+        if self._own:
+            return
+        asked, self.check = self.check, True
+        chosen, found = np.unique(np.linspace(0, self.n - 1, spots).astype(int)), []
         for i in chosen.tolist():
-            self._met[i] = _Met(self._met[i].truth)
+            # Training and check do not help each other: a label met in training would hide that the oracle misses it.
+            met, self._met[i] = self._met[i], replace(self._met[i], labels=[], hint=None)
+            u = self.potentials(i, weights.W)
+            # Not what a subclass makes of it, which is not complete yet.
+            found.append(StructuredProblem.violation(self, i, u, weights.theta, 0.0).value)
+            self._met[i] = met
         self.check = asked
+        others: Iterable[float] = found if self.many is None else self.many(chosen, *weights, check=True)[0]
+        # A search that is not exact, or a label that does not violate, may well be beaten.
+        for i, best, other in zip(chosen.tolist(), found, others, strict=True):
+            if other < best - 1e-6 * (1.0 + abs(best)):
+                raise OracleError(
+                    f"example {i}: {type(self.model).__name__}.oracle_many found a label of violation "
+                    f"{other:.9g}, but its oracle one of {best:.9g}: it must return the labels of largest "
+                    f"{'loss (1 + score - score of the truth)' if self.slack else 'loss + score'}."
+                )
 
     def _refuse_no_label(self, i: int, y: object) -> None:
         contains = getattr(self.model, "contains", None)
@@ -381,6 +384,9 @@ class StructuredProblem:
                 f"the features of example {i} have shapes {A.shape} and {b.shape}; the model's sizes ask for "
                 f"{(m, self.S)} and {(self.P,)}."
             )
+        # A NaN would spread over all weights with the first step.
+        if not (np.isfinite(A).all() and np.isfinite(b).all()):
+            raise DataError(f"the features of example {i} and label {y!r} hold NaN or infinity.")
         return Features(A, b)
 
     def psi(self, i: int, y: object) -> Features:
@@ -446,7 +452,11 @@ class StructuredProblem:
             As there, but the slack is that of the weighted example.
         """
         weight = float(self.weight[i])
-        found = self._found(i, u, theta, slack / weight if slack and weight else slack)
+        try:
+            found = self._found(i, u, theta, slack / weight if slack and weight else slack)
+        except Exception as error:
+            error.add_note(f"It was raised where example {i} was asked for its most violating label.")
+            raise
         if weight == 1.0:
             return found
         A, b, loss, value, upper, queries = found
@@ -469,17 +479,13 @@ class StructuredProblem:
         CapabilityError
             If the search needs the slack, and there is none.
         OracleError
-            If an answer is no number; in `check` mode, if the oracle contradicts the model or itself.
+            If an answer is none, or no number; in `check` mode, if the oracle contradicts the model or itself.
         """
         oracle = self.oracle(i, u, theta)
         none = np.zeros_like(u), np.zeros(self.P), 0.0, 0.0  # y_i itself, where no label violates
         if self.search is None:
-            answer = oracle.free(1.0)
+            answer = checked(oracle.free(1.0))
             value = answer.h + answer.g - 1.0
-            if not np.isfinite(value):
-                raise OracleError(
-                    f"example {i}: the oracle says h = {answer.h:g} and g = {answer.g:g}; give finite numbers."
-                )
             psi = self.psi(i, answer.y)  # refuses labels without right features, also where nothing violates
             return Violation(psi.A, psi.b, answer.g, value, value, 1) if value > 0.0 else Violation(*none, 0.0, 1)
         options = self._options
@@ -498,7 +504,7 @@ class StructuredProblem:
         winner = self.search(oracle, best=best, hint=met.hint, **options)
         if self.search_name not in SEARCHES:
             check_found(self.search_name, winner, best)
-        if winner.y is None:
+        if not winner.value > 0.0:  # None may be a label of the user's
             return Violation(*none, winner.upper, winner.queries)
         psi = self.psi(i, winner.y)
         if not self.asks_once:

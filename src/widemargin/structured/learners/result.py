@@ -250,13 +250,17 @@ class LearnerRecorder(Recorder[Weights]):
         Raises
         ------
         OracleError
-            If an exact oracle leaves the objective below its lower bound by more than rounding.
+            If an exact oracle leaves the objective below its lower bound by more than rounding, or some of its answers
+            at the best weights are wrong.
         """
         if self.passes.certain and self.primal < self.dual - 1e-6 * abs(self.dual):
             raise OracleError(
                 f"the objective {self.primal:.9g} is below its lower bound {self.dual:.9g}: the oracle missed labels "
                 "that violate. Fit with debug=True, or set exact = False where its answers need not be the best."
             )
+        # At random weights an oracle that forgets the losses, say, may be right; the certificate is of these.
+        if self.passes.certain and self.point is not None and not self.budget.interrupted:
+            self.problem.spot_check(self.point)
         # Exact oracles prove what they find. Others need their relaxation, which a run that was broken off leaves out.
         proved = self.primal if self.passes.certain else math.inf
         if not self.passes.certain and self.point is not None and self.problem.prove and not self.budget.interrupted:

@@ -8,10 +8,28 @@ import math
 from widemargin.exceptions import OracleError
 from widemargin.structured.oracle import Answer, Found
 
-__all__ = ["MOST_QUERIES", "BestLabel"]
+__all__ = ["MOST_QUERIES", "BestLabel", "checked"]
 
 MOST_QUERIES = 1000
 """Questions after which a search gives up, where nobody says otherwise: exact searches ask ten or so."""
+
+
+def checked(answer: Answer) -> Answer:
+    """What an oracle answered, where it is an answer.
+
+    Raises
+    ------
+    OracleError
+        If it has no label and point, or the point is not finite, or the loss is negative.
+    """
+    if not all(hasattr(answer, part) for part in Answer._fields):
+        raise OracleError(f"the oracle answered {answer!r}; give an Answer(y, h, g).")
+    # NaN compares with nothing, so that it would never be seen later; -1e-6 is the rounding of linear programmes.
+    if not (math.isfinite(answer.h) and -1e-6 <= answer.g < math.inf):
+        raise OracleError(
+            f"the oracle answered h = {answer.h:g} and g = {answer.g:g}; both must be finite, and g, the loss, >= 0."
+        )
+    return answer
 
 
 class BestLabel:
@@ -42,12 +60,9 @@ class BestLabel:
         Raises
         ------
         OracleError
-            Where the answer's point is no number.
+            As in `checked`.
         """
-        value = answer.h * answer.g
-        # NaN compares with nothing, so that it would never be seen later.
-        if math.isnan(value):
-            raise OracleError(f"the oracle answered h = {answer.h:g} and g = {answer.g:g}; both must be finite.")
+        value = checked(answer).h * answer.g
         if answer.h > 0.0 and value > self.best:
             self.best, self.answer = value, answer
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from widemargin.exceptions import OracleError
 from widemargin.structured.oracle import CONVEX, FREE, LEVEL, LEVELS, Answer, Found, Oracle, declare, require
 from widemargin.structured.search.best_label import MOST_QUERIES, BestLabel
 
@@ -186,10 +187,18 @@ def direct(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
 
 @declare(exact=True)
 def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
-    """All levels at once: the largest `c H[c]`, then the label of that level."""
+    """All levels at once: the largest `c H[c]`, then the label of that level.
+
+    Raises
+    ------
+    OracleError
+        If a level is no number, or the label of a level is not as good as all levels say.
+    """
     require(oracle, (LEVELS, LEVEL), "levels")
     record = BestLabel()
-    H = oracle.levels()
+    H = np.asarray(oracle.levels(), dtype=np.float64)
+    if np.isnan(H).any() or np.isposinf(H).any():
+        raise OracleError(f"the oracle's levels are {H}; give the largest h of every loss, or -inf.")
     record.queries, record.upper = 1, 0.0
     losses = np.arange(H.shape[0])
     reached = np.flatnonzero((losses > 0) & (H > 0.0))  # leaves out -inf too
@@ -199,6 +208,11 @@ def all_losses(oracle: Oracle, *, eps: float = 1e-9, **unused: object) -> Found:
         record.queries, record.upper = 2, float(c * H[c])
         if answer is not None:
             record.meet(answer)
+        if not abs(record.best - record.upper) <= 1e-6 * (1.0 + record.upper):
+            raise OracleError(
+                f"the oracle's levels say that the best label of loss {c} has h = {H[c]:.9g}, but level({c}) is "
+                f"{answer}."
+            )
     return record.found(eps)
 
 
