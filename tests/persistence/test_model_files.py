@@ -15,15 +15,17 @@ import pytest
 import skops.io
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import widemargin
-from widemargin import MarginPursuitClassifier
+from widemargin import GoalThresholdClassifier, MarginPursuitClassifier
 from widemargin.exceptions import ModelFileError, ModelFileWarning
 from widemargin.goals import Goal, error_rate, recall
 from widemargin.persistence import FORMAT, load_model, model_info, save_model
@@ -464,3 +466,10 @@ def test_another_version_of_scikit_learn_is_told(saved):
     with pytest.warns(ModelFileWarning, match=r"was written with .*scikit-learn") as caught:
         load_model(rewritten(saved, change))
     assert len(caught) == 1
+
+
+def test_a_model_that_a_file_may_not_hold_is_named(tmp_path):
+    voting = VotingClassifier([("nb", GaussianNB())], voting="soft")
+    model = GoalThresholdClassifier(voting, "minimize error_rate()", cv=2).fit([[0.0], [1.0]] * 9, [0, 1] * 9)
+    with pytest.raises(ModelFileError, match="VotingClassifier by ObjectNode, which a model file may not hold"):
+        save_model(model, tmp_path / "m.skops")

@@ -95,7 +95,8 @@ def from_text(part: object) -> object:
 def mapped(part: Any, change: Callable[[object], object]) -> Any:
     """A copy of a model in which every part, from the innermost outwards, is replaced by `change` of it."""
     if isinstance(part, dict):
-        part = type(part)((key, mapped(value, change)) for key, value in part.items())
+        inside, part = part, copy.copy(part)  # not every kind of dict is made of pairs
+        part.update((key, mapped(value, change)) for key, value in inside.items())
     elif isinstance(part, tuple):
         values = [mapped(value, change) for value in part]
         part = type(part)(*values) if hasattr(part, "_fields") else type(part)(values)

@@ -386,3 +386,37 @@ def test_few_rows_for_the_columns_and_groups_that_nobody_is_in_are_warned_of(pro
     write_csv(project / "people.csv", table)
     told_now = told(check(project, capsys, "--data", code=0)["warnings"])
     assert any("training rows of the rarer class for" in text for text in told_now)
+
+
+ABSTAINING = """minimize abstention_rate()
+subject to selective_error() <= 0.2
+'''
+[model]
+abstain = "undecided"
+thresholds_by = "sex"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"undecided"', '"low"', "model.abstain: abstain='low' is one of the classes ('high', 'low')"),
+        ('by = "sex"', 'by = "sect"', "model.thresholds_by: column 'sect' is not in the table. It has 'age'"),
+        ('by = "sex"', 'by = "id"', "model.thresholds_by: column 'id' has 1200 different values"),
+        ('by = "sex"', 'by = "half"', "model.thresholds_by: 600 of 1200 rows belong to none of the 1 groups"),
+        # Thresholds by the target itself were trained, and met every goal.
+        ('by = "sex"', 'by = "income"', "model.thresholds_by: 'income' is also named by data.target."),
+    ],
+)
+def test_what_no_model_that_abstains_can_be_trained_with(project, capsys, old, new, problem):
+    columns = people(1800)
+    columns |= {"id": list(range(1800)), "half": [row % 6 < 3 or None for row in range(1800)]}
+    write_csv(project / "people.csv", columns)
+    goals = (project / "goals.toml").read_text()
+    (project / "goals.toml").write_text(goals.partition("minimize")[0] + ABSTAINING)
+    assert check(project, capsys, "--data")["problems"] == []
+    changed(project, old, new)
+    (found,) = check(project, capsys, "--data", code=2)["problems"]
+    assert f"{found['key']}: {found['text']}".startswith(problem)
+    assert main(["train", str(project / "goals.toml"), "--model", str(project / "m.skops")]) == 2
+    assert not (project / "m.skops").exists()

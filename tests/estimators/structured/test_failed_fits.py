@@ -83,6 +83,17 @@ def test_an_interrupt_keeps_the_new_weights_and_nothing_else(kind):
     assert len(clf.predict(X2)) == len(X2)
 
 
+@pytest.mark.parametrize("kind", ["hierarchy", "sets", "sets with probabilities"])
+def test_label_sets_that_are_refused_leave_the_model_before(kind):
+    clf, X, y = task(kind, 3)
+    clf.set_params(C=0.1, tol=0.5).fit(X, y)
+    before = copy.copy(vars(clf))
+    for bad in (None, 2 * y, np.ones_like(y) - 2 * (y == 0), np.where(y == 0, np.nan, 1.0), ["a"], y[1:]):
+        with pytest.raises(ValueError):
+            clf.fit(X[:, :2], bad)
+        assert vars(clf) == before  # the weights and n_features_in_ were gone
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 @pytest.mark.parametrize("method", ["prepare", "rows", "features", "loss", "oracle"])
 def test_an_error_in_a_user_s_model_leaves_the_model_before(method, error):

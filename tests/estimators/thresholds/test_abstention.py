@@ -259,6 +259,11 @@ def test_refusals():
         wm.GoalThresholdClassifier(Column(), abstain="unsure").fit(X, y)
     with pytest.raises(DataError, match="is one of the classes"):
         wm.GoalThresholdClassifier(Column(), GOAL, abstain=1).fit(X, y)
+    for label, classes in (("1", y), ("True", y == 1)):  # a CSV file of predictions could not tell them apart
+        with pytest.raises(DataError, match=r"is one of the classes .* as it is written"):
+            wm.GoalThresholdClassifier(Column(), GOAL, abstain=label).fit(X, classes)
+        with pytest.raises(DataError, match=r"is one of the classes .* as it is written"):
+            wm.audit(classes, GOAL, y=classes, abstain=label)
     with pytest.raises(CapabilityError, match="fixed thresholds only"):
         wm.GoalThresholdClassifier(Column(), GOAL, abstain=2, randomize=True).fit(X, y)
     with pytest.raises(DataError, match="is one of the classes"):

@@ -21,7 +21,9 @@ from widemargin.cli.goals_file.toml_lines import Problem
 from widemargin.cli.tables.column_roles import labels_of, named_columns, split_rows, weights_of
 from widemargin.cli.tables.table_files import Block, read_table, rows_equal
 from widemargin.cli.tables.training_data import TableRows, external_set, no_weight, one_class, with_baselines
+from widemargin.estimators.thresholds.groups import find_groups, group_numbers
 from widemargin.exceptions import DataError, WidemarginError
+from widemargin.goals.binding.sources import refuse_class_for_no_decision
 
 
 def examine(
@@ -79,6 +81,8 @@ def examine(
     external = _external(findings, positives[0])
     tables = {part: content.populations for part, content in rows.items()}
     check_features(findings, tables, {name: content.populations for name, content in external.items()}, labels)
+    if labels is not None and not any(problem.path[:1] in (("goal",), ("model",)) for problem in findings.problems):
+        _check_abstention(findings, rows["train"], classes)
     usable = [name for name in goals.baseline_names if all(name in table.column_names for table in tables.values())]
     if labels is not None:
         # What is wrong in all readings of the rows is wrong whatever the labels are.
@@ -98,6 +102,23 @@ def examine(
             looks.append(check_goals(findings.copy_for(1), made_up[0], made_up[1], (), made_up=True))
     findings.add_shared(looks)
     return findings, counts
+
+
+def _check_abstention(findings: Findings, train: TableRows, classes: list[Label]) -> None:
+    """What a model that abstains would answer, and the populations whose thresholds it would choose."""
+    goals, by = findings.goals, findings.goals.model.thresholds_by
+    if goals.abstain is None:
+        return
+    try:
+        refuse_class_for_no_decision(goals.abstain, classes)
+    except DataError as error:
+        findings.problem(("model", "abstain"), str(error))
+    if by is not None and by in train.populations.column_names:
+        try:
+            groups = find_groups(by, None, train.populations, train.n_rows)
+            group_numbers(groups, None, train.populations, train.n_rows)
+        except WidemarginError as error:
+            findings.problem(("model", "thresholds_by"), str(error))
 
 
 def _rows(findings: Findings, block: Block, part: str) -> TableRows:

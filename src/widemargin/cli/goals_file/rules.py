@@ -47,6 +47,10 @@ def contradictions(
                 text = f"{name!r} is also named by {taken[name]}. A feature cannot be that: drop one"
                 more = ", or list it in data.protected_as_features too" if name in data.protected else ""
                 yield Problem(("data", "features"), text + more)
+        by = None if "model" in spoilt else goals.model.thresholds_by
+        role = "" if by is None else taken.get(by, "")
+        if role in ("data.target", "data.weight", "data.split", "data.ignore"):
+            yield Problem(("model", "thresholds_by"), f"{by!r} is also named by {role}. Name a column of populations")
         if data.features is not None and not (data.features or data.protected_as_features):
             yield Problem(("data", "features"), "names no column. Name at least one, or drop the key")
     # Baselines and external data sets that a goal names but the file does not.

@@ -45,6 +45,8 @@ def named_columns(goals: GoalsFile) -> dict[str, str]:
     """Columns that the file names, each with its key."""
     data = goals.data
     asked = {"data.words": data.words, "data.dates": data.dates, "data.features": data.features or ()}
+    if goals.model.thresholds_by is not None:
+        asked["model.thresholds_by"] = (goals.model.thresholds_by,)
     return {name: key for key, names in asked.items() for name in names} | goals.roles
 
 

@@ -45,7 +45,7 @@ from widemargin.estimators.thresholds.scores import (
 )
 from widemargin.estimators.thresholds.thresholded_model import ThresholdedModel, features_of
 from widemargin.exceptions import CapabilityError, DataError, GoalWarning, warn
-from widemargin.goals.binding.sources import Source
+from widemargin.goals.binding.sources import Source, refuse_class_for_no_decision
 from widemargin.goals.binding.tied_goal import Predictions
 from widemargin.rows import External, Rows, take
 
@@ -327,8 +327,7 @@ class GoalThresholdClassifier(ThresholdedModel):
             )
         rows, labels, weight = super()._checked(X, y, sample_weight, populations, external)
         if self._abstains():
-            if self.abstain in np.unique(labels).tolist():
-                raise DataError(f"abstain={self.abstain!r} is one of the classes; give a label that is none of them.")
+            refuse_class_for_no_decision(self.abstain, np.unique(labels).tolist())
             if self.goal is None:
                 raise DataError(
                     f"abstain={self.abstain!r} without a goal decides no row, for none is then wrong. Ask for "

@@ -309,6 +309,22 @@ def _predictions_of_baseline(name: str, rows: Rows, table: PopulationTable | Non
     return answers
 
 
+def refuse_class_for_no_decision(abstain: Label, classes: Collection[Label]) -> None:
+    """Refuse an answer for rows that are not decided that is one of the classes, or is written like one.
+
+    A file of predictions holds texts: `"1"` for no decision would stand there beside the class 1.
+
+    Raises
+    ------
+    DataError
+    """
+    if abstain in classes or str(abstain) in map(str, classes):
+        classes_text = ", ".join(map(repr, classes)) + ("" if abstain in classes else "; as it is written")
+        raise DataError(
+            f"abstain={abstain!r} is one of the classes ({classes_text}); give a label that is none of them."
+        )
+
+
 def with_predictions(
     source: Source, predictions: Column, classes: tuple[Label, ...], *, abstain: Label = None
 ) -> tuple[Source, Bools | Signs]:
@@ -348,8 +364,7 @@ def with_predictions(
         raise CapabilityError(
             f"abstain={abstain!r} is for two classes, and there are {len(classes)}. Audit the rows that are decided."
         )
-    if abstain in classes:
-        raise DataError(f"abstain={abstain!r} is one of the classes {classes}; give a label that is none of them.")
+    refuse_class_for_no_decision(abstain, classes)
     values = np.array(predictions, dtype=object)  # of a text beside numbers NumPy would make texts of all
     nan = abstain != abstain  # NaN differs from itself, so it is known by that
     decided = np.array([value == value if nan else value != abstain for value in values.ravel()], dtype=np.bool_)
