@@ -26,12 +26,10 @@ def wanted() -> list[str]:
 def install(requirements: Sequence[str], pip: Callable[[Sequence[str]], bool]) -> list[str]:
     """Install all at once, else one by one; what failed.
 
-    One by one a peer that pins old versions, such as error-parity, puts them under all others. The new ones, which it
-    works with as well, come back in the end.
+    Either way a peer that pins old versions, such as error-parity, puts them under all others, and under widemargin,
+    which is not asked. The new ones, which it works with as well, come back in the end.
     """
-    if pip(requirements):
-        return []
-    failed = [requirement for requirement in requirements if not pip([requirement])]
+    failed = [] if pip(requirements) else [requirement for requirement in requirements if not pip([requirement])]
     pip(["--upgrade", *PINNED])
     return failed
 

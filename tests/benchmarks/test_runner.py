@@ -161,7 +161,9 @@ def test_a_peer_that_cannot_be_installed_leaves_the_others():
 
     assert install_peers.install(["good", "bad", "fine"], pip) == ["bad"]
     assert asked == [["good", "bad", "fine"], ["good"], ["bad"], ["fine"], ["--upgrade", *install_peers.PINNED]]
+    asked.clear()
     assert install_peers.install(["good"], pip) == []
+    assert asked == [["good"], ["--upgrade", *install_peers.PINNED]]  # all at once they bring old versions, too
 
 
 def test_the_peers_named_are_those_of_the_group():
