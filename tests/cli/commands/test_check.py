@@ -420,3 +420,9 @@ def test_what_no_model_that_abstains_can_be_trained_with(project, capsys, old, n
     assert f"{found['key']}: {found['text']}".startswith(problem)
     assert main(["train", str(project / "goals.toml"), "--model", str(project / "m.skops")]) == 2
     assert not (project / "m.skops").exists()
+
+
+def test_a_file_that_ends_before_its_goal_is_checked_with_its_table(project, capsys):
+    text = (project / "goals.toml").read_text()
+    (project / "goals.toml").write_text(text[: text.index("[goal]")])
+    assert any("goal" in problem for problem in told(check(project, capsys, "--data", code=2)["problems"]))

@@ -81,7 +81,8 @@ def examine(
     external = _external(findings, positives[0])
     tables = {part: content.populations for part, content in rows.items()}
     check_features(findings, tables, {name: content.populations for name, content in external.items()}, labels)
-    if labels is not None and not any(problem.path[:1] in (("goal",), ("model",)) for problem in findings.problems):
+    spoilt = any(problem.path[:1] in (("goal",), ("model",)) for problem in findings.problems)
+    if labels is not None and goals.goal is not None and not spoilt:
         _check_abstention(findings, rows["train"], classes)
     usable = [name for name in goals.baseline_names if all(name in table.column_names for table in tables.values())]
     if labels is not None:
