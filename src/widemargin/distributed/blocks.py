@@ -197,12 +197,17 @@ def filled_blocks(blocks: BlockMap, recipes: Sequence[Recipe]) -> list[int]:
     """Numbers of the blocks that hold rows, see `BlockMap.filled`."""
     counts: Sequence[int | None] = [getattr(recipe, "n_rows", None) for recipe in recipes]
     if None in counts:
-        # Blocks that say their number are not read for it.
-        counts = blocks.map(lambda block, _: getattr(block.recipe, "n_rows", None) or rows_of(block.data))
+        counts = blocks.map(_n_rows)
     filled = [i for i, count in enumerate(counts) if count]
     if not filled:
         raise DataError(f"none of {len(counts)} block(s) holds rows. Give some, or look at the filter before.")
     return filled
+
+
+def _n_rows(block: Block, _: None) -> int:
+    # Blocks that say their number, also 0, are not read for it.
+    n_rows: int | None = getattr(block.recipe, "n_rows", None)
+    return rows_of(block.data) if n_rows is None else n_rows
 
 
 # Sums of what functions return for blocks.

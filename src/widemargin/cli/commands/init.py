@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     say(*(f"Not asked: {printable(text)}" for text in left_out))
     say(*(f"Caution: {printable(text)}." for text in cautions))
     say(f"Saved as {out}. Read it, then: widemargin train {out}")
-    told = ("target", "positive", "why_positive", "protected", "alike", "n_unlabelled", "ignore", "earlier", "features")
+    told = ("target", "positive", "why_positive", "alike", "n_unlabelled", "ignore", "earlier", "features")
     return 0, {
         "goals_file": str(out),
         **{name: getattr(guesses, name) for name in told},

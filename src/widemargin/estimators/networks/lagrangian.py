@@ -61,7 +61,7 @@ def one_score(network: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
         inputs = inputs.to(next((one.dtype for one in network.parameters() if one.is_floating_point()), inputs.dtype))
     try:
         output: torch.Tensor = network(inputs)
-    except torch.OutOfMemoryError:
+    except torch.cuda.OutOfMemoryError:
         raise
     except RuntimeError as error:
         raise DataError(f"the network fails on inputs of shape {tuple(inputs.shape)}, rows first: {error}") from error

@@ -335,7 +335,8 @@ class LabelSetSVM(ClassifierMixin, ReadyMadeSVM):  # type: ignore[misc]
         u = known[1] if known is not None and known[0] is X else self._scores(checked_rows(self, X, reset=False))
         if self._in_search:
             self._seen = X, u
-        return self.model_.raised(u, self.offset_ if self._options.offset == "auto" else float(self._options.offset))
+        offset = self._options.offset
+        return self.model_.raised(u, self.offset_ if offset == "auto" else float(offset))
 
     def _refuse_arrays(self) -> None:
         super()._refuse_arrays()

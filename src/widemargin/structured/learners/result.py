@@ -259,7 +259,8 @@ class LearnerRecorder(Recorder[Weights]):
                 "that violate. Fit with debug=True, or set exact = False where its answers need not be the best."
             )
         # At random weights an oracle that forgets the losses, say, may be right; the certificate is of these.
-        if self.passes.certain and self.point is not None and not self.budget.interrupted:
+        unseen = self.passes.certain and not self.problem.own
+        if unseen and self.point is not None and not self.budget.interrupted:
             self.problem.spot_check(self.point)
         # Exact oracles prove what they find. Others need their relaxation, which a run that was broken off leaves out.
         proved = self.primal if self.passes.certain else math.inf
