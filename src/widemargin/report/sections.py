@@ -402,9 +402,8 @@ def model_card(content: Content) -> Html:
         f"It was measured on {report.data_name}: {plain_number(report.n_rows)} rows.",
     ]
     facts += [f"The external data set “{name}” has {plain_number(rows)} rows." for name, rows in report.external_rows]
-    if content.goal.populations:
-        names = ", ".join(f"“{name}”" for name in content.goal.populations)
-        facts.append(f"Rates were measured for {names} apart.")
+    if report.groups:
+        facts.append(f"Rates of {plain_number(len(report.groups) - 1)} groups are in the table “Groups of the goal”.")
     limits = []
     for rule in shown_rules(content, report):
         item = rule.worst

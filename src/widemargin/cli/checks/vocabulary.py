@@ -69,7 +69,7 @@ PROTECTED = {
 """What people are protected by, those that requirements are most often about first, and words that speak of it."""
 ALIKE = {
     "sex": "men man gendr gndr fml",
-    "race": "white* asian* eth herkunft minority cor ras afkomst",
+    "race": "white* asian* eth herkunft origine origen origem minority cor ras afkomst",
     "age": "alter eta alder older elderly younger",
     "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke single spouse",
     "nationality": "country* nation nations language*",
