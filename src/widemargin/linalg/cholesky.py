@@ -7,15 +7,36 @@ is the kernel model exactly, `f = sum_j a_j K(x_j, .)`, with coefficients on the
 the rows are combinations of them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, spotrf, spotrs
 
-from widemargin._threads import blas_threads
+from widemargin._threads import blas_threads, in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import KernelError
+
+_NUMBERS_PER_THREAD = 200_000
+"""Numbers of a matrix that are worth a thread where each is read and written once."""
+
+
+def over_lower_triangle(act: Callable[..., object], *matrices: Reals) -> None:
+    """Call `act` on the lower triangles of matrices of one size, a range of columns at a time, side by side in threads.
+
+    Columns from the diagonal down lie together in Fortran order. The ranges reach half a square above the diagonal,
+    where such matrices hold nothing that is read.
+    """
+    size = matrices[0].shape[0]
+
+    def part(first: int, last: int) -> None:
+        # What grows beyond the range of the numbers becomes infinite, and the factor fails. Each thread has its own
+        # `errstate`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            act(*(matrix[first:, first:last] for matrix in matrices))
+
+    in_threads(size, max(1, _NUMBERS_PER_THREAD // max(size, 1)), part)
 
 
 def factor(matrix: Floats, *, single: bool = False) -> Reals:
@@ -32,8 +53,8 @@ def factor(matrix: Floats, *, single: bool = False) -> Reals:
         Where raising the diagonal by a hundredth does not help, or the matrix is not finite.
     """
     if single:
-        with np.errstate(over="ignore"):
-            short = matrix.astype(np.float32, order="F")
+        short = np.empty(matrix.shape, dtype=np.float32, order="F")
+        over_lower_triangle(np.copyto, short, matrix)
         # Half the time; a failure falls through to double precision.
         with blas_threads(matrix.shape[0] ** 3 / 3.0):
             lower, info = spotrf(short, lower=1, clean=0, overwrite_a=1)

@@ -17,6 +17,7 @@ from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums_over_rows, threads_in_force
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
+from widemargin.linalg.cholesky import over_lower_triangle
 
 __all__ = ["RowBlocks"]
 
@@ -191,7 +192,9 @@ class RowBlocks:
         """
         return self.moments(scale)[0]
 
-    def moments(self, scale: Reals, *, centred: bool = False, single: bool = False) -> tuple[Floats, Floats]:
+    def moments(
+        self, scale: Reals, *, centred: bool = False, single: bool = False, onto: tuple[Floats, Floats] | None = None
+    ) -> tuple[Floats, Floats]:
         """`gram(scale)` and `X' scale`, of the rows themselves or of `X - centre`.
 
         A column with a mean much larger than its spread is nearly a multiple of the intercept's: its Gram matrix keeps
@@ -205,6 +208,8 @@ class RowBlocks:
         centred : bool, default=False
         single : bool, default=False
             Multiply dense chunks in float32: half the time, seven digits.
+        onto : tuple of (gram, sums), optional
+            Sums to add to in place; they are what is returned.
 
         Returns
         -------
@@ -213,7 +218,7 @@ class RowBlocks:
         sums : ndarray of shape (d,)
         """
         d = self.n_features
-        out, sums = np.zeros((d, d), order="F"), np.zeros(d)
+        out, sums = (np.zeros((d, d), order="F"), np.zeros(d)) if onto is None else onto
         for block in self.blocks:
             mine = scale[block.place]
             if block.sparse:
@@ -236,12 +241,15 @@ class RowBlocks:
             part = np.zeros((d, d), order="F", dtype=np.float32) if single else out
             dense = _DenseRows(block, mine, self.centre if centred else None, part.dtype)
             for sign, band in _signs(mine):
-                # Threads share the columns where there are enough (`add_moments`), else the rows: then each has a
-                # matrix of its own. BLAS shared out by its own threads kept 16 cores busy for nothing.
-                least = band.shape[0] + 1 if d >= 4 * _STRIPE else max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                # Threads share the rows, each with a matrix of its own; where there are too few rows for all threads,
+                # the columns, if these are enough (`add_moments`). BLAS shared out by its own threads kept 16 cores
+                # busy for nothing.
+                least = max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                if d >= 4 * _STRIPE and band.shape[0] < least * threads_in_force():
+                    least = band.shape[0] + 1
                 add_in_threads(band.shape[0], least, partial(dense.add_moments, band, sign), part, sums)
             if single:
-                out += part
+                over_lower_triangle(np.add, out, part, out)
         return out, sums
 
     def diagonal(self, scale: Floats) -> tuple[Floats, Floats]:
@@ -314,31 +322,28 @@ class _DenseRows:
     dtype: np.dtype[np.float32] | np.dtype[np.float64]
 
     def chunks(self, band: Ints) -> Iterator[tuple[Reals, Reals]]:
-        """The rows of a band times their roots, and the roots."""
+        """The rows of a band times their roots, in memory that the next ones are written to, and the roots."""
         d = self.block.X.shape[1]
-        size = min(_CHUNK, max(512, 400_000 // d))  # fewer where rows are wide, for the same cache
-        if d >= 4 * _STRIPE and threads_in_force() > 1:
-            size = _CHUNK // 2  # what all threads work on is worth waiting for the last of them
+        centre = np.zeros(d) if self.centre is None else self.centre
+        # Fewer where rows are wide, for the same cache; but enough to be worth a matrix of products.
+        size = min(_CHUNK, max(512, 400_000 // d, 2 * d))
+        place = np.empty((min(size, band.shape[0]), d), dtype=self.dtype)
         for low in range(0, band.shape[0], size):
             some = band[low : low + size]
             # A symmetric product takes roots of the weights.
             root: Reals = np.sqrt(np.abs(self.scale[some], dtype=np.float64)).astype(self.dtype, copy=False)
-            scaled: Reals = np.empty((some.shape[0], d), dtype=self.dtype)
-            in_threads(some.shape[0], max(1, _NUMBERS_PER_THREAD // d), partial(self._scale_rows, some, root, scaled))
+            scaled: Reals = place[: some.shape[0]]
+            by_row = (self.block.row_of[some], root, scaled)
+            least = max(1, _NUMBERS_PER_THREAD // d)
+            loop_over_rows(partial(products.dense_scaled, self.block.X, centre), by_row, least=least)
             yield scaled, root
-
-    def _scale_rows(self, some: Ints, root: Reals, scaled: Reals, first: int, last: int) -> None:
-        """Set a range of `scaled` to rows times their roots."""
-        part = some[first:last]
-        rows: Reals = self.block.X[self.block.row_of[part]]
-        if self.centre is not None:
-            rows = rows - self.centre
-        np.multiply(rows, root[first:last, None], out=scaled[first:last], casting="same_kind")
 
     def add_moments(self, band: Ints, sign: float, first: int, last: int, gram: Reals, sums: Floats) -> None:
         """Add the products of a range of a band with themselves to the lower triangle of `gram`, the rows to `sums`."""
-        syrk = ssyrk if self.dtype == np.float32 else dsyrk
-        striped = gram.shape[0] >= 4 * _STRIPE and threads_in_force() > 1
+        d, syrk = gram.shape[0], ssyrk if self.dtype == np.float32 else dsyrk
+        striped = d >= 4 * _STRIPE and threads_in_force() > 1
+        # Many rows are worth a matrix for their products with themselves.
+        room = np.empty((d, d) if last - first >= d and not striped else (0, 0), dtype=self.dtype)
 
         def add_stripe(rows: Reals, left: int, right: int) -> None:
             # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
@@ -346,7 +351,13 @@ class _DenseRows:
             gram.T[left:right, left:] += part if sign > 0.0 else -part
 
         for rows, root in self.chunks(band[first:last]):
-            if striped:
+            if rows.shape[0] >= room.shape[0] > 0:
+                # NumPy knows that this is symmetric, and lets other threads go on, which scipy's `syrk` does not. What
+                # overflows is infinite in both.
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.matmul(rows.T, rows, out=room)
+                    gram += room.T if sign > 0.0 else -room.T  # both in Fortran order
+            elif striped:
                 in_threads(gram.shape[0], _STRIPE, partial(add_stripe, rows), pieces=2)
             else:
                 syrk(sign, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)  # in place: Fortran order, of one type

@@ -188,6 +188,15 @@ def dense_dot(X: Reals, row_of: Ints, w: Floats, out: Floats) -> None:
 
 
 @kernel
+def dense_scaled(X: Reals, centre: Floats, row_of: Ints, root: Reals, out: Reals) -> None:
+    """Set `out[i] = root_i (x_i - centre)`, with the difference in double precision."""
+    for i in range(row_of.shape[0]):
+        r, factor = row_of[i], root[i]
+        for k in range(X.shape[1]):
+            out[i, k] = (X[r, k] - centre[k]) * factor
+
+
+@kernel
 def dense_tdot(X: Reals, row_of: Ints, g: Floats, out: Floats) -> None:
     """Add `sum_i g_i x_i` to `out`."""
     for i in range(row_of.shape[0]):

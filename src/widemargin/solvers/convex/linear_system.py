@@ -9,6 +9,7 @@ gradients are preconditioned by the diagonal.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -195,11 +196,14 @@ class BandGram:
         kept = not exact and d**2 <= rows.n_stored and size * d**2 > options.corrected * rows.n_rows
         last = self._last if kept and self._last is not None and single >= self._last.single else None
         factor, change = (0.0, curvature) if last is None else self._change(last.curvature, curvature, size)
-        gram, sums = rows.moments(change, centred=self.centred, single=single)
+        onto, self._last = None, None  # the last sums are changed in place, and none are kept if that is interrupted
         if last is not None and factor > 0.0:
-            gram += factor * last.gram
-            sums += factor * last.sums
+            onto = last.gram, last.sums
+            if factor != 1.0:
+                cholesky.over_lower_triangle(partial(np.multiply, factor), last.gram, last.gram)
+                last.sums[:] *= factor
             curvature = np.where(change == 0.0, np.float32(factor) * last.curvature, curvature)
+        gram, sums = rows.moments(change, centred=self.centred, single=single, onto=onto)
         self._last = _Summed(curvature.copy(), gram, sums, single) if kept else None
         self._largest = float(gram.diagonal().max()) / total if total > 0.0 else np.inf
         return Moments(gram, sums, total)
@@ -270,7 +274,7 @@ class FactoredSystem(_Centred):
         size = d if self.centre is None else d + 1
         matrix = np.empty((size, size), order="F")
         # The rows are centred, so the column of the bias holds sums that are nearly zero: features and bias hardly mix.
-        matrix[:d, :d] = moments.gram
+        cholesky.over_lower_triangle(np.copyto, matrix[:d, :d], moments.gram)
         if self.centre is not None:
             matrix[d, :d] = -moments.sums
             matrix[d, d] = moments.total + self.curvature.floor

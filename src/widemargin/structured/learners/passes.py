@@ -257,8 +257,10 @@ class CompiledPasses:
             model.structure, None if problem.slack else 1.0, problem.weight, problem.shift,
         )  # fmt: skip
         self.work = workspace(model.structure, problem.longest, seed)
+        self._longest_truth = int(np.diff(self.training.truth_start).max())
+        self._buffers = self.buffers()
         self._costly = model.structure.table.shape[0] >= COSTLY
-        self._idle = list[Work]()
+        self._idle = list[tuple[Work, Buffers]]()
 
     def steps(self, order: Ints, t: int, blocks: Blocks, weights: Weights, average: Average | None) -> float:
         """Steps for the examples of `order`, in place, after t earlier ones; returns the sum of the gaps."""
@@ -270,7 +272,7 @@ class CompiledPasses:
         def go(some: Ints, before: int, known: Blocks) -> float:
             return visit(
                 some, purpose, self.training, self.work, weights, blocks, np.empty(0), before, self.problem.C, sums,
-                self.buffers(), known,
+                self._buffers, known,
             )  # fmt: skip
 
         if not self._costly or threads == 1 or batch < 2:
@@ -289,9 +291,8 @@ class CompiledPasses:
 
     def buffers(self) -> Buffers:
         """Scratch for one example; one set a thread."""
-        shape = (self.problem.longest, self.problem.S)
-        longest = int(np.diff(self.training.truth_start).max())
-        return Buffers(np.empty(shape), np.empty(shape), np.empty(self.problem.P), np.empty(longest, dtype=np.int64))
+        shape, truth = (self.problem.longest, self.problem.S), np.empty(self._longest_truth, dtype=np.int64)
+        return Buffers(np.empty(shape), np.empty(shape), np.empty(self.problem.P), truth)
 
     def responses(self, weights: Weights, *, keep: bool = False, slack: Floats | None = None) -> Responses:
         """The most violating labels of all examples at fixed weights."""
@@ -308,14 +309,15 @@ class CompiledPasses:
         def part(first: int, last: int) -> None:
             # Every thread has arrays of its own, for as long as it looks.
             try:
-                work = self._idle.pop()
+                own = self._idle.pop()
             except IndexError:
-                work = workspace(self.training.structure, self.problem.longest, self._seed)
+                own = workspace(self.training.structure, self.problem.longest, self._seed), self.buffers()
+            work, buffers = own
             visit(
                 examples[first:last], purpose, self.training, work, weights, labels, value, 0, 0.0, no_sums(labels),
-                self.buffers(), _NONE,
+                buffers, _NONE,
             )  # fmt: skip
-            self._idle.append(work)
+            self._idle.append(own)
 
         in_threads(examples.shape[0], least, part, pieces=1)
 
