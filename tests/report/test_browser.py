@@ -227,7 +227,9 @@ def test_many_rules_of_many_groups_take_two_sheets_and_cut_no_table(browser, tmp
             assert part.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
 
 
-@pytest.mark.parametrize(("width", "media"), [(390, "screen"), (688, "print"), (1280, "screen")])  # a phone; A4 without its margins
+@pytest.mark.parametrize(
+    ("width", "media"), [(390, "screen"), (688, "print"), (1280, "screen")]
+)  # a phone; A4 without its margins
 def test_tables_with_usual_names_are_seen_whole(browser, tmp_path, width, media):
     long = "four_fifths_staatsangehörigkeit"  # by `init`, of a German table
     names = (long if width > 688 else "fair_race", "churn_deployed")
