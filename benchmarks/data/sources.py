@@ -21,8 +21,6 @@ from widemargin_papers.data import Adult, load_a9a, load_mnist, load_rcv1, load_
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
-__all__ = ["QUICK_ROWS", "SOURCES", "Draw", "Split", "drawn", "encoded", "family", "two_classes"]
-
 QUICK_ROWS = 1500
 TRAIN_ROWS, TEST_ROWS = 3000, 10_000
 OUTCOMES = {"german": "credit_risk", "credit-card": "default", "compas": "two_year_recid", "adult": "income"}

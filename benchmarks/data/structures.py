@@ -14,11 +14,6 @@ from sklearn.preprocessing import normalize
 from widemargin.exceptions import MissingDataError
 from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
 
-__all__ = [
-    "N_TOPICS", "SCALINGS", "Array", "Words", "few_labels", "hierarchy", "hold_outs", "ocr", "paths", "shuffled",
-    "standardised", "topics", "unit_rows", "words",
-]  # fmt: skip
-
 Array = npt.NDArray[Any]
 
 N_TOPICS = 50

@@ -20,11 +20,6 @@ import scipy.sparse as sp
 from widemargin.distributed import DaskMap, ParquetRows, Recipe, parquet_rows
 from widemargin_papers.data import Adult
 
-__all__ = [
-    "GOAL", "AdultColumns", "KilledMap", "Kills", "adult_columns", "cluster", "limited", "watched",
-    "write_synthetic",
-]  # fmt: skip
-
 GOAL = """
 women = population(sex == 1)
 men = population(sex == 0)

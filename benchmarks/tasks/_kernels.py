@@ -12,8 +12,6 @@ from benchmarks.data.halves import check
 from benchmarks.task import Context, Row, Timing, quietly
 from widemargin import KernelSVC
 
-__all__ = ["INTELEX", "LIBSVM", "KernelTask", "fit", "peer", "peers", "some", "task"]
-
 Array = npt.NDArray[Any]
 LIBSVM, INTELEX = "LIBSVM", "scikit-learn-intelex"
 

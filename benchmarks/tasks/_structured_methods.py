@@ -22,11 +22,6 @@ from benchmarks.data.structures import Array, hold_outs
 from benchmarks.task import Row, mean_and_error, quietly
 from widemargin_papers.data import LabelSets
 
-__all__ = [
-    "SCORES", "Binary", "Chain", "HiClass", "Method", "OneVsRest", "best_path", "compare_methods", "jaccards",
-    "one_path", "paired", "parents", "scores", "top_down",
-]  # fmt: skip
-
 SCORES = ("jaccard", "hamming", "micro_f1", "example_f1", "macro_f1")
 PLAIN: Mapping[str, Sequence[Mapping[str, Any]]] = {"": ({},)}
 
