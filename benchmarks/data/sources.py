@@ -17,7 +17,16 @@ from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
-from widemargin_papers.data import Adult, load_a9a, load_mnist, load_rcv1, load_yeast, synthetic_a9a, synthetic_digits
+from widemargin_papers.data import (
+    Adult,
+    load_a9a,
+    load_mnist,
+    load_rcv1,
+    load_yeast,
+    synthetic_a9a,
+    synthetic_digits,
+    synthetic_label_sets,
+)
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
 
@@ -186,7 +195,7 @@ SOURCES: dict[str, Source] = {
     "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
-    "yeast": lambda folder: structures.few_labels() if folder is None else load_yeast(folder),
+    "yeast": lambda folder: synthetic_label_sets(60, 5) if folder is None else load_yeast(folder),
     "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
     "rcv1, all topics": lambda folder: structures.topics() if folder is None else load_rcv1(folder),
     **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},
