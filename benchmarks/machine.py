@@ -133,11 +133,12 @@ def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:
     if not os.access(reset, os.W_OK):
         return run(), None
     reset.write_text("5")  # the peak starts anew
-    before = _status("VmRSS")
+    before = status("VmRSS")
     answer = run()
-    return answer, _status("VmHWM") - before
+    return answer, status("VmHWM") - before
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
+    """Bytes that the kernel tells of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(f"{field}:")).split()[1])
