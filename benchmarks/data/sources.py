@@ -81,6 +81,28 @@ def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], tes
     return Split(scaled[0], y[train], scaled[1], y[test])
 
 
+class People(NamedTuple):
+    """Rows, labels of 0 and 1, and who is in the first of two groups."""
+
+    X: Any
+    y: npt.NDArray[np.int64]
+    first: npt.NDArray[np.bool_]
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "People":
+        """Some rows."""
+        return People(*(column[rows] for column in self))
+
+    @property
+    def code(self) -> npt.NDArray[np.int64]:
+        """The groups as numbers, as other libraries take them."""
+        return (~self.first).astype(np.int64)
+
+    @property
+    def table(self) -> pa.Table:
+        """For populations."""
+        return pa.table({"group": np.where(self.first, "first", "second")})
+
+
 def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[np.int64]]:
     """A table of people, each word a column of 0 and 1, and its outcome as 0 and 1."""
     y = np.asarray(table[outcome])

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.data.halves import names
-from benchmarks.data.sources import OUTCOMES, encoded
+from benchmarks.data.sources import OUTCOMES, People, encoded
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, grouped, mean_and_error, quietly
 from benchmarks.tasks.group_thresholds import FirstColumn
 from widemargin import GoalThresholdClassifier, RateConstrainedClassifier, audit
@@ -175,15 +175,6 @@ def most_false(draws: int) -> float:
 # --- what a proof costs -----------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class RealData:
-    """Rows to be split at random, and the population of each, "w" or "m"."""
-
-    X: Any
-    y: npt.NDArray[np.int64]
-    group: npt.NDArray[np.str_]
-
-
 SEXES = {"adult": "sex", "german": "sex", "credit-card": "SEX", "bank": "marital"}
 """The column by which populations are told apart; of more than two values the first against all others."""
 
@@ -204,39 +195,39 @@ COSTED = {
 }
 
 
-def _populations(ctx: Context, name: str) -> RealData:
+def _populations(ctx: Context, name: str) -> People:
     """A table of people whose rows belong to one of two populations."""
     table = ctx.load(name)
     if name == "compas":
         race = np.asarray(table["race"]).astype(str)
         two = np.isin(race, ["African-American", "Caucasian"])
         X, y = encoded(table.drop_columns(["race"]), OUTCOMES[name])
-        return RealData(X[two], y[two], np.where(race[two] == "Caucasian", "m", "w"))
+        return People(X[two], y[two], race[two] != "Caucasian")
     X, y = encoded(table, OUTCOMES.get(name, "y"))
     values = np.asarray(table[next(each for each in (SEXES[name], "sex") if each in table.column_names)]).astype(str)
-    return RealData(X, y, np.where(values == np.unique(values)[0], "w", "m"))
+    return People(X, y, values == np.unique(values)[0])
 
 
-def _one_cost(data: RealData, goal: str, by_group: bool, seed: int) -> tuple[float, bool] | None:
+def _one_cost(data: People, goal: str, by_group: bool, seed: int) -> tuple[float, bool] | None:
     """Points of error above thresholds chosen by estimate, and whether the goal is broken in truth; None: refused.
 
     The table is the distribution: the rows for training and for the proof are drawn from it, with replacement.
     """
     n = min(2000, len(data.y) // 2)
     rows = np.random.default_rng(seed).integers(0, len(data.y), 2 * n)
-    drawn, everyone = (pa.table({"g": group}) for group in (data.group[rows], data.group))
-    whole = GROUPS + "minimize error_rate()\n" + goal
+    drawn = data.take(rows)
+    whole = "w = population(group == 'first')\nm = population(group == 'second')\nminimize error_rate()\n" + goal
     reports = []
     for confidence in (None, CONFIDENCE):
         model = GoalThresholdClassifier(
             LogisticRegression(max_iter=300), whole, cv=None, validation_fraction=0.5, confidence=confidence,
-            per_population="g" if by_group else None, random_state=seed, on_infeasible="warn",
+            per_population="group" if by_group else None, random_state=seed, on_infeasible="warn",
         )  # fmt: skip
         with quietly():
-            model.fit(data.X[rows], data.y[rows], populations=drawn)
+            model.fit(drawn.X, drawn.y, populations=drawn.table)
         if confidence is not None and model.guarantee_ is None:
             return None
-        reports.append(audit(model, whole, data.X, data.y, populations=everyone))
+        reports.append(audit(model, whole, data.X, data.y, populations=data.table))
     estimated, proved = reports
     return 100.0 * (proved.objective - estimated.objective), not proved.all_met()
 
