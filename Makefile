@@ -151,7 +151,7 @@ format: $(DEV_STAMP) ## Format the sources and mend what ruff can
 	@$(BIN)/python -m ruff format .
 	@$(BIN)/python -m ruff check --fix .
 
-bench: $(BENCH_STAMP) ## Run all benchmarks, resumable (hours, on a quiet machine); options by ARGS="--only NAME ..."
+bench: $(BENCH_STAMP) ## Run all benchmarks, resumable (hours, on a quiet machine); options by ARGS="NAME ..."
 	@$(BENCH) -m benchmarks $(ARGS)
 
 bench-quick: $(BENCH_STAMP) ## Run every benchmark on small sizes: do they run? (minutes)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Content", "MissingPartError", "Parts", "Row", "Table", "table_of"]
-
 Row = dict[str, Any]
 Content = Mapping[str, Any]
 

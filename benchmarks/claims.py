@@ -1,9 +1,8 @@
 """What the documentation says in sentences, made anew from the result files: `python -m benchmarks.claims`.
 
-A task names texts that must stand in a document word for word, line breaks aside,
-    beside the command that measures them.
-No task that reads the tuning half may name any. Where another machine gives another text, the document has to name the
-machine. The command prints what differs, and which targets hold on which machines; a test does the former.
+A task names texts that must stand in a document word for word, line breaks aside, beside the command that measures
+them. No task that reads the tuning half may name any. Where another machine gives another text, the document has to
+name the machine. The command prints what differs, and which targets hold on which machines; a test does the former.
 """
 
 import re
@@ -17,8 +16,6 @@ from benchmarks.data.halves import BlindDataError
 from benchmarks.machine import RESULTS, ROOT
 from benchmarks.task import Task, all_tasks
 
-__all__ = ["Said", "claims", "differing", "main"]
-
 
 class Said(NamedTuple):
     """A text, the document that holds it, the task that measures it, and the machines where it is so and is not."""
@@ -31,13 +28,7 @@ class Said(NamedTuple):
 
 
 def claims(tasks: Mapping[str, Task], folder: Path = RESULTS) -> list[Said]:
-    """All of them, from the newest result file of each task.
-
-    Raises
-    ------
-    BlindDataError
-        If a task names texts that reads the half constants were chosen on.
-    """
+    """All of them, from the newest result file of each task."""
     found = []
     for name, task in tasks.items():
         contents = recorded.machines(name, folder)

@@ -10,9 +10,6 @@ import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["install", "main", "wanted"]
-
-
 PINNED = ("numpy>=2", "cvxpy")
 
 PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"

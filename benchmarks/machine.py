@@ -11,16 +11,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
+from joblib import cpu_count
 from threadpoolctl import threadpool_info
-
-__all__ = ["PEERS", "RESULTS", "ROOT", "code_version", "describe", "machine", "resident_growth", "slug", "version_of"]
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
 PEERS = (
-    "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass", "clarabel", "cleanlab",
+    "scikit-learn", "scikit-learn-intelex", "fairlearn", "torch", "hiclass", "cleanlab",
 )  # fmt: skip
 _LIBRARIES = ("widemargin", "numpy", "scipy", "numba", *PEERS)
 
@@ -33,10 +32,10 @@ def machine(threads: int = 1, processes: int = 1) -> dict[str, Any]:
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "cores_allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores_allowed": cpu_count(),
         "gpu": _gpu(),
         "memory_gb": _memory(),
-        "load_average_at_start": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load_average_at_start": round(os.getloadavg()[0], 2),
         "threads": threads,
         "processes": processes,
         "system": platform.system(),
@@ -91,11 +90,15 @@ def code_version(root: Path = ROOT) -> str:
 
 
 def _git(root: Path, *arguments: str) -> str:
+    return _said("git", "-C", str(root), *arguments) or ""
+
+
+def _said(*command: str) -> str | None:
+    """What a command says; None where it fails, or is not there."""
     try:
-        ended = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
-    except FileNotFoundError:  # sources without git
-        return ""
-    return ended.stdout.strip() if ended.returncode == 0 else ""
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
 
 
 def _processor() -> str:
@@ -112,21 +115,13 @@ def _processor() -> str:
 
 def _gpu() -> str | None:
     """Name of the accelerators that NVIDIA's tool sees."""
-    try:
-        told = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        return None
-    return told.stdout.strip().replace("\n", ", ") or None
+    told = _said("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or ""
+    return told.replace("\n", ", ") or None
 
 
-def _memory() -> int | None:
+def _memory() -> int:
     """GB of the machine (1e9 bytes)."""
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
-    except (AttributeError, ValueError, OSError):
-        return None
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
 
 
 def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:
@@ -138,11 +133,12 @@ def resident_growth(run: Callable[[], T]) -> tuple[T, int | None]:
     if not os.access(reset, os.W_OK):
         return run(), None
     reset.write_text("5")  # the peak starts anew
-    before = _status("VmRSS")
+    before = status("VmRSS")
     answer = run()
-    return answer, _status("VmHWM") - before
+    return answer, status("VmHWM") - before
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
+    """Bytes that the kernel tells of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith(f"{field}:")).split()[1])

@@ -11,8 +11,6 @@ import numpy as np
 from benchmarks.machine import RESULTS, describe
 from benchmarks.task import Content, Limit, Parts, Task
 
-__all__ = ["keep", "log", "machines", "newest", "page", "runs"]
-
 
 def machines(name: str, folder: Path = RESULTS) -> dict[str, Content]:
     """The contents of a task by the machine's folder, the newest first; those without a date are older."""
@@ -64,7 +62,7 @@ def sentence(item: Any) -> str:
     """A target, and whether it is reached."""
     word = "reached" if item.reached else "**MISSED**"
     if isinstance(item, Limit):
-        return f"{item.what}: {item.measured:.4g} {item.unit}, {item.sign} {item.limit:,.4g}: {word}".replace(" ,", ",")
+        return f"{item.what}: {item.measured:.4g} {item.unit}".rstrip() + f", {item.asked}: {word}"
     return f"{item.case}: {item.peer} over {item.ours} {item.value:.2f}, at least {item.target:g}: {word}"
 
 

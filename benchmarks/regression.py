@@ -12,9 +12,9 @@ kernel is slower.
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -28,8 +28,6 @@ import numpy as np
 from benchmarks.cells import Row, table_of
 from benchmarks.machine import ROOT, describe, machine
 
-__all__ = ["WORKING_TREE", "compare", "main", "ratio_with_interval", "sources", "timed", "verdict_of"]
-
 WORKING_TREE = "working-tree"
 HOT_KERNELS = Path(__file__).with_name("hot_kernels.py")
 BOOTSTRAPS = 1000
@@ -41,13 +39,7 @@ Pairs = Sequence[Sequence[tuple[float, float]]]
 
 @contextlib.contextmanager
 def sources(commit: str, root: Path = ROOT) -> Iterator[Path]:
-    """A folder with the sources of a commit.
-
-    Raises
-    ------
-    SystemExit
-        If there is no such commit.
-    """
+    """A folder with the sources of a commit."""
     if commit == WORKING_TREE:
         yield root
         return
@@ -70,12 +62,7 @@ def sources(commit: str, root: Path = ROOT) -> Iterator[Path]:
 
 def kernels_of(path: Path) -> Mapping[str, Callable[[], Callable[[], Any]]]:
     """KERNELS of a file."""
-    spec = importlib.util.spec_from_file_location("kernels", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return dict(module.KERNELS)
+    return dict(runpy.run_path(str(path))["KERNELS"])
 
 
 def _samples(make: Callable[[], Callable[[], Any]], count: int) -> list[float]:
@@ -124,10 +111,8 @@ def _time(samples: str, path: str, *names: str) -> None:
 def ratio_with_interval(pairs: Pairs, seed: int = 0) -> tuple[float, float, float]:
     """Ratio of medians, new over old, and its 95% interval.
 
-    Parameters
-    ----------
-    pairs : sequence of sequences of (old, new) seconds
-        One sequence for each pair of processes. The bootstrap draws processes first, and then samples within them.
+    `pairs` has a sequence of old and new seconds for each pair of processes. The bootstrap draws processes first, and
+    then samples within them.
     """
     rng = np.random.default_rng(seed)
     blocks = [np.asarray(block) for block in pairs]

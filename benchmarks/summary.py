@@ -1,28 +1,13 @@
 """The summary of all benchmarks: `summary.md` and `summary.png`, made of the result files and the history."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks import recorded
 from benchmarks.cells import table_of
 from benchmarks.machine import describe, slug
 from benchmarks.task import Limit, Ratio, Row, Task
-
-__all__ = ["text", "write"]
-
-PEER_COLOURS = {
-    "LIBSVM": "#4c72b0",
-    "scikit-learn-intelex": "#8172b3",
-    "fairlearn": "#dd8452",
-    "clarabel": "#64b5cd",
-    "OneVsRest": "#2d6a4f",
-    "ClassifierChain": "#a1c659",
-    "LinearSVC": "#55a868",
-    "LogisticRegression": "#ccb974",
-    "SGDClassifier": "#da8bc3",
-    "hiclass": "#937860",
-}
-"""By how a peer's name starts."""
 
 
 def write(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> None:
@@ -45,30 +30,24 @@ def text(folder: Path, tasks: Mapping[str, Task], *, quick: bool = False) -> str
         parts.append("Made by `make bench` (`python -m benchmarks`) of the result files beside it.\n")
         parts.append("![Our times beside the peers'](summary.png)\n")
     every = [
-        (name, machine, task, item)
+        (task, {"task": name, "machine": machine, "reached": None if quick else item.reached}, item)
         for name, task in tasks.items()
         for machine, content in recorded.machines(name, folder).items()
         for item in task.judged(content)
     ]
     for title, kept in _HALVES:
-        some = [found for found in every if kept(found[2])]
-        peers = [
-            {"task": name, "machine": machine, "value": item.value, "case": item.case, "ours": item.ours,
-             "peer": item.peer, "target": item.target, "reached": None if quick else item.reached}
-            for name, machine, _, item in some if isinstance(item, Ratio)
-        ]  # fmt: skip
-        limits = [
-            {"task": name, "machine": machine, "what": item.what, "measured": item.measured, "unit": item.unit,
-             "target": item.asked, "reached": None if quick else item.reached}
-            for name, machine, _, item in some if isinstance(item, Limit)
-        ]  # fmt: skip
+        some = [(about, item) for task, about, item in every if kept(task)]
+        peers = [asdict(item) | about for about, item in some if isinstance(item, Ratio)]
+        limits = [asdict(item) | about | {"asked": item.asked} for about, item in some if isinstance(item, Limit)]
         parts.append(f"## {title}\n")
         parts.append("Times beside peers: median seconds of the peer over ours in one run; above 1 ours is quicker.\n")
         parts.append(
             table_of(peers, "task | case | machine | ours | peer | ratio: {value:.2f} | target: {target:g} | reached")
         )
         parts.append("Other targets:\n")
-        parts.append(table_of(limits, "task | what | machine | measured: {measured:.4g} {unit} | target | reached"))
+        parts.append(
+            table_of(limits, "task | what | machine | measured: {measured:.4g} {unit} | target: {asked} | reached")
+        )
     parts.append("## Runs\n")
     parts.append(
         table_of(_run_rows(folder, tasks), "task | measured on | last run | code | status | seconds: {seconds:.0f}")
@@ -96,12 +75,9 @@ def _run_rows(folder: Path, tasks: Mapping[str, Task]) -> list[Row]:
     return rows
 
 
-def colour(peer: str) -> tuple[str, str]:
-    """Family of a peer and its colour."""
-    for name, value in PEER_COLOURS.items():
-        if peer.startswith(name):
-            return name, value
-    return peer, "#8c8c8c"
+def family(peer: str) -> str:
+    """What a peer is called before its settings; each family has a colour."""
+    return peer.partition(",")[0]
 
 
 def draw(found: Mapping[str, Sequence[Ratio | Limit]], path: Path, *, quick: bool = False) -> None:
@@ -115,14 +91,15 @@ def draw(found: Mapping[str, Sequence[Ratio | Limit]], path: Path, *, quick: boo
     if not ratios:
         return
     cases = list(dict.fromkeys(item.case for item in ratios))
+    families = list(dict.fromkeys(family(item.peer) for item in ratios))
     figure = Figure(figsize=(8, 1.6 + 0.27 * len(cases)), layout="constrained")
     axes, shown = figure.subplots(), set[str]()
     axes.axvline(1, color="0.4", linewidth=1)
     for item in ratios:
         height = cases.index(item.case)
-        family, shade = colour(item.peer)
-        label = None if family in shown else family
-        shown.add(family)
+        name = family(item.peer)
+        shade, label = f"C{families.index(name)}", None if name in shown else name
+        shown.add(name)
         axes.plot(item.value, height, "o", color=shade, markersize=7, label=label, alpha=0.9)
         if item.target is not None and not quick:
             axes.plot(item.target, height, "|", color=shade, markersize=15, markeredgewidth=2)

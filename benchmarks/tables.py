@@ -20,8 +20,6 @@ from benchmarks.data.halves import HALVES
 from benchmarks.machine import ROOT
 from benchmarks.task import all_tasks
 
-__all__ = ["documents", "made", "main", "region", "typed"]
-
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
 MEASURED = re.compile(r"^[-+]?[\d,]*\.?\d+( ?(s|ms|%|MB|GB|points))?( ± .*)?( \(.*\))?$")
 
@@ -58,13 +56,7 @@ def _own(name: str) -> str:
 
 
 def region(task_name: str, table_name: str) -> str:
-    """The marked lines of a table, with where it was measured.
-
-    Raises
-    ------
-    LookupError
-        If there is no such task or table, or nothing was measured.
-    """
+    """The marked lines of a table, with where it was measured."""
     if task_name == "suite":
         return f"<!-- table suite.{table_name} -->\n\n{_own(table_name)}\n<!-- end of table -->"
     tasks = all_tasks()

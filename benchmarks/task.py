@@ -7,17 +7,20 @@ data of the right half, one thread, turns, new processes, files, history and sum
 
 import contextlib
 import importlib
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, fields
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, TypeVar
+from unittest.mock import patch
+
+from threadpoolctl import threadpool_limits
 
 from benchmarks.cells import Content, MissingPartError, Parts, Row, Table
 from benchmarks.data.halves import REPORTING, Half, check
@@ -43,7 +46,6 @@ class Ratio:
 
     @property
     def reached(self) -> bool | None:
-        """None without a target."""
         return None if self.target is None else self.value >= self.target
 
 
@@ -58,18 +60,12 @@ class Limit:
     at_least: bool = False
 
     @property
-    def sign(self) -> str:
-        """As words."""
-        return "at least" if self.at_least else "at most"
-
-    @property
     def asked(self) -> str:
         """The limit in words."""
-        return f"{self.sign} {self.limit:,.4g} {self.unit}".rstrip()
+        return f"{'at least' if self.at_least else 'at most'} {self.limit:,.4g} {self.unit}".rstrip()
 
     @property
     def reached(self) -> bool:
-        """Whether the target is reached."""
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
@@ -134,8 +130,7 @@ class Task:
     question : str
         What it answers, and on what; the first lines of its result page.
     parts : mapping
-        What measures, by the name under which the result file keeps the rows. A part is a function of a `Context`. What
-        is measured is written after each part, so that a run that was cut off goes on with the next.
+        What measures, by the name under which the result file keeps the rows.
     tables : mapping
         By the name that documents ask for; a name with a leading underscore is for the result page alone.
     targets : callable
@@ -149,11 +144,8 @@ class Task:
     peers : tuple of str
         Distributions that are not in every environment of this library. What was recorded beside them is not replaced
         by a run without.
-    repeats : int
     threads : bool
         Whether the parts themselves say how many threads are used; else it is one.
-    processes : int
-        Worker processes.
     asked_only : bool
         Whether it is left out where no task is named.
     picture : callable, optional
@@ -187,13 +179,7 @@ class Task:
         return []
 
     def table(self, name: str) -> Table:
-        """A table by its name; "targets" is there for every task.
-
-        Raises
-        ------
-        KeyError
-            If there is none.
-        """
+        """A table by its name; "targets" is there for every task."""
         return _targets_of(self) if name == "targets" else self.tables[name]
 
     def lacking(self) -> list[str]:
@@ -219,18 +205,7 @@ def _targets_of(task: Task) -> Table:
 
 @dataclass(frozen=True)
 class Context:
-    """What a part may use.
-
-    Attributes
-    ----------
-    task : Task
-    quick : bool
-        Small data drawn by us: does it run?
-    with_peers : bool
-    given_repeats : int or None
-    data : Path or None
-        Folder of the data as it was given.
-    """
+    """What a part may use; a quick run has small data that are drawn here."""
 
     task: Task
     quick: bool = False
@@ -255,15 +230,7 @@ class Context:
         return data_folder(self.data) or ROOT.parent / "shared" / "data"
 
     def load(self, name: str) -> Any:
-        """A data set or a drawn family, if it is of this task's half; in a quick run rows that stand in for it.
-
-        Raises
-        ------
-        BlindDataError
-            If the task reads the other half.
-        MissingDataError
-            If the files are not there.
-        """
+        """A data set or a drawn family, if it is of this task's half; in a quick run rows that stand in for it."""
         check(name, self.task.subject, self.task.half)
         sources = importlib.import_module("benchmarks.data.sources").SOURCES
         return sources[name](None if self.quick else self.folder)
@@ -298,28 +265,22 @@ class Context:
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:
         """What `function(context, *arguments)` returns in a process of its own (a quick run stays in this one).
 
-        The function stands in the module that declares the task.
-
-        Raises
-        ------
-        RuntimeError
-            With the end of what the process said, if it fails.
+        The function stands in the module that declares the task, and the process imports no other task.
         """
         if self.quick and not environment:
             return function(self, *arguments)
-        call = {
-            "function": f"{function.__module__}:{function.__qualname__}", "arguments": arguments, "quick": self.quick,
-            "with_peers": self.with_peers, "given_repeats": self.given_repeats, "data": str(self.folder),
-            "task": next(name for name, task in sys.modules[function.__module__].TASKS.items() if task is self.task),
-        }  # fmt: skip
-        ended = subprocess.run(
-            [sys.executable, "-m", "benchmarks", "--call", json.dumps(call)], cwd=ROOT, env=os.environ | environment,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if ended.returncode:
-            raise RuntimeError(f"{call['function']}{arguments}: {ended.stderr[-2000:]}")
-        answer: T = json.loads(ended.stdout.splitlines()[-1])
-        return answer
+        tasks = sys.modules[function.__module__].TASKS
+        name = next(name for name, task in tasks.items() if task is self.task)
+        settings = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "task"}
+        with patch.dict(os.environ, environment), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            return pool.submit(_alone, function, name, settings, arguments).result()
+
+
+def _alone(function: Callable[..., T], name: str, settings: Mapping[str, Any], arguments: Sequence[Any]) -> T:
+    """The call of `Context.fresh`, in its process; tasks hold functions that cannot be sent, so their name is."""
+    task = sys.modules[function.__module__].TASKS[name]
+    with threadpool_limits(1):
+        return function(Context(task, **settings), *arguments)
 
 
 def modules() -> list[str]:

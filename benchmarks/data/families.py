@@ -6,8 +6,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import make_classification, make_moons
 
-__all__ = ["KERNEL_FAMILIES", "RISK_FAMILIES", "Floats", "Rows"]
-
 Floats = npt.NDArray[np.float64]
 Rows = tuple[Floats, npt.NDArray[np.int64]]
 

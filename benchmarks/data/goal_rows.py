@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from widemargin.goals import Goal, Population, col, error_rate, positive_rate, recall
 from widemargin_papers.data import Adult
 
-__all__ = ["GoalRows", "dense_task", "heavy_task", "mixed_task", "resampled_task", "text_task"]
-
 N_EXTRA, EXTRA_SHARE, FLIPS = 19, 0.2, 0.01
 TEXT_LENGTH = 60
 

@@ -7,8 +7,6 @@ tuning half is no evidence for the documentation.
 
 from typing import Literal
 
-__all__ = ["HALVES", "REPORTING", "TUNING", "BlindDataError", "Half", "check", "half_of", "names"]
-
 Half = Literal["tuning", "reporting"]
 TUNING: Half = "tuning"
 REPORTING: Half = "reporting"

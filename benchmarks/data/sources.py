@@ -17,11 +17,18 @@ from benchmarks.machine import ROOT
 from widemargin.datasets import GENES, HIERARCHIES, load_people
 from widemargin.exceptions import MissingDataError
 from widemargin.preprocessing import make_preprocessor
-from widemargin_papers.data import Adult, load_a9a, load_mnist, load_rcv1, load_yeast, synthetic_a9a, synthetic_digits
+from widemargin_papers.data import (
+    Adult,
+    load_a9a,
+    load_mnist,
+    load_rcv1,
+    load_yeast,
+    synthetic_a9a,
+    synthetic_digits,
+    synthetic_label_sets,
+)
 from widemargin_papers.data.covtype import read_covtype
 from widemargin_papers.data.two_classes import load_ijcnn1, synthetic_rows
-
-__all__ = ["QUICK_ROWS", "SOURCES", "Draw", "Split", "drawn", "encoded", "family", "two_classes"]
 
 QUICK_ROWS = 1500
 TRAIN_ROWS, TEST_ROWS = 3000, 10_000
@@ -72,6 +79,28 @@ def _standardised(X: Any, y: npt.NDArray[np.int64], train: npt.NDArray[Any], tes
     kept = spread > 1e-9
     scaled = [(X[rows][:, kept].astype(np.float64) - mean[kept]) / spread[kept] for rows in (train, test)]
     return Split(scaled[0], y[train], scaled[1], y[test])
+
+
+class People(NamedTuple):
+    """Rows, labels of 0 and 1, and who is in the first of two groups."""
+
+    X: Any
+    y: npt.NDArray[np.int64]
+    first: npt.NDArray[np.bool_]
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "People":
+        """Some rows."""
+        return People(*(column[rows] for column in self))
+
+    @property
+    def code(self) -> npt.NDArray[np.int64]:
+        """The groups as numbers, as other libraries take them."""
+        return (~self.first).astype(np.int64)
+
+    @property
+    def table(self) -> pa.Table:
+        """For populations."""
+        return pa.table({"group": np.where(self.first, "first", "second")})
 
 
 def encoded(table: pa.Table, outcome: str) -> tuple[sp.csr_matrix, npt.NDArray[np.int64]]:
@@ -188,7 +217,7 @@ SOURCES: dict[str, Source] = {
     "drawn: heavy columns": lambda folder: goal_rows.heavy_task,
     **{name: lambda folder, make=make: make for name, make in KERNEL_FAMILIES.items()},
     **{name: lambda folder, name=name: family(name) for name in RISK_FAMILIES},
-    "yeast": lambda folder: structures.few_labels() if folder is None else load_yeast(folder),
+    "yeast": lambda folder: synthetic_label_sets(60, 5) if folder is None else load_yeast(folder),
     "rcv1": lambda folder: structures.topics() if folder is None else load_rcv1(folder, structures.N_TOPICS),
     "rcv1, all topics": lambda folder: structures.topics() if folder is None else load_rcv1(folder),
     **{name: partial(structures.hierarchy, name) for name in HIERARCHIES | GENES},

@@ -1,7 +1,6 @@
 """Label sets, hierarchies and handwritten words: their readers, stand-ins, scalings and splits."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,20 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import normalize
 
 from widemargin.exceptions import MissingDataError
 from widemargin_papers.data import Hierarchy, LabelSets, load_hierarchy, synthetic_label_sets
 
-__all__ = [
-    "N_TOPICS", "SCALINGS", "Array", "Words", "few_labels", "hierarchy", "hold_outs", "ocr", "paths", "shuffled",
-    "standardised", "topics", "unit_rows", "words",
-]  # fmt: skip
-
 Array = npt.NDArray[Any]
 
 N_TOPICS = 50
-HELD_OUT = 0.2
 
 
 @dataclass(frozen=True)
@@ -51,19 +45,13 @@ def shuffled(task: LabelSets, seed: int) -> LabelSets:
     return rows_of(replace(task, X=X, Y=Y), np.sort(order[:n]), np.sort(order[n:]))
 
 
-def hold_outs(task: LabelSets, folds: int = 1, seed: int = 0) -> list[LabelSets]:
+def hold_outs(task: LabelSets, folds: int = 1) -> list[LabelSets]:
     """For the choice of parameters: training rows as training and test rows.
 
     One fold: a fifth of the rows are test rows. More: each of that many parts in turn.
     """
-    order = np.random.default_rng(seed).permutation(task.Y.shape[0])
-    count = 1 / HELD_OUT if folds == 1 else folds
-    cuts = np.round(np.arange(folds + 1) * order.shape[0] / count).astype(int).tolist()
-    made = []
-    for first, last in itertools.pairwise(cuts):
-        rest = np.concatenate([order[:first], order[last:]])
-        made.append(rows_of(task, np.sort(rest), np.sort(order[first:last])))
-    return made
+    cuts = KFold(5 if folds == 1 else folds, shuffle=True, random_state=0).split(task.Y)
+    return [rows_of(task, chosen, rest) for chosen, rest in itertools.islice(cuts, folds)]
 
 
 def unit_rows(task: LabelSets) -> LabelSets:
@@ -79,33 +67,19 @@ def standardised(task: LabelSets) -> LabelSets:
     return replace(task, X=X, X_test=X_test)
 
 
-SCALINGS: dict[str, Callable[[Any], Any]] = {
-    "ImCLEF07A": standardised,
-    "Enron_corr": unit_rows,
-    "Diatoms": standardised,
-    "cellcycle_FUN": standardised,
-    "cellcycle_FUN+valid": standardised,
-    "cellcycle_GO": standardised,
-}
-
-
 # --- readers, of a folder or of None for a stand-in -------------------------------------------------------------------
 
 
 def hierarchy(name: str, folder: Path | None) -> Hierarchy:
     """A hierarchy of labels, scaled as its kind asks for."""
-    made: Hierarchy = paths() if folder is None else SCALINGS[name](load_hierarchy(folder, name))
-    return made
+    if folder is None:
+        return paths()
+    scaled: Any = (unit_rows if name == "Enron_corr" else standardised)(load_hierarchy(folder, name))
+    return scaled
 
 
 def ocr(folder: Path | None) -> Words:
-    """OCR letters: 6877 words in ten folds.
-
-    Raises
-    ------
-    MissingDataError
-        If they are not on this machine.
-    """
+    """OCR letters: 6877 words in ten folds."""
     if folder is None:
         return words()
     path = folder / "structured" / "ocr_letters.npz"
@@ -116,14 +90,6 @@ def ocr(folder: Path | None) -> Words:
     start = np.flatnonzero(np.diff(word, prepend=-1))
     X = X.astype(np.float64)
     return Words(np.split(X, start[1:]), np.split(label.astype(int), start[1:]), fold[start])
-
-
-def few_labels(n: int = 60) -> LabelSets:
-    """Five labels that depend on their neighbours."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2 * n, 6))
-    Y = (X[:, :5] + X[:, 1:] > 0.3).astype(int)
-    return LabelSets(X[:n], Y[:n], X[n:], Y[n:], "synthetic")
 
 
 def topics(n: int = 80) -> LabelSets:

@@ -2,13 +2,11 @@
 
 import os
 import random
-import resource
 import signal
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from widemargin.distributed import DaskMap, ParquetRows, Recipe, parquet_rows
+from benchmarks.machine import status
+from widemargin.distributed import ParquetRows, Recipe, parquet_rows
 from widemargin_papers.data import Adult
-
-__all__ = [
-    "GOAL", "AdultColumns", "KilledMap", "Kills", "adult_columns", "cluster", "limited", "watched",
-    "write_synthetic",
-]  # fmt: skip
 
 GOAL = """
 women = population(sex == 1)
@@ -45,11 +39,9 @@ _CHUNK = 500_000
 def codes_of(adult: Adult) -> np.ndarray:
     """Value of each of Adult's 14 columns, shape (n, 14); the number of values where it is missing."""
     bits = sp.csr_matrix(adult.X)[:, : sum(GROUPS)].toarray() > 0
-    codes = np.empty((bits.shape[0], len(GROUPS)), np.uint8)
-    for j, (start, size) in enumerate(zip(_STARTS, GROUPS, strict=True)):
-        part = bits[:, start : start + size]
-        codes[:, j] = np.where(part.any(axis=1), part.argmax(axis=1), size)
-    return codes
+    columns = np.split(bits, _STARTS[1:], axis=1)
+    codes = [np.where(part.any(axis=1), part.argmax(axis=1), part.shape[1]) for part in columns]
+    return np.column_stack(codes).astype(np.uint8)
 
 
 def write_synthetic(adult: Adult, n: int, folder: Path, *, block_rows: int = 250_000, seed: int = 0) -> None:
@@ -59,10 +51,8 @@ def write_synthetic(adult: Adult, n: int, folder: Path, *, block_rows: int = 250
     for part, low in enumerate(range(0, n, _CHUNK)):
         size = min(_CHUNK, n - low)
         who = rng.integers(codes.shape[0], size=size)
-        rows = codes[who]
-        for j in range(rows.shape[1]):
-            some = np.flatnonzero(rng.random(size) < _MIXED)
-            rows[some, j] = codes[rng.integers(codes.shape[0], size=some.shape[0]), j]
+        others = codes[rng.integers(codes.shape[0], size=(size, len(GROUPS))), np.arange(len(GROUPS))]
+        rows = np.where(rng.random(others.shape) < _MIXED, others, codes[who])
         label = np.where(rng.random(size) < 0.05, rng.random(size) < 0.24, adult.y[who] > 0)
         sex = (rows[:, _SEX] == 0).astype(np.uint8)
         table = pa.table({**{f"c{j}": rows[:, j] for j in range(rows.shape[1])}, "sex": sex,
@@ -115,79 +105,30 @@ def cluster(n_workers: int = 2) -> Iterator[Any]:
         yield client
 
 
-def limited(n_bytes: int) -> None:
-    """Refuse this process more private memory than that; rows in mapped files are not private."""
-    resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
-
-
 @contextmanager
-def watched(every: float = 0.1) -> Iterator[dict[str, int]]:
-    """Largest bytes so far, looked at ten times a second: resident, of that private, and what the limit is on."""
-    names = {"resident": "VmRSS", "private": "RssAnon", "limited": "VmData"}
-    peak, done = dict.fromkeys(names, 0), threading.Event()
-
-    def look() -> None:
-        while not done.wait(every):
-            lines = Path("/proc/self/status").read_text().splitlines()
-            status = dict(line.split(":", 1) for line in lines if ":" in line)
-            for name, key in names.items():
-                peak[name] = max(peak[name], int(status[key].split()[0]) * 1024)
-
-    thread = threading.Thread(target=look, daemon=True)
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Run something in a thread beside the block; its event tells that the block has ended."""
+    done = threading.Event()
+    thread = threading.Thread(target=work, args=(done,), daemon=True)
     thread.start()
     try:
-        yield peak
+        yield
     finally:
         done.set()
         thread.join()
 
 
-@dataclass
-class Kills:
-    """Workers to be killed in the course of a run.
-
-    Attributes
-    ----------
-    every : int
-        Mean number of calls between two of them.
-    most : int
-    """
-
-    client: Any
-    rng: random.Random
-    every: int
-    most: int
-    done: int = 0
-    calls: int = 0
-    next: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.next = self.rng.randint(1, self.every)
-
-    def call(self) -> None:
-        """Told of every call; sometimes a worker dies while it is made."""
-        self.calls += 1
-        if self.calls < self.next or self.done >= self.most:
-            return
-        self.next = self.calls + self.rng.randint(1, 2 * self.every)
-        self.done += 1
-        threading.Thread(target=self._kill, args=(self.rng.uniform(0.0, 0.05),), daemon=True).start()
-
-    def _kill(self, after: float) -> None:
-        time.sleep(after)
-        workers = [worker for worker in self.client.cluster.workers.values() if getattr(worker, "pid", None)]
-        if workers:
-            try:
-                os.kill(self.rng.choice(workers).pid, signal.SIGKILL)
-            except ProcessLookupError:  # it is dead already
-                self.done -= 1
+def watch(peak: dict[str, int], done: threading.Event) -> None:
+    """Note the largest bytes, looked at ten times a second: resident, and of that private."""
+    while not done.wait(0.1):
+        for name, field in {"resident": "VmRSS", "private": "RssAnon"}.items():
+            peak[name] = max(peak.get(name, 0), status(field))
 
 
-class KilledMap(DaskMap):
-    """Blocks on a cluster whose workers are killed at random."""
-
-    kills: Kills
-
-    def _sure(self, *args: Any, **more: Any) -> list[Any]:
-        self.kills.call()
-        return super()._sure(*args, **more)
+def kill(client: Any, rng: random.Random, killed: list[int], most: int, done: threading.Event) -> None:
+    """Kill a worker every other second on average, and note its process, until there are so many."""
+    while len(killed) < most and not done.wait(rng.uniform(0.0, 4.0)):
+        pids = [pid for worker in client.cluster.workers.values() if (pid := getattr(worker, "pid", None))]
+        with suppress(ProcessLookupError, IndexError):  # all are dead already
+            os.kill(chosen := rng.choice(pids), signal.SIGKILL)
+            killed.append(chosen)

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import accuracy_score, make_scorer, recall_score
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
 
-from benchmarks.data.sources import OUTCOMES
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, mean_and_error
+from benchmarks.data.sources import OUTCOMES, People
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, mean_and_error
 from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedClassifier
 from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
 
@@ -89,45 +90,24 @@ GOALS = {
 }  # fmt: skip
 
 
-class People(NamedTuple):
-    """Rows of numbers, labels 0 and 1, and who is in the second of two groups."""
-
-    X: Floats
-    y: npt.NDArray[np.int64]
-    second: Bools
-
-    def take(self, rows: npt.NDArray[np.intp]) -> "People":
-        """Some rows."""
-        return People(self.X[rows], self.y[rows], self.second[rows])
-
-    @property
-    def table(self) -> pa.Table:
-        """For populations."""
-        return pa.table({"group": np.where(self.second, "second", "first")})
-
-    @property
-    def code(self) -> npt.NDArray[np.int64]:
-        """The groups as numbers."""
-        return self.second.astype(np.int64)
-
-
 def people(name: str, table: pa.Table, quick: bool) -> People:
     """Two groups of a table; words are numbered, and the column of the groups is no feature."""
     frame = table.to_pandas()
     target, group = OUTCOMES.get(name, "y"), GROUPS[name]
+    left_out = [target, "split", "deployed", "old_model", "fnlwgt"]
     if name in OLDER:
-        second = (frame[group] > OLDER[name]).to_numpy()
-        left_out = [target]
+        first = frame[group] <= OLDER[name]
     else:
         common = frame[group].value_counts().index[:2]
         frame = frame[frame[group].isin(common)]
-        second = (frame[group] == sorted(common)[1]).to_numpy()
-        left_out = [target, group]
-    y = np.unique(frame[target], return_inverse=True)[1].astype(np.int64)
-    features = frame.drop(columns=[*left_out, *(c for c in ("split", "deployed", "old_model", "fnlwgt") if c in frame)])
+        first = frame[group] == min(common)
+        left_out += [group]
+    features = frame.drop(columns=left_out, errors="ignore")
     words = features.select_dtypes(exclude="number").columns
     numbered = OrdinalEncoder().fit_transform(features[words].astype(str))
-    rows = People(np.column_stack([features.drop(columns=words).to_numpy(np.float64), numbered]), y, second)
+    y = np.unique(frame[target], return_inverse=True)[1].astype(np.int64)
+    X = np.column_stack([features.drop(columns=words).to_numpy(np.float64), numbered])
+    rows = People(X, y, first.to_numpy())
     return rows.take(np.arange(min(len(y), 400))) if quick else rows
 
 
@@ -148,9 +128,10 @@ def _goal(goals: Goals, level: float) -> Goal:
     return Goal(minimize=error_rate(), subject_to=[goals.constraint(level)])
 
 
-def _ours(make: Callable[[Goal], Any], *, aware: bool = False) -> Method:
+def _ours(make: Callable[..., Any], *, aware: bool = False, **options: Any) -> Method:
     def method(train: People, test: People, goals: Goals, level: float) -> Floats:
-        clf = make(_goal(goals, level)).set_params(on_infeasible="warn").fit(train.X, train.y, populations=train.table)
+        clf = make(booster(), _goal(goals, level), random_state=0, on_infeasible="warn", **options)
+        clf.fit(train.X, train.y, populations=train.table)
         return np.asarray(clf.predict(test.X, *([test.table] if aware else [])), dtype=np.float64)
 
     return method
@@ -244,23 +225,16 @@ def _tuned_threshold(train: People, test: People, goals: Goals, level: float) ->
     return np.asarray(chosen.fit(train.X, train.y).predict(test.X), dtype=np.float64)
 
 
+BY_GROUP = partial(GoalThresholdClassifier, cv=5, per_population="group")
 BLIND: dict[str, Method] = {
     "linear": _linear,
-    "reduction": _ours(lambda goal: GoalReduction(booster(), goal, one_run=False, random_state=0)),
-    "one run": _ours(lambda goal: GoalReduction(booster(), goal, one_run=True, random_state=0)),
-    "guessed groups": _ours(
-        lambda goal: GoalThresholdClassifier(
-            booster(), goal, cv=5, per_population="group", group_estimator=booster(), random_state=0
-        )
-    ),
+    "reduction": _ours(partial(GoalReduction, one_run=False)),
+    "one run": _ours(partial(GoalReduction, one_run=True)),
+    "guessed groups": _ours(BY_GROUP, group_estimator=booster()),
 }
 AWARE: dict[str, Method] = {
-    "thresholds by group": _ours(
-        lambda goal: GoalThresholdClassifier(booster(), goal, cv=5, per_population="group", random_state=0), aware=True
-    ),
-    "reduction by group": _ours(
-        lambda goal: GoalReduction(booster(), goal, one_run=False, per_population="group", random_state=0), aware=True
-    ),
+    "thresholds by group": _ours(BY_GROUP, aware=True),
+    "reduction by group": _ours(partial(GoalReduction, one_run=False, per_population="group"), aware=True),
 }
 BLIND_PEERS: dict[str, tuple[str, Method]] = {
     "fairlearn ExponentiatedGradient": ("fairlearn", _exponentiated_gradient),
@@ -273,7 +247,7 @@ AWARE_PEERS: dict[str, tuple[str, Method]] = {
     "OxonFair": ("oxonfair", _oxonfair("seen")),
 }
 FLOOR: dict[str, Method] = {name: BLIND[name] for name in ("linear", "reduction", "one run")} | {
-    "threshold": _ours(lambda goal: GoalThresholdClassifier(booster(), goal, cv=5, random_state=0))
+    "threshold": _ours(partial(GoalThresholdClassifier, cv=5))
 }
 FLOOR_PEERS: dict[str, tuple[str, Method]] = {
     "scikit-learn TunedThresholdClassifierCV": ("sklearn", _tuned_threshold),
@@ -285,17 +259,16 @@ WITHOUT_LEVEL = {NO_GOAL, "fairlearn ThresholdOptimizer"}
 
 
 def measured(called: Floats, test: People, kind: str) -> tuple[float, float]:
-    """Error, and by how much the rates of the two groups differ."""
+    """Error, and by how much the rates of the two groups differ; of a recall floor the share that is missed."""
+    error = float(np.where(test.y == 1, 1.0 - called, called).mean())
+
+    def differ(rows: Any) -> float:
+        return abs(float(called[rows & test.first].mean() - called[rows & ~test.first].mean()))
 
     if kind == RECALL_FLOOR:
-        return float(np.where(test.y == 1, 1.0 - called, called).mean()), float(1.0 - called[test.y == 1].mean())
-
-    def differ(rows: Bools) -> float:
-        return abs(float(called[rows & test.second].mean() - called[rows & ~test.second].mean()))
-
-    error = float(np.where(test.y == 1, 1.0 - called, called).mean())
+        return error, float(1.0 - called[test.y == 1].mean())
     if kind == "demographic parity":
-        return error, differ(np.ones(len(test.y), bool))
+        return error, differ(test.y >= 0)
     positives = differ(test.y == 1)
     return error, positives if kind == "equal opportunity" else max(positives, differ(test.y == 0))
 
@@ -354,23 +327,19 @@ def least_error(reached: Iterable[tuple[float, float]], violation: float) -> flo
 
 def frontiers(content: Content) -> dict[tuple[str, str], dict[str, list[float]]]:
     """By table and goal, for each method: its mean error along the frontier, in each split."""
-    reached: dict[tuple[str, str, int], dict[str, list[tuple[float, float]]]] = {}
-    trivial: dict[tuple[str, str, int], float] = {}
-    for row in _measured(content):
-        place = row["table"], row["goal"], row["split"]
-        reached.setdefault(place, {}).setdefault(row["method"], []).append((row["violation"], row["error"]))
-        trivial[place] = row["trivial"]
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for (table, goal, split), methods in reached.items():
-        (plain,) = methods[NO_GOAL]
-        beside = [plain, (0.0, trivial[table, goal, split])]
-        for name, own in methods.items():
+    for (table, goal, _), rows in grouped(_measured(content), "table", "goal", "split"):
+        reached = {name: [(row["violation"], row["error"]) for row in own] for name, own in grouped(rows, "method")}
+        (plain,) = reached[NO_GOAL]
+        beside = [plain, (0.0, rows[0]["trivial"])]
+        for name, own in reached.items():
             errors = [least_error([*own, *beside], share * plain[0]) for share in SHARES]
             found.setdefault((table, goal), {}).setdefault(name, []).append(statistics.fmean(errors))
-    for methods in found.values():  # what failed on a split is compared on none
-        for name in [name for name, errors in methods.items() if len(errors) < len(methods[NO_GOAL])]:
-            del methods[name]
-    return found
+    # What failed on a split is compared on none.
+    return {
+        place: {name: errors for name, errors in methods.items() if len(errors) == len(methods[NO_GOAL])}
+        for place, methods in found.items()
+    }
 
 
 def _compared(ours: Mapping[str, Any], peers: Mapping[str, Any], first: str) -> Callable[[Content], Iterable[Row]]:
@@ -407,11 +376,9 @@ FLOOR_TABLE = _table("Recall floor", FLOOR, FLOOR_PEERS, "threshold")
 
 def _seconds(content: Content) -> Iterable[Row]:
     """Mean processor seconds of a fit with predictions, by table."""
-    seconds: dict[str, dict[str, list[float]]] = {}
-    for row in _measured(content):
-        seconds.setdefault(row["method"], {}).setdefault(row["table"], []).append(row["seconds"])
-    for method, tables in seconds.items():
-        yield {"method": method} | {table: statistics.fmean(values) for table, values in tables.items()}
+    for method, rows in grouped(_measured(content), "method"):
+        means = {table: statistics.fmean(row["seconds"] for row in own) for table, own in grouped(rows, "table")}
+        yield {"method": method} | means
 
 
 def _targets(content: Content) -> Iterable[Limit]:
@@ -426,39 +393,27 @@ def _targets(content: Content) -> Iterable[Limit]:
                 yield Limit(what, mean, 2.0 * error if error == error else 0.0)
 
 
-COLOURS = {
-    "linear": "#4c72b0", "reduction": "#55a868", "one run": "#2d6a4f", "guessed groups": "#8172b3",
-    "thresholds by group": "#c44e52", "reduction by group": "#55a868", "fairlearn": "#dd8452", "OxonFair": "#8c613c",
-    "error-parity": "#64b5cd", "FairGBM": "#937860",
-}  # fmt: skip
-
-
 def _picture(content: Content, path: Path) -> None:
     """Error against the difference between groups on new rows, for bounds on the positive rates, means over splits."""
     from matplotlib.figure import Figure
 
-    found: dict[str, dict[str, dict[float, list[tuple[float, float]]]]] = {}
-    for row in _measured(content):
-        if row["goal"] == "demographic parity":
-            levels = found.setdefault(row["table"], {}).setdefault(row["method"], {})
-            levels.setdefault(row["level"], []).append((row["violation"], row["error"]))
-    figure = Figure(figsize=(4.2 * len(found), 7.6), layout="constrained")
-    rows = {"the group is not seen": (BLIND, BLIND_PEERS), "the group is seen": (AWARE, AWARE_PEERS)}
-    grid = figure.subplots(2, len(found), squeeze=False, sharex="col", sharey="col")
-    for line, (seen, (ours, peers)) in zip(grid, rows.items(), strict=True):
-        for axes, (table, methods) in zip(line, found.items(), strict=True):
-            axes.plot(*np.mean(methods[NO_GOAL][LEVELS[0]], axis=0), "k*", markersize=9, label=NO_GOAL)
-            for name in [name for name in (*ours, *peers) if name in methods]:
-                at = np.array([np.mean(pairs, axis=0) for _, pairs in sorted(methods[name].items())])
-                shade = next(shade for start, shade in COLOURS.items() if name.startswith(start))
-                axes.plot(*at.T, "o-" if name in ours else "s--", color=shade, markersize=5, label=name)
+    points = pd.DataFrame(_measured(content)).query("goal == 'demographic parity'")
+    means = points.groupby(["table", "method", "level"])[["violation", "error"]].mean()
+    tables = points["table"].unique()
+    figure = Figure(figsize=(4.2 * len(tables), 7.6), layout="constrained")
+    kinds = {"the group is not seen": (BLIND, BLIND_PEERS), "the group is seen": (AWARE, AWARE_PEERS)}
+    grid = figure.subplots(2, len(tables), squeeze=False, sharex="col", sharey="col")
+    for line, (seen, (ours, peers)) in zip(grid, kinds.items(), strict=True):
+        for axes, table in zip(line, tables, strict=True):
+            for number, name in enumerate((NO_GOAL, *ours, *peers)):
+                if name in means.loc[table].index:
+                    style = "*" if name == NO_GOAL else "o-" if name in ours else "s--"
+                    axes.plot(*means.loc[table, name].T.to_numpy(), style, color=f"C{number}", markersize=5, label=name)
             axes.set_title(f"{table}: {seen}", fontsize=10)
             axes.grid(color="0.92")
         line[0].set_ylabel("error on new rows")
-        handles = {
-            label: drawn for axes in line for drawn, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        line[-1].legend(handles.values(), handles, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+        shown = {text: drawn for axes in line for drawn, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+        line[-1].legend(shown.values(), shown, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for axes in grid[-1]:
         axes.set_xlabel("difference of positive rates on new rows")
     figure.savefig(path, dpi=85, metadata={"Software": None})

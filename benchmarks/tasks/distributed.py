@@ -1,10 +1,11 @@
 """Training over blocks: rows that do not fit, passes, overhead of a cluster, killed workers."""
 
 import random
+import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
-from benchmarks.tasks._blocks import GOAL, KilledMap, Kills, adult_columns, cluster, limited, watched, write_synthetic
+from benchmarks.tasks._blocks import GOAL, adult_columns, beside, cluster, kill, watch, write_synthetic
 from widemargin import RateConstrainedClassifier
 from widemargin.distributed import BlockMap, DaskMap, SerialMap, labelled_rows
 from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, blocked_problem, counted_goal
@@ -122,16 +123,11 @@ def passes(ctx: Context) -> list[Row]:
         task = ctx.load(PEOPLE)(n, m)
         recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
         for gap in ctx.pick(GAPS, GAPS[1:3]):
-            here = {"n": n, "m": m, "gap": gap}
             problem = _problem_of(task.goal, SerialMap(recipes))
-            step = _first_step(problem, gap)
+            _first_step(problem, gap)
             model = fit_blocks(task.goal, SerialMap(recipes), {"tol": gap})
-            rows += [
-                {"what": "one step", **here, "reached": step.gap, "passes": problem.rows.n_passes,
-                    "newton": step.n_iter},
-                {"what": "fit", **here, "reached": model.subproblem_gap_, "passes": model.n_passes_,
-                    "newton": model.n_iter_},
-            ]  # fmt: skip
+            rows += [{"what": "one step", "n": n, "m": m, "gap": gap, "passes": problem.rows.n_passes},
+                     {"what": "fit", "n": n, "m": m, "gap": gap, "passes": model.n_passes_}]  # fmt: skip
     return rows
 
 
@@ -219,10 +215,10 @@ def costs(ctx: Context) -> list[Row]:
 
 def large_fit(ctx: Context, folder: str, limit: int) -> Row:
     """Rows from Parquet files, under a limit of private memory of this process."""
-    limited(limit)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # rows in mapped files are not private
     place = Path(folder)
-    blocks, began = SerialMap(adult_columns(place / "rows"), hold=False), time.perf_counter()
-    with watched() as peak:
+    blocks, began, peak = SerialMap(adult_columns(place / "rows"), hold=False), time.perf_counter(), dict[str, int]()
+    with beside(partial(watch, peak)):
         model = fit_blocks(GOAL, blocks, scratch=folder, checkpoint=place / "run.json")
     report = model.goal_report_
     return {
@@ -244,11 +240,8 @@ def large(ctx: Context) -> list[Row]:
         if ctx.quick:
             done = large_fit(ctx, made, -1)
         else:
-            own = {
-                "ARROW_DEFAULT_MEMORY_POOL": "system",
-                "MALLOC_ARENA_MAX": "2",
-            }  # else a gigabyte is set aside unused
-            done = ctx.fresh(large_fit, made, LIMIT, **own)
+            # Else a gigabyte is set aside unused.
+            done = ctx.fresh(large_fit, made, LIMIT, ARROW_DEFAULT_MEMORY_POOL="system", MALLOC_ARENA_MAX="2")
         w, b = np.array(done.pop("coef")), done.pop("intercept")
         parts = (recipe.load() for recipe in adult_columns(folder / "rows"))
         wrong = sum(int(np.count_nonzero((part["X"] @ w + b > 0.0) != (part["y"] > 0))) for part in parts)
@@ -269,11 +262,11 @@ def kills(ctx: Context) -> list[Row]:
         fit_blocks(task.goal, DaskMap(recipes, client), gather_below=0)
         undisturbed = time.perf_counter() - began
         while sum(row["kills"] for row in rows) < KILLS and len(rows) < KILLS:
-            blocks, began = KilledMap(recipes, client), time.perf_counter()
-            blocks.kills = Kills(client, rng, every=10, most=KILLS - sum(row["kills"] for row in rows))
-            model = fit_blocks(task.goal, blocks, gather_below=0)
+            began, killed = time.perf_counter(), list[int]()
+            with beside(partial(kill, client, rng, killed, KILLS - sum(row["kills"] for row in rows))):
+                model = fit_blocks(task.goal, DaskMap(recipes, client), gather_below=0)
             rows.append({
-                "run": len(rows) + 1, "kills": blocks.kills.done, "calls": blocks.kills.calls,
+                "run": len(rows) + 1, "kills": len(killed),
                 "seconds": time.perf_counter() - began, "undisturbed s": undisturbed, "gap": model.subproblem_gap_,
                 "same": bool(np.array_equal(model.coef_, expected.coef_)),
             })  # fmt: skip
@@ -293,53 +286,33 @@ def _targets(content: Content) -> Iterable[Limit]:
         yield Limit("workers killed in fits that end with the same bits", alike, KILLS, at_least=True)
 
 
-def _by_gap(content: Content) -> Iterable[Row]:
-    """Looks of the level method and of Newton's for each problem, one row with all gaps."""
-    wide: dict[tuple[str, int, int], Row] = {}
-    for row in content.get("features", []):
-        what = f"{row['rows']}, {row['d']:,} features, {row['m']} constraints"
-        wide.setdefault((row["rows"], row["d"], row["m"]), {"what": what})[f"{row['gap']:g}"] = row
-    return wide.values()
+def _by_gap(part: str, name: str) -> Callable[[Content], Iterable[Row]]:
+    """One row with all gaps for each kind of rows, or of solution, named by a form."""
+
+    def rows(content: Content) -> Iterable[Row]:
+        made: dict[str, Row] = {}
+        for row in content.get(part, []):
+            what = name.format(**row)
+            made.setdefault(what, {"what": what})[f"{row['gap']:g}"] = row
+        return made.values()
+
+    return rows
 
 
 def _out_of_core(content: Content) -> Iterable[Row]:
     for row in content.get("large", []):
-        yield row | {
-            "minutes": row["seconds"] / 60,
-            **{name: row[name] / 1e9 for name in ("private", "resident", "parquet")},
-        }
+        sizes = {name: row[name] / 1e9 for name in ("private", "resident", "parquet")}
+        yield row | {"minutes": row["seconds"] / 60, **sizes}
 
 
 def _killed(content: Content) -> Iterable[Row]:
-    rows = content.get("kills", [])
-    return (
-        [{"workers": sum(row["kills"] for row in rows), "fits": len(rows), "same": all(row["same"] for row in rows)}]
-        if rows
-        else []
-    )
+    if rows := content.get("kills"):
+        yield {
+            "workers": sum(row["kills"] for row in rows),
+            "fits": len(rows),
+            "same": all(row["same"] for row in rows),
+        }
 
-
-def _picture(content: Content, path: Path) -> None:
-    """Passes against gap, a line for each number of constraints."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    titles = {"one step": "one convex step from nothing", "fit": "a whole fit"}
-    for axes, (what, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        for m in sorted({row["m"] for row in content["passes"]}):
-            part = [row for row in content["passes"] if row["what"] == what and row["m"] == m]
-            label = f"{m} constraint{'s' * (m > 1)}"
-            axes.plot([row["gap"] for row in part], [row["passes"] for row in part], "o-", label=label)
-        axes.set(xscale="log", xlabel="relative gap asked for", ylabel="looks at all rows", title=title)
-        axes.set_ylim(0)
-        axes.invert_xaxis()
-    axes.legend()
-    figure.savefig(path, dpi=110)
-
-
-_LOOKS = " | ".join(
-    f"to {gap}, bundle: {{{gap}[bundle]}} | Newton: {{{gap}[newton]}}" for gap in ("0.01", "0.001", "0.0001")
-)
 
 TASKS = {
     "distributed": Task(
@@ -356,12 +329,16 @@ TASKS = {
                 "| of those, never fetched: {ratio kept, processor:.1f}",
             ),
             "passes": Table(
-                "Looks at all rows, by gap and number of constraints", "passes",
-                "what | n: {n:,} | m | gap: {gap:g} | reached: {reached:.1e} | looks: {passes} | Newton steps: "
-                "{newton}",
+                "Looks at all rows, by gap and number of constraints", _by_gap("passes", "{what}, {m} constraints"),
+                "what | " + " | ".join(f"to {gap:g}: {{{gap:g}[passes]}}" for gap in GAPS),
             ),
-            "features": Table("Looks at all rows of one convex step with many features", _by_gap,
-                "rows: {what} | " + _LOOKS),
+            "features": Table(
+                "Looks at all rows of one convex step with many features",
+                _by_gap("features", "{rows}, {d:,} features, {m} constraints"),
+                "rows: {what} | " + " | ".join(
+                    f"to {gap:g}, bundle: {{{gap:g}[bundle]}} | Newton: {{{gap:g}[newton]}}" for gap in GAPS[:3]
+                ),
+            ),
             "linear": Table("Processor time of a look at all rows", "linear",
                 "rows: {n:,} | processor ns a row and look: {ns a row and pass:.1f}"),
             "costs": Table(
@@ -379,6 +356,6 @@ TASKS = {
             "kills": Table("Workers killed at random", _killed,
                 "workers killed: {workers} | fits | same bits as undisturbed: {same}"),
         },
-        _targets, half="tuning", repeats=3, processes=2, picture=_picture,
+        _targets, half="tuning", repeats=3, processes=2,
     ),
 }  # fmt: skip

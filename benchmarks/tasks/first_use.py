@@ -1,6 +1,5 @@
 """First use: three commands, the first call of each estimator, imports and sizes, audits of a million rows."""
 
-import contextlib
 import gzip
 import json
 import os
@@ -12,7 +11,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.metadata import distribution, requires
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -41,23 +40,17 @@ class Ended(NamedTuple):
 
 
 def command(*arguments: str, folder: Path = ROOT, codes: Sequence[int] = (0,), **environment: str) -> Ended:
-    """What Python makes of some arguments in a new process.
-
-    Raises
-    ------
-    MissingDataError, RuntimeError
-        With the end of what it said, where it ends with another exit code than those.
-    """
+    """What Python makes of some arguments in a new process, that may end with these exit codes."""
     # Byte code is kept, also where the environment says otherwise, as an installation has it.
     there = os.environ | {"PYTHONDONTWRITEBYTECODE": ""} | environment
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=there, capture_output=True, text=True, check=False
     )
+    wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in codes:
         problem = MissingDataError if "data" in arguments else RuntimeError
         raise problem(f"{' '.join(arguments)}: {done.stderr.strip()[-500:]}")
-    wall, after = time.perf_counter() - wall, resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Ended(done.stdout, done.returncode, wall, used)
 
@@ -98,13 +91,11 @@ def three_commands(ctx: Context) -> list[Row]:
 
 def _report_sentences(content: Content) -> Iterable[tuple[str, str]]:
     adult, clients = (f"{row['processor_s']:.0f}" for row in content["rows"])
-    yield (
-        "docs/comparison.md",
-        (
-            f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card "
-            f"clients (30,000 rows) {clients}, on one core in a new environment"
-        ),
+    text = (
+        f"On the Adult table (48,842 rows) the three commands took {adult} processor seconds, on credit-card clients "
+        f"(30,000 rows) {clients}, on one core in a new environment"
     )
+    yield "docs/comparison.md", text
 
 
 # --- first calls ------------------------------------------------------------------------------------------------------
@@ -127,10 +118,10 @@ def first_fits(ctx: Context, name: str) -> dict[str, float]:
     return seconds
 
 
-FIRST_FIT = """
-from widemargin.cli.commands.compile import made_estimator, made_rows
-made_estimator({0!r}).fit(*made_rows({0!r}, 500)[0])
-"""
+FIRST_FIT = (
+    "from widemargin.cli.commands.compile import made_estimator, made_rows\n"
+    "made_estimator({0!r}).fit(*made_rows({0!r}, 500)[0])"
+)
 """A program that fits once; the runner of benchmarks, which imports much, is no part of it."""
 
 
@@ -162,10 +153,8 @@ def _call_sentences(content: Content) -> Iterable[tuple[str, str]]:
     rows = {row["estimator"]: row["empty"]["first"] for row in content["rows"]}
     structural = [rows.pop(name) for name in STRUCTURAL]
     least, most = f"{min(rows.values()):.1f}".removeprefix("0"), f"{max(rows.values()):.1f}"
-    yield (
-        "docs/limits.md",
-        f"later ones: {least} to {most} processor seconds, and {min(structural):.0f} to {max(structural):.0f} for",
-    )
+    text = f"later ones: {least} to {most} processor seconds, and {min(structural):.0f} to {max(structural):.0f} for"
+    yield "docs/limits.md", text
 
 
 def _call_targets(content: Content) -> Iterable[Limit]:
@@ -217,13 +206,12 @@ def imports(ctx: Context) -> list[Row]:
 
 def megabytes(ctx: Context) -> dict[str, int]:
     """Bytes of the files of every library that is installed with the package, without byte code."""
-    names, sizes = [text for text in requires("widemargin") or () if "extra ==" not in text], {}
+    needed, sizes = [text for text in requires("widemargin") or () if "extra ==" not in text], {}
     for name in NEEDED_FOR:
-        if any(text.startswith(name) for text in names):
-            with contextlib.suppress(PackageNotFoundError):
-                files = (Path(str(file.locate())) for file in distribution(name).files or [])
-                kept = (path for path in files if "__pycache__" not in str(path) and path.is_file())
-                sizes[name] = sum(path.stat().st_size for path in kept)
+        if any(text.startswith(name) for text in needed):
+            files = (Path(str(file.locate())) for file in distribution(name).files or [])
+            kept = (path for path in files if "__pycache__" not in str(path) and path.is_file())
+            sizes[name] = sum(path.stat().st_size for path in kept)
     return sizes
 
 

@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from benchmarks.machine import resident_growth
@@ -173,16 +172,6 @@ def classes(ctx: Context) -> list[Row]:
     return found
 
 
-def unscaled(ctx: Context) -> list[Row]:
-    """A linear kernel on scikit-learn's breast cancer, features as they are, and scaled."""
-    X, y = load_breast_cancer(return_X_y=True)
-    X, y = ctx.pick((X, y), (X[:150, :5], y[:150]))
-    ways = {"scaled": StandardScaler().fit_transform(X), "as they are": X}
-    cases = {way: partial(KernelSVC(kernel="linear").fit, rows, y) for way, rows in ways.items()}
-    runs = ctx.clock(cases, 1, warm_up=True)
-    return [{"way": way, "processor_s": run.processor_median} for way, run in runs.items()]
-
-
 def few_rows(ctx: Context) -> list[Row]:
     """Small problems, moons in 20 columns, beside SVC; milliseconds of processor time."""
     rows, make = [], ctx.load("drawn: moons")
@@ -245,8 +234,8 @@ TASKS = {
     "kernel_choices": Task(
         "The tables of docs/kernel-svm.md, processor seconds: which solver when, what `tol=None` saves, "
         "`kernel_search` beside `GridSearchCV`, time and memory by size of the cache, the batch perceptron by size of "
-        "its cache and by algorithm, ten digits, features that are not scaled.",
-        {"caches": caches, "memory": memory, "algorithms": algorithms, "unscaled": unscaled, "searches": searches,
+        "its cache and by algorithm, ten digits.",
+        {"caches": caches, "memory": memory, "algorithms": algorithms, "searches": searches,
          "classes": classes, "solvers": solvers, "stopping": stopping, "few_rows": few_rows,
          "probabilities": probabilities},
         {
@@ -281,7 +270,6 @@ TASKS = {
                 "rows: {rows:,} | `KernelSVC`: {KernelSVC:.1f} | SVC: {SVC:.1f}",
             ),
             "probabilities": Table("Mean log loss", "probabilities", "way | log loss: {log_loss:.3f}"),
-            "unscaled": Table("Features as they are", "unscaled", "way | processor s: {processor_s:.2f}"),
         },
         subject="kernels", half="tuning",
     ),

@@ -2,12 +2,11 @@
 
 import math
 import multiprocessing
-import os
+import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,11 @@ from sklearn.svm import SVC
 
 from benchmarks.data.halves import Half, half_of
 from benchmarks.task import Content, Context, Row, Table, Task
+from benchmarks.tasks._kernels import rows_of
 from widemargin import KernelSVC
-from widemargin.solvers.kernel_svm.automatic import AutomaticOptions, choose
-from widemargin.solvers.kernel_svm.dual.working_set import WorkingSetOptions
 
 LIMIT, LONG = 60, 10
-"""Processor seconds after which a fit is ended, and from which it is not repeated."""
+"""Seconds after which the fits of a solver are ended, and processor seconds from which a fit is not repeated."""
 
 SOLVERS = ("dual", "nested-dual", "spatial-dual")
 SPATIAL_COLUMNS = 32
@@ -76,19 +74,11 @@ def coins(n: int, columns: int, _: Context) -> tuple[Any, Any]:
 
 
 def columns_of(name: str, n: int, ctx: Context) -> tuple[Any, Any]:
-    """Rows of a9a, of an 8 of MNIST against the rest, of its ten digits, of Forest, or of at most twenty classes."""
+    """Rows of two classes, or of MNIST's ten digits, or of at most twenty letters."""
     found = ctx.load(name.removesuffix(", 10 classes"))
-    if name.startswith("mnist"):
-        digits = "classes" in name
-        X, y = found.X, found.digit if digits else np.where(found.digit == 8, 1.0, -1.0)
-        if digits:
-            return X[:n], y[:n]
-    elif name == "a9a":
-        X, y = found.X.toarray(), found.y
-    elif name == "covtype":
-        X, y = found[0][:, :10], np.where(found[1] == 2, 1.0, -1.0)
-    else:
-        X, y = found
+    if "classes" in name:
+        return found.X[:n], found.digit[:n]
+    X, y = found if name == "letter" else rows_of(name, found)
     rows = np.random.default_rng(0).permutation(np.flatnonzero(np.isin(y, np.unique(y)[:20])))[:n]
     return X[rows], y[rows]
 
@@ -178,10 +168,8 @@ def measured(problem: Problem, solver: str, ctx: Context) -> Row | None:
     process = context.Process(target=child)
     process.start()
     sender.close()
-    while not receiver.poll(0.5):  # a limit set in the child would make its clock coarse
-        spent = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11]
-        if int(spent) > LIMIT * os.sysconf("SC_CLK_TCK"):
-            process.kill()
+    if not receiver.poll(LIMIT):
+        process.kill()
     try:
         return receiver.recv()
     except EOFError:  # the child ended without a word
@@ -219,12 +207,9 @@ def run(ctx: Context) -> list[Row]:
 
 def regret(rows: Sequence[Row], of: str, against: Sequence[str]) -> float:
     """Geometric mean of how many times as long as the best of some solvers that were not ended."""
-    logs = []
-    for row in rows:
-        others = [row[name] for name in against if row[name] is not None]
-        if others and row[of] is not None:
-            logs.append(math.log(row[of] / min(others)))
-    return math.exp(sum(logs) / max(1, len(logs)))
+    pairs = [(row[of], [row[name] for name in against if row[name] is not None]) for row in rows]
+    times = [mine / min(others) for mine, others in pairs if others and mine is not None]
+    return statistics.geometric_mean(times) if times else 1.0
 
 
 def summary(content: Content) -> list[Row]:
@@ -236,29 +221,6 @@ def summary(content: Content) -> list[Row]:
          "times LIBSVM": regret(rows, "auto", ("LIBSVM",)), "worst against LIBSVM": max(slower, default=None),
          "slower than LIBSVM": sum(ratio > 1.0 for ratio in slower)}
     ]  # fmt: skip
-
-
-def thresholds(content: Content) -> list[Row]:
-    """The regret of "auto" by the rows from which it takes subsamples: as in force, and the best here.
-
-    Of two classes and more rows than a working set has; at the default `tol` nothing else is to choose.
-    """
-
-    def would(n: int) -> float:
-        logs = []
-        for row in content["problems"]:
-            if row["classes"] == 2 and row["rows"] > WorkingSetOptions.size:
-                options = AutomaticOptions(nested_rows=n)
-                taken = choose("auto", n_rows=row["rows"], n_columns=row["columns"], options=options)
-                best = min(row[name] for name in SOLVERS if row[name] is not None)
-                logs.append(math.log((row[taken.name] or LIMIT) / best))  # one that was ended counts as the limit
-        return math.exp(sum(logs) / max(1, len(logs)))
-
-    best = min((1024, 2000, 4000, 6000, 10_000, 20_000, 40_000), key=would)
-    return [
-        {"nested_rows": n, "why": why, "regret": would(n)}
-        for why, n in (("in force", AutomaticOptions.nested_rows), ("best here", best))
-    ]
 
 
 _TABLES = {
@@ -280,7 +242,6 @@ TASKS = {
     ),
     "kernel_problems_tuned": Task(
         f"What the thresholds of \"auto\" are chosen on: {_WAYS}", {"problems": run},
-        _TABLES | {"thresholds": Table("Thresholds by the regret they would have had", thresholds)},
-        subject="kernels", half="tuning", asked_only=True,
+        _TABLES, subject="kernels", half="tuning", asked_only=True,
     ),
 }  # fmt: skip

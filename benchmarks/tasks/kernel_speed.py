@@ -13,7 +13,20 @@ import numpy as np
 from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
-from benchmarks.task import Content, Context, Limit, Ratio, Row, Table, Task, Timing, mean_and_error, quietly, ratios
+from benchmarks.task import (
+    Content,
+    Context,
+    Limit,
+    Ratio,
+    Row,
+    Table,
+    Task,
+    Timing,
+    grouped,
+    mean_and_error,
+    quietly,
+    ratios,
+)
 from benchmarks.tasks._kernels import INTELEX, LIBSVM, KernelTask, fit, peer, peers, some, task, timed
 from widemargin import KernelSVC, kernel_search
 from widemargin.exceptions import CapabilityError
@@ -68,23 +81,22 @@ def runs_of(ctx: Context, names: Mapping[str, int]) -> list[Row]:
 
 def by_solver(content: Content) -> list[Row]:
     """For each task and solver: median seconds, mean error, mean difference to LIBSVM paired by split, with errors."""
-    runs = content["runs"]
+    runs, made = content["runs"], []
     reference = {(row["case"], row["split"]): row["test_error"] for row in runs if row["solver"] == LIBSVM}
-    made = []
-    for case, solver in dict.fromkeys((row["case"], row["solver"]) for row in runs):
-        mine = [row for row in runs if (row["case"], row["solver"]) == (case, solver)]
+    for (case, solver), mine in grouped(runs, "case", "solver"):
         apart = mean_and_error([row["test_error"] - reference[case, row["split"]] for row in mine])
         made.append({
-            "case": case, "solver": solver, "splits": len(mine), "rows": mine[0]["rows"],
+            "case": case, "solver": solver, "rows": mine[0]["rows"],
             **{clock: statistics.median(row[clock] for row in mine) for clock in ("wall_s", "processor_s")},
             "error": [100 * part for part in mean_and_error([row["test_error"] for row in mine])],
             "apart": [100 * part for part in apart], "near": apart[0] <= NEAR,
             "support": round(statistics.mean(row["support"] for row in mine)),
         })  # fmt: skip
+    seconds = {(row["case"], row["solver"]): row["processor_s"] for row in made}
     for row in made:
         for peer_name, key in ((LIBSVM, "libsvm"), (INTELEX, "intelex")):
-            other = next((one for one in made if (one["case"], one["solver"]) == (row["case"], peer_name)), None)
-            row[key] = None if other is None else other["processor_s"] / row["processor_s"]
+            other = seconds.get((row["case"], peer_name))
+            row[key] = other and other / row["processor_s"]
     return made
 
 
@@ -95,8 +107,8 @@ def _error_targets(content: Content) -> Iterable[Ratio | Limit]:
             yield Limit(
                 f"{row['case']}, {row['solver']}: test error above LIBSVM's", max(row["apart"][0], 0.0), 0.1, "%"
             )
-    for case in dict.fromkeys(row["case"] for row in rows):
-        seconds = {row["solver"]: row["processor_s"] for row in rows if row["case"] == case}
+    for case, here in grouped(rows, "case"):
+        seconds = {row["solver"]: row["processor_s"] for row in here}
         targets = WANTED.get(case, {LIBSVM: None, INTELEX: None})
         yield from ratios(f"{case}, to LIBSVM's error", seconds, "KernelSVC, tol=None", targets)
         yield from ratios(f"{case}, default tolerance", seconds, "KernelSVC", dict.fromkeys(targets))
@@ -110,14 +122,12 @@ def _error_sentences(content: Content) -> Iterable[tuple[str, str]]:
             for key in ("libsvm", "intelex")
         ]
         near = sum(row["near"] for row in rows)
-        yield (
-            "docs/comparison.md",
-            (
-                f"with `tol=None` LIBSVM takes {spans[0]} times and scikit-learn-intelex {spans[1]} times as many "
-                f"processor "
-                f"seconds as `KernelSVC`, whose test error is within .1 points of LIBSVM's on {near} of {len(rows)}"
-            ),
+        text = (
+            f"with `tol=None` LIBSVM takes {spans[0]} times and scikit-learn-intelex {spans[1]} times as many "
+            f"processor seconds as `KernelSVC`, whose test error is within .1 points of LIBSVM's on {near} of "
+            f"{len(rows)}"
         )
+        yield "docs/comparison.md", text
 
 
 _ERRORS = {
@@ -208,8 +218,7 @@ def _by_cores(content: Content) -> Iterable[Row]:
     rows = _all_runs(content)
     if max(row["threads"] for row in rows) < max(COUNTS):
         return
-    for case, solver in dict.fromkeys((row["case"], row["solver"]) for row in rows):
-        here = [row for row in rows if (row["case"], row["solver"]) == (case, solver)]
+    for (case, solver), here in grouped(rows, "case", "solver"):
         yield {"case": case, "solver": solver, "predict_s": min(row["predict_s"] for row in here)} | {
             f"on_{count}": next((row["wall_s"] for row in here if row["threads"] == count), None) for count in COUNTS
         }
@@ -217,8 +226,7 @@ def _by_cores(content: Content) -> Iterable[Row]:
 
 def _thread_targets(content: Content) -> Iterable[Ratio | Limit]:
     rows = _all_runs(content)
-    for case, count in dict.fromkeys((row["case"], row["threads"]) for row in rows):
-        here = [row for row in rows if (row["case"], row["threads"]) == (case, count)]
+    for (case, count), here in grouped(rows, "case", "threads"):
         wanted = {"a9a": 4.0, "mnist": 4.0}.get(case) if count == 1 else 3.0 if count == 2 else 2.0
         name = f"{case}, {count} thread{'s' * (count > 1)}"
         yield from ratios(name, {row["solver"]: row["wall_s"] for row in here}, "KernelSVC", {INTELEX: wanted})

@@ -1,7 +1,5 @@
 """The benchmarks of structural SVMs compute what they say: data, choices, paired differences."""
 
-import itertools
-
 import numpy as np
 import pytest
 from benchmarks.data.structures import hold_outs, ocr, paths, shuffled, standardised, topics, words
@@ -9,14 +7,12 @@ from benchmarks.tasks import words as handwriting
 from benchmarks.tasks._structured_methods import (
     HiClass,
     Method,
-    best_path,
+    OneVsRest,
     compare_methods,
-    jaccards,
+    mean_jaccard,
     one_path,
     paired,
-    parents,
     scores,
-    top_down,
 )
 
 from widemargin.exceptions import MissingDataError
@@ -46,37 +42,33 @@ def test_rows_held_out_are_other_training_rows():
 def test_jaccards_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     Y, predicted = rng.integers(0, 2, (2, 30, 3))
-    assert jaccards(Y, predicted).mean() == pytest.approx(scores(Y, predicted)["jaccard"])
+    assert mean_jaccard(Y, predicted) == pytest.approx(scores(Y, predicted)["jaccard"])
 
 
 def test_best_path_is_the_best_of_all_paths_that_rows_end():
     rng = np.random.default_rng(1)
     task = paths()
-    parent = parents(task.paths)
-    assert one_path(task.Y, parent)
+    assert one_path(task.Y, task.paths)
     allowed = np.unique(task.Y, axis=0)
-    U = rng.normal(size=(20, parent.shape[0]))
-    np.testing.assert_array_equal(best_path(U, task.Y, parent), allowed[np.argmax(U @ allowed.T, axis=1)])
+    U = rng.normal(size=(20, len(task.paths)))
+    peer = OneVsRest(1.0).fit(task.X, task.Y)
+    peer.decisions = lambda X: U
+    np.testing.assert_array_equal(peer.predict(task.X, best_path=True), allowed[np.argmax(U @ allowed.T, axis=1)])
 
 
 def test_sets_of_two_paths_are_no_path():
-    parent = np.array([-1, 0, 0])
-    assert one_path(np.array([[1, 1, 0], [1, 0, 0]]), parent)
-    assert not one_path(np.array([[1, 1, 1]]), parent)
-    assert not one_path(np.array([[0, 0, 0]]), parent)
-
-
-def test_parents_come_first():
-    order = top_down(np.array([3, -1, 0, 1, -1])).index
-    assert all(order(a) < order(b) for a, b in itertools.pairwise([1, 3, 0, 2]))
+    names = ("a", "a/b", "a/c")
+    assert one_path(np.array([[1, 1, 0], [1, 0, 0]]), names)
+    assert not one_path(np.array([[1, 1, 1]]), names)
+    assert not one_path(np.array([[0, 0, 0]]), names)
 
 
 def test_hiclass_predicts_paths():
     pytest.importorskip("hiclass")
     task = paths()
     predicted = HiClass(1.0, task.paths).fit(task.X, task.Y).predict(task.X_test)
-    assert one_path(predicted, parents(task.paths))
-    assert jaccards(task.Y_test, predicted).mean() > 0.4
+    assert one_path(predicted, task.paths)
+    assert mean_jaccard(task.Y_test, predicted) > 0.4
 
 
 def test_every_variant_is_chosen_by_the_rows_held_out():
@@ -128,8 +120,9 @@ def test_errors_of_letters_and_words():
     assert handwriting.letter_errors(Y, found) == {"character": 0.4, "word": 0.5}
 
 
-def test_large_and_small_training_are_each_others_reverse():
+def test_a_fold_is_trained_on_and_the_others_are_tested():
     all_words = words()
-    (small, rest), (most, few) = (handwriting.parts(all_words, 0, large) for large in (False, True))
-    assert [len(small[0]), len(rest[0])] == [len(few[0]), len(most[0])]
-    assert all(np.array_equal(a, b) for a, b in zip(small[1], few[1], strict=True))
+    task = handwriting.parts(all_words, 0)
+    trained = np.flatnonzero(all_words.fold == 0)
+    assert [len(task.X), len(task.X_test)] == [len(trained), len(all_words.X) - len(trained)]
+    assert all(task.Y[i] is all_words.Y[row] for i, row in enumerate(trained))

@@ -12,15 +12,14 @@ from benchmarks.data.halves import HALVES, BlindDataError, check
 from benchmarks.data.sources import SOURCES, Split
 from benchmarks.machine import describe, machine, slug
 from benchmarks.task import Context, Table, Task, Timing, all_tasks, mean_and_error
-from benchmarks.tasks import convex_steps, fairness, guarantees, kernel_speed, scaling, spoilt_rows
+from benchmarks.tasks import fairness, guarantees, kernel_speed, scaling, spoilt_rows
 from joblib import cpu_count
-from testing import exact
 
 from widemargin_papers.data import MALE, synthetic_a9a
 
 TASKS = all_tasks()
 SHORT = {
-    "convex_step", "fairness_people", "footprint", "kernel_svc_accuracy",
+    "fairness_people", "footprint", "kernel_svc_accuracy",
     "label_suspects", "margin_robustness", "margin_speed", "scaling_blind", "structured_defaults",
 }  # fmt: skip
 """Each kind of task and of data; `make bench-quick` runs all of them, and so do the slow tests."""
@@ -109,7 +108,7 @@ def test_a_function_that_fails_in_a_process_of_its_own_says_why(tmp_path, monkey
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     toy = importlib.import_module("toy_failure")
     ctx = Context(toy.TASKS["toy"], given_repeats=1)
-    with pytest.raises(RuntimeError, match=r"(?s)fails.*nonsense.*ValueError: it broke at nonsense"):
+    with pytest.raises(ValueError, match="it broke at nonsense"):
         ctx.fresh(toy.fails, "nonsense")
     del sys.modules["toy_failure"]
 
@@ -140,18 +139,6 @@ def test_the_machine_is_described():
 
 
 # --- what they compute ------------------------------------------------------------------------------------------------
-
-
-def test_a_convex_step_beside_clarabel():
-    adult = synthetic_a9a(300)
-    ctx = Context(convex_steps.TASKS["convex_step"], quick=True)
-    rows = convex_steps.beside_clarabel(ctx, "drawn", adult.X, adult.y, adult.women, (300,), 0.6, 0.3)
-    row = rows[1]
-    assert row["m"] == 4 and row["inside"] and abs(row["above"]) < 1e-6
-    assert row["ratio"]["1e-06"] == pytest.approx(row["clarabel"]["median_s"] / row["1e-06"]["median_s"], rel=0.05)
-    sub = convex_steps._step(adult.X, adult.y, adult.women, 300, 4, 0.6, 0.3)
-    assert sub.n_constraints == 5  # one more keeps a denominator above zero
-    assert exact.solve_exact(sub, 1e-8).objective == pytest.approx(convex_steps._ours(sub, 1e-6).primal, rel=1e-5)
 
 
 def test_synthetic_rows_are_of_one_sex():
