@@ -246,8 +246,8 @@ class Context:
             return None
 
     def clock(
-        self, cases: Mapping[str, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None
-    ) -> dict[str, Timing]:
+        self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None
+    ) -> dict[Any, Timing]:
         """Run every case in turn, again and again, so that a slow minute of the machine hits all of them.
 
         Warnings are not shown: a goal that is not met, or a fit that was ended early, is in the tables.

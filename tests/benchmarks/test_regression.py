@@ -33,7 +33,7 @@ def same():
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """A repository with two commits, and a file of kernels: `hot` takes three times as long in the second."""
+    """A repository of two commits with the same kernels: `hot` takes three times as long in the second."""
     root = tmp_path / "repository"
 
     def git(*arguments):
@@ -41,6 +41,8 @@ def toy(tmp_path, monkeypatch):
 
     package = root / "src" / "widemargin"
     package.mkdir(parents=True)
+    (root / "benchmarks").mkdir()
+    (root / "benchmarks" / "hot_kernels.py").write_text(TOY)
     git("init", "--quiet")
     git("config", "user.email", "a@b.c")
     git("config", "user.name", "A")
@@ -48,11 +50,9 @@ def toy(tmp_path, monkeypatch):
         (package / "__init__.py").write_text(SOURCE.format(hot=rounds, more=more))
         git("add", ".")
         git("commit", "--quiet", "-m", f"hot takes {rounds}")
-    kernels = tmp_path / "toy_kernels.py"
-    kernels.write_text(TOY)
     real = regression.sources
     monkeypatch.setattr(regression, "sources", lambda commit: real(commit, root))
-    return ["--kernels", str(kernels), "--samples", "5", "--processes", "1"], root
+    return ["--samples", "5", "--processes", "1"], root
 
 
 def test_a_kernel_that_became_slower_is_flagged(toy, capsys):
