@@ -48,8 +48,8 @@ class LadderOptions:
         for those asked for: the training error fell by .0005 on average, on a9a by .0025. A second step gave little.
     weaker : tuple of float
         Regularisers of the last attempts to meet bounds on a small table, in multiples of the one asked for: rows that
-        are fitted more closely may meet them. Of 275 goals on two real tables 3 were refused that have a model, and 2 of
-        these are met so; of 700 that had no part in it none was refused, with or without.
+        are fitted more closely may meet them. Of 275 goals on two real tables 3 were refused that have a model, and two
+        of these are met so; of 700 that had no part in it none was refused falsely, with or without.
     polished : int
         Models that moves along lines are tried from at the end: of those that are best and were not moved yet.
     """
