@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -305,3 +305,50 @@ def test_a_threshold_over_a_pipeline_of_numbers_takes_a_matrix(data, tmp_path):
     model = GoalThresholdClassifier(scorer, FLOOR, cv="prefit").fit(X, y)
     to_onnx(model, tmp_path / "m.onnx")
     assert run(tmp_path / "m.onnx", X)[0].tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    "imputer", [SimpleImputer(strategy="most_frequent"), SimpleImputer(strategy="constant", fill_value="none"),
+                SimpleImputer(missing_values="z1", strategy="most_frequent")],
+)  # fmt: skip
+def test_missing_words_are_filled_in(tmp_path, imputer):
+    rows, y = people(300)
+    rows["rare"] = rows["rare"].where(rows["rare"].notna(), np.nan if imputer.missing_values != "z1" else "z1")
+    rows["more"] = np.where(y == "yes", "a", "b")
+    before = make_column_transformer(
+        (make_pipeline(imputer, OneHotEncoder(handle_unknown="ignore")), ["rare", "more"]), ("passthrough", ["code"])
+    )
+    model = GoalThresholdClassifier(make_pipeline(before, LogisticRegression()), FLOOR, random_state=0).fit(rows, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    new = rows.assign(more=np.where(np.arange(300) % 3 == 0, "a", "b"))
+    if imputer.missing_values != "z1":
+        new.loc[:40, "rare"] = np.nan
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(pa.table(new)), everything=True)
+    assert said.labels.tolist() == model.predict(new).tolist() and len(set(said.labels)) == 2
+    assert np.allclose(said.scores, model.decision_function(new), atol=1e-9)
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(), OrdinalEncoder(encoded_missing_value=-1)])
+def test_a_missing_word_that_an_encoder_has_learned(tmp_path, encoder):
+    import pandas as pd
+
+    rows, y = people(300)
+    rows["word"] = pd.Series(np.where(y == "yes", "a", "b"), dtype=object).mask(np.arange(300) % 3 == 0)
+    before = make_column_transformer((encoder, ["word"]), ("passthrough", ["code"]))
+    model = GoalThresholdClassifier(make_pipeline(before, LogisticRegression()), FLOOR, random_state=0).fit(rows, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(pa.table(rows)), everything=True)
+    assert np.allclose(said.scores, model.decision_function(rows), atol=1e-9)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["pipeline of a threshold", "threshold of a pipeline"])
+def test_a_threshold_over_a_forest_of_a_table(tmp_path, inside):
+    rows, y = table(400)
+    step, forest = make_preprocessor(words=["code"]), RandomForestClassifier(20, random_state=0)
+    if inside:
+        model = GoalThresholdClassifier(make_pipeline(step, forest), FLOOR, random_state=0).fit(rows, y)
+    else:
+        model = make_pipeline(step, GoalThresholdClassifier(forest, FLOOR, random_state=0)).fit(rows, y)
+    to_onnx(model, tmp_path / "m.onnx")
+    said = OnnxModel(tmp_path / "m.onnx", None).answer(Block.whole(table(200, seed=1)[0]))
+    assert said.labels.tolist() == model.predict(table(200, seed=1)[0]).tolist() and len(set(said.labels)) == 2

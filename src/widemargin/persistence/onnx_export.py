@@ -127,6 +127,8 @@ def to_onnx(model: Any, path: str | PathLike[str]) -> None:
         # The threshold over the scores of the other graph is the formula `1 * score - threshold`.
         shift = np.array([-threshold])
         rule = _Formula(type(scorer).__name__, np.ones((1, 1)), shift, 1, None, None, classes, is_first, None)
+        if table is not None:
+            scores = joined(_table_graph(table), scores, FEATURES)
         made = joined(scores, _graph(rule, None), SCORE)
     else:
         made = _graph(_formula(last, scorer), table)
@@ -232,20 +234,33 @@ def _graph(formula: _Formula, table: TablePreprocessor | None) -> Any:
     chosen, width = _decided(to, sums, formula)
     to.add("Gather", to.constant(classes), chosen, name="label")
     kind = {"O": TensorProto.STRING, "i": TensorProto.INT64, "b": TensorProto.BOOL}[classes.dtype.kind]
-    graph = helper.make_graph(
-        to.nodes,
-        "widemargin",
-        inputs,
-        [
-            helper.make_tensor_value_info("label", kind, [None]),
-            helper.make_tensor_value_info("scores", TensorProto.DOUBLE, [None] if width is None else [None, width]),
-        ],
-        to.constants,
-    )
-    opsets = [helper.make_opsetid("", OPSET), *([] if table is None else [helper.make_opsetid("ai.onnx.ml", ML_OPSET)])]
+    outputs = [
+        helper.make_tensor_value_info("label", kind, [None]),
+        helper.make_tensor_value_info("scores", TensorProto.DOUBLE, [None] if width is None else [None, width]),
+    ]
+    return _model(to, inputs, outputs, is_of_table=table is not None)
+
+
+def _table_graph(table: TablePreprocessor) -> Any:
+    """The features of a table, for a scorer that is a graph of its own."""
+    from onnx import TensorProto, compose, helper
+
+    to = Builder()
+    rows, inputs = table_features(to, table)
+    to.add("Identity", rows, name=FEATURES)
+    outputs = [helper.make_tensor_value_info(FEATURES, TensorProto.DOUBLE, [None, None])]
+    made = _model(to, inputs, outputs, is_of_table=True)
+    return compose.add_prefix(made, "table/", rename_inputs=False, rename_outputs=False)
+
+
+def _model(to: Builder, inputs: list[Any], outputs: list[Any], *, is_of_table: bool) -> Any:
+    from onnx import helper
+
+    graph = helper.make_graph(to.nodes, "widemargin", inputs, outputs, to.constants)
+    opsets = [helper.make_opsetid("", OPSET), *([helper.make_opsetid("ai.onnx.ml", ML_OPSET)] if is_of_table else [])]
     made = helper.make_model(graph, opset_imports=opsets, producer_name="widemargin")
     made.ir_version = 8  # the one that belongs to OPSET; by default onnx writes its newest, which older runtimes refuse
-    if table is not None:
+    if is_of_table:
         helper.set_model_props(made, {MISSING_KEY: ""})
     return made
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 
 from widemargin.exceptions import CapabilityError, MissingLibraryError
-from widemargin.persistence.onnx_graph import ML_OPSET, OPSET
+from widemargin.persistence.onnx_graph import MISSING_KEY, ML_OPSET, OPSET
 
 FEATURES, SCORE = "widemargin/features", "widemargin/score"
 """Names of the output of a graph of features, and of a graph of scores."""
@@ -77,7 +77,7 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
     """The graph of a pipeline, with the inputs that `to_onnx` promises, and names that no other graph has."""
     try:
         import skl2onnx
-        from onnx import compose
+        from onnx import compose, helper
         from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
         from sklearn.impute import SimpleImputer
     except ImportError:
@@ -106,8 +106,16 @@ def _converted(steps: Sequence[Any], options: dict[int, dict[str, Any]], prefix:
             "Use models and steps that it knows, or save_model."
         ) from error
     made = compose.add_prefix(made, prefix=prefix)
+    if words:
+        _missing_as_empty(made, [values for step in steps for values in _categories(step)])
+        helper.set_model_props(made, {MISSING_KEY: ""})
     for name, _ in inputs:
         _rename(made, f"{prefix}{name}", name)
+    if len(inputs) > 1:  # a column that a `ColumnTransformer` drops may be of any type, or not there at all
+        used = {name for node in made.graph.node for name in node.input}
+        kept = [value for value in made.graph.input if value.name in used]
+        del made.graph.input[:]
+        made.graph.input.extend(kept)
     return made
 
 
@@ -136,6 +144,24 @@ def _words(step: Any, columns: Sequence[str]) -> set[str]:
             if any(isinstance(value, str) for value in np.atleast_1d(np.asarray(values, dtype=object)))}  # fmt: skip
 
 
+def _categories(step: Any) -> list[Any]:
+    """What the encoders of a step have learned, column by column."""
+    parts = [inner for _, inner, *_ in getattr(step, "transformers_", getattr(step, "steps", ()))]
+    return [*getattr(step, "categories_", ()), *(values for inner in parts for values in _categories(inner))]
+
+
+def _missing_as_empty(made: Any, categories: Sequence[Any]) -> None:
+    """A missing word that an encoder has learned is the empty text, as in all graphs here; skl2onnx writes "nan"."""
+    texts = {
+        tuple(str(value).encode() for value in values)
+        for values in categories
+        if len(values) and not isinstance(values[-1], str) and (values[-1] is None or values[-1] != values[-1])
+    }
+    for attribute in (attribute for node in made.graph.node for attribute in node.attribute):
+        if tuple(attribute.strings) in texts:
+            attribute.strings[-1] = b""
+
+
 def _places(chosen: Any, columns: Sequence[str]) -> Any:
     """Columns of a `ColumnTransformer` as an index: names, positions, a slice or a mask."""
     if isinstance(chosen, str):
@@ -152,16 +178,26 @@ def _kept(operator: Any) -> None:
 
 
 def _imputer(scope: Any, operator: Any, container: Any) -> None:
-    """`SimpleImputer` of numbers missing as NaN: onnxruntime has none in double precision."""
-    from skl2onnx.algebra.onnx_ops import OnnxIsNaN, OnnxWhere
+    """`SimpleImputer` of numbers missing as NaN, which onnxruntime has not in double precision, or of words."""
+    from onnx import TensorProto
+    from skl2onnx.algebra.onnx_ops import OnnxCast, OnnxIsNaN, OnnxLabelEncoder, OnnxWhere
 
     step, rows = operator.raw_operator, operator.inputs[0]
-    filling = np.asarray(step.statistics_)
-    if step.add_indicator or filling.dtype.kind not in "fiu" or not np.isnan(step.missing_values):
-        raise CapabilityError("SimpleImputer is written for numbers missing as NaN, without an indicator.")
-    if np.isnan(filling.astype(np.float64)).any():
-        raise CapabilityError("SimpleImputer has dropped a column without values. Leave that column out.")
-    value = filling.astype(np.float64)[None, :]
-    OnnxWhere(
-        OnnxIsNaN(rows, op_version=OPSET), value, rows, op_version=OPSET, output_names=[operator.outputs[0].full_name]
-    ).add_to(scope, container)
+    filling, missing = np.asarray(step.statistics_), step.missing_values
+    of_words = filling.dtype.kind in "OU" and all(isinstance(value, str) for value in filling)
+    is_absent = missing is None or (not isinstance(missing, str) and bool(np.isnan(missing)))
+    if step.add_indicator or not (is_absent or of_words) or not (of_words or filling.dtype.kind in "fiu"):
+        raise CapabilityError("SimpleImputer is written for words, and numbers missing as NaN, without an indicator.")
+    if of_words:  # a missing word is an empty text
+        value = filling.astype(str)[None, :]
+        found = OnnxLabelEncoder(
+            rows, keys_strings=["" if is_absent else missing], values_int64s=[1], default_int64=0, op_version=2
+        )
+        gaps = OnnxCast(found, to=TensorProto.BOOL, op_version=OPSET)
+    else:
+        value, gaps = filling.astype(np.float64)[None, :], OnnxIsNaN(rows, op_version=OPSET)
+        if np.isnan(value).any():
+            raise CapabilityError("SimpleImputer has dropped a column without values. Leave that column out.")
+    OnnxWhere(gaps, value, rows, op_version=OPSET, output_names=[operator.outputs[0].full_name]).add_to(
+        scope, container
+    )
