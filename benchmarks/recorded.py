@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import RESULTS, describe
-from benchmarks.task import Content, Limit, Parts, Task
+from benchmarks.task import Content, Parts, Task
 
 
 def machines(name: str, folder: Path = RESULTS) -> dict[str, Content]:
@@ -56,14 +56,6 @@ def page(name: str, task: Task, folder: Path = RESULTS) -> str:
         tables = [*task.tables.values(), task.table("targets")]
         parts += [f"### {table.title}\n\n{text}" for table in tables if (text := table.markdown(content))]
     return "\n".join(parts)
-
-
-def sentence(item: Any) -> str:
-    """A target, and whether it is reached."""
-    word = "reached" if item.reached else "**MISSED**"
-    if isinstance(item, Limit):
-        return f"{item.what}: {item.measured:.4g} {item.unit}".rstrip() + f", {item.asked}: {word}"
-    return f"{item.case}: {item.peer} over {item.ours} {item.value:.2f}, at least {item.target:g}: {word}"
 
 
 def log(folder: Path, line: Mapping[str, Any]) -> None:

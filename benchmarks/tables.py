@@ -11,7 +11,7 @@ tables differ from the results; a test does the same, and refuses measured numbe
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import recorded
@@ -21,13 +21,6 @@ from benchmarks.machine import ROOT
 from benchmarks.task import all_tasks
 
 REGION = re.compile(r"<!-- table (\w+)\.(\w+) -->\n.*?<!-- end of table -->", re.DOTALL)
-MEASURED = re.compile(r"^[-+]?[\d,]*\.?\d+( ?(s|ms|%|MB|GB|points))?( ± .*)?( \(.*\))?$")
-
-NOT_MEASURED = {
-    "docs/thresholds.md": "margins by a formula",
-    "docs/reproductions.md": "made of docs/reproductions/*.json by testing/store_reproductions.py, and tested there",
-}
-"""Documents whose tables of numbers come from elsewhere, and from where."""
 
 
 def documents(root: Path = ROOT) -> list[Path]:
@@ -80,16 +73,6 @@ def region(task_name: str, table_name: str) -> str:
 def made(text: str) -> str:
     """A document with all its tables made anew."""
     return REGION.sub(lambda found: region(*found.groups()), text)
-
-
-def typed(text: str) -> Iterator[str]:
-    """First lines of tables that look measured, a third of their cells being numbers, and are not made here."""
-    rest = REGION.sub("", text)
-    for block in re.findall(r"(?:^\|.*\n)+", rest, re.MULTILINE):
-        lines = block.splitlines()
-        cells = [cell.strip() for line in lines[2:] for cell in line.strip("|").split("|")[1:] if cell.strip()]
-        if cells and sum(bool(MEASURED.match(cell)) for cell in cells) > len(cells) / 3:
-            yield lines[0]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

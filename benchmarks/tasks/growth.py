@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import resident_growth
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, quietly
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, grouped, quietly
 from widemargin import GoalThresholdClassifier, KernelSVC, MultiLabelSVC, RateConstrainedClassifier, audit
 from widemargin._threads import in_threads
 from widemargin.diagnostics import AuditBlock, audit_stream
@@ -178,16 +178,16 @@ def exponents(content: Content) -> Iterable[Row]:
             continue
         sizes = np.log([row["size"] for row in rows])
 
-        def slope(key: str, rows: Sequence[Row] = rows, sizes: np.ndarray = sizes) -> float | None:
+        def slope(key: str, least: float, rows: Sequence[Row] = rows, sizes: np.ndarray = sizes) -> float | None:
             values = [row[key] or 0.0 for row in rows]
-            # Below a megabyte the allocator's pages are counted, not the method's.
-            least = 1.0 if key == "grown_mb" else 1e-9
             return float(np.polyfit(sizes, np.log(values), 1)[0]) if min(values) >= least else None
 
         last = rows[-1]
         yield {
             "what": axis.what, "from": rows[0]["size"], "to": last["size"], "seconds": last["processor_s"],
-            "time": slope("processor_s"), "memory": slope("grown_mb"), "grown": last["grown_mb"],
+            "time": slope("processor_s", 1e-9), "grown": last["grown_mb"],
+            # Below a megabyte the allocator's pages are counted, not the method's.
+            "memory": slope("grown_mb", 1.0),
             "readings": last["processor_s"] / (last["data_mb"] / 1000 / bandwidth),
         }  # fmt: skip
 
@@ -230,12 +230,8 @@ def many_labels_of(ctx: Context, n: int) -> Row:
     return {
         "rows": n, "labels": LABELS, "processor_s": timing.processor_median, "wall_s": timing.median,
         "grown_mb": None if grown is None else grown / 1e6, "passes": model.n_iter_, "gap": model.gap_,
-        "jaccard": float(jaccard_score(Y[new].toarray(), _dense(model.predict(X[new])), average="samples")),
+        "jaccard": float(jaccard_score(Y[new], model.predict(X[new]), average="samples")),
     }  # fmt: skip
-
-
-def _dense(Y: Any) -> Any:
-    return Y.toarray() if sp.issparse(Y) else Y
 
 
 def many_labels(ctx: Context) -> list[Row]:
@@ -266,7 +262,7 @@ WANTED = {2: 1.6, 16: 5.0}
 def threads(ctx: Context) -> list[Row]:
     """The same calls with one thread, two, four, up to the cores of the machine, in turn in one process."""
     cores, found = cpu_count(), []
-    counts = [1, *(2**k for k in range(1, 8) if 2**k < cores), *([cores] if cores > 1 else [])]
+    counts = sorted({1, cores, *(2**k for k in range(8) if 2**k < cores)})
     for name, (prepare, sizes) in THREADED.items():
         with quietly():
             call = prepare(*(ctx.pick(size, min(size, 300)) for size in sizes))
@@ -276,11 +272,11 @@ def threads(ctx: Context) -> list[Row]:
             with threadpool_limits(count):
                 return call()
 
-        timings = ctx.clock({str(count): partial(with_threads, count) for count in counts}, warm_up=False)
+        timings = ctx.clock({count: partial(with_threads, count) for count in counts}, warm_up=False)
         found += [
             {"task": name, "threads": count, "wall_s": timing.median, "processor_s": timing.processor_median,
-             "gain": timings["1"].median / timing.median}
-            for count, timing in zip(counts, timings.values(), strict=True)
+             "gain": timings[1].median / timing.median}
+            for count, timing in timings.items()
         ]  # fmt: skip
     return found
 
@@ -362,11 +358,9 @@ def _picture(content: Mapping[str, Any], path: Path) -> None:
 
     figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    for name in AXES:
-        rows = [row for row in content["growth"] if row["axis"] == name]
-        if rows:
-            sizes = np.array([row["size"] for row in rows])
-            axes.loglog(sizes / sizes[0], [row["processor_s"] for row in rows], marker="o", label=name)
+    for name, rows in grouped(content["growth"], "axis"):
+        sizes = np.array([row["size"] for row in rows])
+        axes.loglog(sizes / sizes[0], [row["processor_s"] for row in rows], marker="o", label=name)
     axes.set(xlabel="size, in multiples of the smallest", ylabel="processor seconds")
     axes.set_xticks(_doublings(1), [str(k) for k in _doublings(1)], minor=False)
     axes.legend(fontsize=8, ncols=2)
