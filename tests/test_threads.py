@@ -177,7 +177,7 @@ def test_products_with_rows_are_those_of_one_thread(kind: str, d: int, monkeypat
 
     with limit_threads(1):
         alone = answers()
-    monkeypatch.setattr(matrix_blocks, "_NUMBERS_PER_THREAD", 1)
+    monkeypatch.setattr(matrix_blocks, "NUMBERS_PER_THREAD", 1)
     monkeypatch.setattr(matrix_blocks, "_STRIPE", 2)
     with limit_threads(3):
         for shared, one in zip(answers(), alone, strict=True):
@@ -208,7 +208,7 @@ def test_threads_that_share_rows_get_their_own_products() -> None:
 
 def test_a_fit_meets_its_goal_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_threads, "ROWS_PER_THREAD", 100)
-    monkeypatch.setattr(matrix_blocks, "_NUMBERS_PER_THREAD", 100)
+    monkeypatch.setattr(matrix_blocks, "NUMBERS_PER_THREAD", 100)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 4))
     y = (X @ [1.0, 0.5, 0.0, 0.0] + 0.7 * rng.normal(size=1500) > 0.3).astype(int)

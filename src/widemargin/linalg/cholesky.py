@@ -14,12 +14,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, spotrf, spotrs
 
-from widemargin._threads import blas_threads, in_threads
+from widemargin._threads import NUMBERS_PER_THREAD, blas_threads, in_threads
 from widemargin._typing import Floats, Ints, Reals
 from widemargin.exceptions import KernelError
-
-_NUMBERS_PER_THREAD = 200_000
-"""Numbers of a matrix that are worth a thread where each is read and written once."""
 
 
 def over_lower_triangle(act: Callable[..., object], *matrices: Reals) -> None:
@@ -36,7 +33,7 @@ def over_lower_triangle(act: Callable[..., object], *matrices: Reals) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
             act(*(matrix[first:, first:last] for matrix in matrices))
 
-    in_threads(size, max(1, _NUMBERS_PER_THREAD // max(size, 1)), part)
+    in_threads(size, max(1, NUMBERS_PER_THREAD // max(size, 1)), part)
 
 
 def factor(matrix: Floats, *, single: bool = False) -> Reals:

@@ -14,7 +14,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 from scipy.linalg.blas import dsyr2, dsyrk, ssyrk
 
-from widemargin._threads import add_in_threads, in_threads, loop_over_rows, sums_over_rows, threads_in_force
+from widemargin._threads import (
+    NUMBERS_PER_THREAD,
+    add_in_threads,
+    in_threads,
+    loop_over_rows,
+    sums_over_rows,
+    threads_in_force,
+)
 from widemargin._typing import Cells, Floats, Integers, Ints, Matrix, Reals
 from widemargin.linalg import products
 from widemargin.linalg.cholesky import over_lower_triangle
@@ -25,8 +32,6 @@ Loop: TypeAlias = Callable[..., None]
 
 _CHUNK = 4096
 """Rows of a dense block gathered at a time: 4096 x 100 doubles stay inside the cache."""
-_NUMBERS_PER_THREAD = 200_000
-"""Numbers whose products are worth a thread: a tenth of a millisecond."""
 _STRIPE = 100
 """Columns whose products with the others are worth a thread; narrower ones are slow products."""
 _COLUMNS = 1 << 16
@@ -69,7 +74,7 @@ class _Block:
     @cached_property
     def worth(self) -> int:
         """Rows that are worth a thread."""
-        return 1 + int(_NUMBERS_PER_THREAD * self.row_of.shape[0] // max(self.n_stored, 1))
+        return 1 + int(NUMBERS_PER_THREAD * self.row_of.shape[0] // max(self.n_stored, 1))
 
     @cached_property
     def csr(self) -> tuple[Reals, Integers, Integers]:
@@ -244,7 +249,7 @@ class RowBlocks:
                 # Threads share the rows, each with a matrix of its own; where there are too few rows for all threads,
                 # the columns, if these are enough (`add_moments`). BLAS shared out by its own threads kept 16 cores
                 # busy for nothing.
-                least = max(d, 20 * _NUMBERS_PER_THREAD // d**2)
+                least = max(d, 20 * NUMBERS_PER_THREAD // d**2)
                 if d >= 4 * _STRIPE and band.shape[0] < least * threads_in_force():
                     least = band.shape[0] + 1
                 add_in_threads(band.shape[0], least, partial(dense.add_moments, band, sign), part, sums)
@@ -334,7 +339,7 @@ class _DenseRows:
             root: Reals = np.sqrt(np.abs(self.scale[some], dtype=np.float64)).astype(self.dtype, copy=False)
             scaled: Reals = place[: some.shape[0]]
             by_row = (self.block.row_of[some], root, scaled)
-            least = max(1, _NUMBERS_PER_THREAD // d)
+            least = max(1, NUMBERS_PER_THREAD // d)
             loop_over_rows(partial(products.dense_scaled, self.block.X, centre), by_row, least=least)
             yield scaled, root
 
