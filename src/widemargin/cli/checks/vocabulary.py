@@ -49,19 +49,21 @@ BIRTH = (
 )
 """Words of a day or a year that tells an age."""
 PROTECTED = {
-    "sex": "sex sexe sexo sesso gender* *gender geschlecht genero genre geslacht kon male female* woman women "
-    "geschl weiblich mannlich femme homme mujer hombre płec kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
+    "sex": "sex ismale isfemale pronoun* sexe sexo sesso gender* *gender geschlecht genero genre geslacht kon male "
+    "female* woman women geschl weiblich mannlich femme homme mujer hombre płec "
+    "kjønn køn sukupuoli pohlavi cinsiyet пол 性別 性别 성별",
     "race": "race* racial* ethn* *ethnicity etni* *black* african* afam aframer* caucasian* hisp* *hisp *hispanic* "
-    "latino* latina* nonwhite* nwhite raza raca razza rasse aborig* indigen* skin* caste раса 民族 种族 人種 인종 민족",
-    "age": "age ages agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
+    "latino* latina* nonwhite* nwhite aian nhpi islander* rac1* tribe* tribal* ancestry "
+    "raza raca razza rasse aborig* indigen* skin* caste раса 民族 种族 人種 인종 민족",
+    "age": "age ages agep agea agegr* agecat* ageband agerange ageyrs edad idade leeftijd altersgruppe altersklasse "
     f"senior seniors wiek ålder vek yas возраст* 年齢* 年龄* 나이 연령* {BIRTH}",
     "religion": "relig* faith konfession geloof catholic* protestant* muslim* islam islamic jewish hindu* wyznanie "
-    "религия 宗教 종교",
+    "godsdienst* религия 宗教 종교",
     "disability": "disab* handicap* *behinder* invalid* discapac* deficiencia",
-    "nationality": "national* nacional* nazional* citizen* foreign* immigr* migra* native* birthplace "
+    "nationality": "national* nacional* nazional* citizen* foreign* immigr* migra* native* nativity birthplace "
     "staatsang* *auslander* auslaender* etrang* extranj* estrang* stranier* "
     "cittadinanza medborg* obywatel* narodowosc гражданство национальность uyruk 国籍 국적",
-    "family": "marit* *marr *marri* marry widow* divorc* pregnan* familienstand schwanger* enceinte "
+    "family": "marit* marst* *marr *marri* marry widow* divorc* pregnan* familienstand schwanger* enceinte "
     "embaraz* gestante gravid* zwanger*",
     "orientation": "orientation lgbt*",
     "service": "veteran*",
@@ -71,8 +73,8 @@ ALIKE = {
     "sex": "men man gendr gndr fml",
     "race": "white* asian* eth herkunft origine origen origem minority cor ras afkomst",
     "age": "alter eta alder older elderly younger",
-    "family": "family familial* familiar* civil civile civilst* cywilny burgerlijke single spouse",
-    "nationality": "country* nation nations language*",
+    "family": "mar family familial* familiar* civil civile civilst* cywilny burgerlijke single spouse",
+    "nationality": "country* nation nations cit language* tongue",
 }
 """Words that may speak of it and often do not."""
 VALUES = {
