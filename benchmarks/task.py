@@ -92,12 +92,12 @@ class Timing:
         with quietly():
             return cls().add(run)
 
-    def add(self, run: Callable[[], Any]) -> "Timing":
-        """One run more."""
-        wall, processor = time.perf_counter(), time.process_time()
+    def add(self, run: Callable[[], Any], used: Callable[[], float] = time.process_time) -> "Timing":
+        """One run more; `used` are the processor seconds so far."""
+        processor, wall = used(), time.perf_counter()
         self.result = run()
-        self.processor.append(time.process_time() - processor)
         self.wall.append(time.perf_counter() - wall)
+        self.processor.append(used() - processor)
         return self
 
     @property
@@ -246,8 +246,9 @@ class Context:
             return None
 
     def clock(
-        self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None
-    ) -> dict[Any, Timing]:
+        self, cases: Mapping[Any, Callable[[], Any]], repeats: int | None = None, *, warm_up: bool | None = None,
+        used: Callable[[], float] = time.process_time,
+    ) -> dict[Any, Timing]:  # fmt: skip
         """Run every case in turn, again and again, so that a slow minute of the machine hits all of them.
 
         Warnings are not shown: a goal that is not met, or a fit that was ended early, is in the tables.
@@ -259,7 +260,7 @@ class Context:
                     run()
             for _ in range(repeats or self.repeats):
                 for name, run in cases.items():
-                    timings[name].add(run)
+                    timings[name].add(run, used)
         return timings
 
     def fresh(self, function: Callable[..., T], *arguments: Any, **environment: str) -> T:

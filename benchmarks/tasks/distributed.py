@@ -2,7 +2,6 @@
 
 import random
 import resource
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.data.goal_rows import GoalRows
 from benchmarks.task import Content, Context, Limit, Row, Table, Task, quietly
 from benchmarks.tasks._blocks import GOAL, adult_columns, beside, cluster, kill, watch, write_synthetic
 from widemargin import RateConstrainedClassifier
@@ -21,6 +21,7 @@ from widemargin.estimators.rate_constrained.blocks import Labels, block_survey, 
 from widemargin.estimators.rate_constrained.options import gathered
 from widemargin.goals import Goal
 from widemargin.solvers.convex import level_method, newton
+from widemargin_papers.data import Adult
 
 GAPS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 CONSTRAINTS = (1, 4, 20, 50)
@@ -32,14 +33,10 @@ LARGE, LIMIT = 20_000_000, 2 << 30
 KILLS = 50
 PEOPLE = "drawn: people of a9a"
 
-Case = tuple[Any, Any, Any, Any]
-"""Goal, features, labels, populations."""
 
-
-def fit(goal: Any, X: Any, y: Any, populations: Any = None) -> RateConstrainedClassifier:
-    """In memory."""
-    with quietly():
-        return RateConstrainedClassifier(goal, on_infeasible="warn").fit(X, y, populations=populations)
+def recipes_of(task: GoalRows, parts: int = 4) -> list[Any]:
+    """The rows in so many blocks."""
+    return labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-len(task.y) // parts))
 
 
 def fit_blocks(goal: Any, blocks: BlockMap, options: Row | None = None, **more: Any) -> RateConstrainedClassifier:
@@ -56,9 +53,9 @@ def _first_step(problem: Any, gap: float = 1e-6, solver: Any = newton) -> Any:
     return solver.solve(problem.majorise(at), tol=gap)
 
 
-def _problem_of(goal: str | Goal, blocks: BlockMap) -> Any:
+def _problem_of(goal: Goal, blocks: BlockMap) -> Any:
     """The ramp problem over blocks of rows with the labels 1 and -1, with the default regulariser."""
-    labels = Labels((-1.0, 1.0), goal if isinstance(goal, Goal) else Goal.parse(goal), {})
+    labels = Labels((-1.0, 1.0), goal, {})
     found, (counts, tied) = blocks.sum(block_survey), counted_goal(blocks, labels)
     lam = 10.0 / found.weight
     return blocked_problem(blocks, labels, counts, tied, found, lam=lam, fit_intercept=True, scratch=None)
@@ -69,44 +66,31 @@ def overhead(ctx: Context) -> list[Row]:
 
     By default rows of less than 256 MB are fetched from the workers; they are also timed where they are ("kept").
     """
-    adult, rows = ctx.load("a9a"), list[Row]()
+    rows: list[Row] = []
     if ctx.quick:
         return rows
-    found: dict[str, Case] = {"a9a": (GOAL, adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}))}
-    for name, task in (
-        ("a9a, 500,000 rows drawn", ctx.load(PEOPLE)(500_000, 4)),
-        ("dense, 600,000 x 59", ctx.load("drawn: dense")(600_000, 59)),
-    ):
-        found[name] = (task.goal, task.X, task.y, task.populations)
+    adult: Adult = ctx.load("a9a")
+    people = GoalRows(adult.X, adult.y, pa.table({"sex": adult.women.astype(np.uint8)}), Goal.parse(GOAL))
+    found = {"a9a": people, "a9a, 500,000 rows drawn": ctx.load(PEOPLE)(500_000, 4),
+             "dense, 600,000 x 59": ctx.load("drawn: dense")(600_000, 59)}  # fmt: skip
     with cluster() as client:
-        for name, (goal, X, y, table) in found.items():
-            recipes = labelled_rows(X, y, populations=table, block_rows=-(-len(y) // 4))
-            processor: dict[str, list[float]] = {}
-            ways = {
-                "in memory": partial(fit, goal, X, y, table),
-                "dask": lambda goal=goal, recipes=recipes: fit_blocks(goal, DaskMap(recipes, client)),
-                "kept": lambda goal=goal, recipes=recipes: fit_blocks(goal, DaskMap(recipes, client), gather_below=0),
-            }
+        for name, task in found.items():
+            model, recipes = RateConstrainedClassifier(task.goal, on_infeasible="warn"), recipes_of(task)
 
-            def counted(way: str, ways: Any = ways, processor: Any = processor) -> Any:
-                before = _processor_seconds(client)
-                model = ways[way]()
-                processor.setdefault(way, []).append(_processor_seconds(client) - before)
-                return model
+            def on_workers(task: GoalRows = task, recipes: Any = recipes, **options: Any) -> Any:
+                return fit_blocks(task.goal, DaskMap(recipes, client), **options)
 
-            timings = ctx.clock({way: partial(counted, way) for way in ways})
-            row: Row = {"data": name, "n": len(y)}
+            cases = {"in memory": partial(model.fit, task.X, task.y, populations=task.populations),
+                     "dask": on_workers, "kept": partial(on_workers, gather_below=0)}  # fmt: skip
+            timings = ctx.clock(cases, used=partial(_processor_seconds, client))
+            row: Row = {"data": name, "n": len(task.y), "passes": timings["dask"].result.n_passes_}
             for way, timing in timings.items():
-                used = statistics.median(processor[way][1:])  # the first may compile
-                row |= {f"{way} s": timing.median, f"{way} processor s": used}
+                row |= {f"{way} s": timing.median, f"{way} processor s": timing.processor_median}
+                row[f"{way} objective"] = timing.result.goal_report_.objective
             for ratio, way in (("ratio", "dask"), ("ratio kept", "kept")):
                 row |= {ratio: row[f"{way} s"] / row["in memory s"],
                         f"{ratio}, processor": row[f"{way} processor s"] / row["in memory processor s"]}  # fmt: skip
-            models = {way: timing.result for way, timing in timings.items()}
-            rows.append(row | {
-                "passes": models["dask"].n_passes_, "objective": models["kept"].goal_report_.objective,
-                "objective in memory": models["in memory"].goal_report_.objective,
-            })  # fmt: skip
+            rows.append(row)
             print(rows[-1], flush=True)
     return rows
 
@@ -121,7 +105,7 @@ def passes(ctx: Context) -> list[Row]:
     rows, n = [], ctx.pick(200_000, 2000)
     for m in ctx.pick(CONSTRAINTS, CONSTRAINTS[:2]):
         task = ctx.load(PEOPLE)(n, m)
-        recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
+        recipes = recipes_of(task)
         for gap in ctx.pick(GAPS, GAPS[1:3]):
             problem = _problem_of(task.goal, SerialMap(recipes))
             _first_step(problem, gap)
@@ -136,7 +120,7 @@ def features(ctx: Context) -> list[Row]:
     n, rows = ctx.pick(20_000, 1000), []
     for kind, d, m, least in ctx.pick(WIDE, WIDE[:1]):
         task = ctx.load("drawn: words")(n, d, m) if kind == "text" else ctx.load("drawn: dense")(n, d)
-        recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-n // 4))
+        recipes = recipes_of(task)
         for gap in (gap for gap in GAPS[:3] if gap >= least):
             row: Row = {"rows": kind, "n": n, "d": d, "m": m, "gap": gap}
             for name, solver in (("bundle", level_method), ("newton", newton)):
@@ -255,7 +239,7 @@ def kills(ctx: Context) -> list[Row]:
     if ctx.quick:
         return rows
     task, rng = ctx.load(PEOPLE)(60_000, 4), random.Random(0)
-    recipes = labelled_rows(task.X, task.y, populations=task.populations, block_rows=-(-len(task.y) // 6))
+    recipes = recipes_of(task, 6)
     with cluster() as client:
         expected = fit_blocks(task.goal, SerialMap(recipes))
         began = time.perf_counter()
