@@ -19,7 +19,7 @@ from widemargin._typing import Floats
 from widemargin.solvers.base import Budget, ConvexState
 from widemargin.solvers.convex.subsample_start import is_uneven
 from widemargin.solvers.ramp.majorization import ConvexSolver, MajorizeOptions, RampProblem, RampResult, minimise_ramp
-from widemargin.solvers.ramp.pool import Measures, Pool
+from widemargin.solvers.ramp.pool import Candidate, Measures, Pool
 from widemargin.solvers.ramp.tightening import enforce
 
 __all__ = ["LadderOptions", "refine", "search"]
@@ -110,9 +110,14 @@ def search(
     if problem.n_constraints == 0:
         return pool
     try:
-        _second_opinions(problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget)
+        plain = _second_opinions(
+            problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget
+        )
+        small = measures.moves is not None and problem.rows.n_rows * problem.n_features <= OPTIONS.small
+        if small and not budget.exhausted:
+            _towards_plain(problem, convex, pool, options, budget, plain)
         refine(problem, convex, pool, options, budget)
-        if measures.moves is not None and problem.rows.n_rows * problem.n_features <= OPTIONS.small:
+        if small:
             _below(problem, convex, pool, options, budget)
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
@@ -122,8 +127,11 @@ def search(
 def _second_opinions(
     problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, hard: Measures, *,
     start: tuple[Floats, float] | None, ladder: bool, budget: Budget,
-) -> None:  # fmt: skip
-    """Search from other starts where bounds are missed, and on small tables in any case."""
+) -> Candidate | None:  # fmt: skip
+    """Search from other starts where bounds are missed, and on small tables in any case.
+
+    Returns the SVM without constraints, if it was made.
+    """
     give_back = pool.measures is hard
     n, d = problem.rows.n_rows, problem.n_features
     moves_find_all = pool.measures.moves is not None and d <= OPTIONS.few_features and not is_uneven(problem.weight)
@@ -134,15 +142,16 @@ def _second_opinions(
     # Bounds that are missed are worth another look, and so is a constant classifier, where majorisation may stay.
     constant = (small or not ladder) and start is None and problem.constant_start(options.rhos[0]) != 0.0
     if budget.exhausted or not (constant or pool.best.violation > 0.0):
-        return
+        return None
     # The SVM without constraints, with the threshold that meets them best.
     plain, rival = _plain(problem, convex, options, budget), pool.best
     pool.count(plain)
-    shifted = pool.judge(plain)
+    judged = shifted = pool.judge(plain)
     if not give_back:
         rival, shifted = hard.judge(rival.solution), hard.judge(plain)
     if not budget.exhausted and shifted.beats(rival):
         enforce(problem, convex, pool, options, give_back=give_back, start=(shifted.w, shifted.b), budget=budget)
+    return judged
 
 
 def refine(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
@@ -160,6 +169,23 @@ def refine(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: Majo
     # just meets them lies between the two.
     pool.add_between(best, pool.judge(solution))
     pool.polish(budget, OPTIONS.polished)
+
+
+def _towards_plain(
+    problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget,
+    plain: Candidate | None,
+) -> None:  # fmt: skip
+    """Take in the best classifiers between the best models and the SVM without constraints.
+
+    Where few rows are positive, models that keep bounds on their rates may all decide ten times as many rows wrongly as
+    the SVM does, with models between that keep the bounds, too.
+    """
+    if plain is None:
+        solution = _plain(problem, convex, options, budget)
+        pool.count(solution)
+        plain = pool.judge(solution)
+    for member in sorted(pool.members, key=lambda member: member.rank)[: OPTIONS.polished]:
+        pool.add_between(member, plain)
 
 
 def _below(problem: RampProblem, convex: ConvexSolver, pool: Pool, options: MajorizeOptions, budget: Budget) -> None:
