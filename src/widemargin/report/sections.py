@@ -417,7 +417,7 @@ def model_card(content: Content) -> Html:
     facts += [f"The external data set “{name}” has {plain_number(rows)} rows." for name, rows in report.external_rows]
     if content.goal.populations:
         names = ", ".join(f"“{name}”" for name in content.goal.populations)
-        facts.append(f"Rates were measured for {names} apart.")
+        facts.append(f"Rates were measured separately for {names}.")
     limits = []
     for rule in shown_rules(content, report):
         item = rule.worst

@@ -317,9 +317,9 @@ def test_targets_are_guessed_by_name_then_by_place():
     several = roles(n=[1, 2, 3, 4], target=[0, 1, 2, 2])
     assert several.target == "target" and several.positive is None
     assert several.why_positive.endswith("such as recall(of=0) >= 0.8")
-    with pytest.raises(DataError, match=r"no column without gaps has exactly two values, so none"):
+    with pytest.raises(DataError, match=r"no column without gaps has exactly two values\. Name the target"):
         roles(m=[1, 2, None, 1])
-    said = r"two values but 'sex', by name attributes of people.*--target \('state', of more values\)"
+    said = r"two values, except 'sex': by name attributes of people.*the target by --target \('state', of more values\)"
     with pytest.raises(DataError, match=said):
         roles(n=[1, 2, None, 4], sex=other, state=["a", "b", "c", "a"])
     with pytest.raises(DataError, match=r"'vote', of which 1 row\(s\) without a value are left out then"):

@@ -301,7 +301,7 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
     if not candidates:
         said = "no column without gaps has exactly two values"
         if two_valued:
-            said += f" but {listing(two_valued)}, by name attributes of people or decisions of an earlier model"
+            said += f", except {listing(two_valued)}: by name attributes of people, or decisions of an earlier model"
         others = [name for name in table.column_names if name not in taken and name not in two_valued]
         others = [name for name in others if matching_kind(PROTECTED, name) is None]
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
@@ -317,7 +317,7 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
             for name in sorted(with_gaps, key=lambda name: len(_values(gaps[name], MOST_NAMED) or ()))[:3]
         ]
         cure = f" ({' or '.join(may_be)})" if may_be else ""
-        raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
+        raise DataError(f"{where}: {said}. Name the target by --target{cure}")
     open_ones = [*reversed(candidates), *(name for name in two_valued if "decision" in words_of(name))]
     if ask is not None and len(set(open_ones)) > 1:
         return ask("Which column is to be predicted?", list(dict.fromkeys(open_ones))), "as was answered"
