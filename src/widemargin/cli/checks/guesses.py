@@ -26,6 +26,7 @@ from widemargin.cli.checks.vocabulary import (
     ALIKE,
     BAD_VALUES,
     BIRTH,
+    DENYING,
     EARLIER,
     GOOD_VALUES,
     HARMS,
@@ -233,12 +234,15 @@ def _positive(
     judged, named = _judging([*by_text]), [text for text in by_text if is_one_of(AFFIRMATIVE, text)]
     # 1 says yes beside 0 or -1; of 1 and 2 both are codes, and often 2 is the harm.
     named = [] if all(isinstance(value, int | float) and value > 0 for value in by_text.values()) else named
+    is_harm, is_benefit = (matching_kind({"it": words}, target) is not None for words in (HARMS, GOOD_VALUES))
+    if words_of(target) & DENYING:
+        is_harm, is_benefit = is_benefit, is_harm
     if judged is not None:
         likely, why = judged, "as the words say"
-    elif matching_kind({"harm": HARMS}, target) is not None:
+    elif is_harm:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
-    elif matching_kind({"benefit": GOOD_VALUES}, target) is not None and len(named) == 1:
+    elif is_benefit and len(named) == 1:
         likely, why = named[0], f"because {target!r} names it"
     else:
         likely, why = named[0] if len(named) == 1 else rarer, "no name says which"
