@@ -2,6 +2,7 @@
 
 import itertools
 import unicodedata
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -189,6 +190,16 @@ def whole_tables(tab, file):
     return len(pages), [sum(words(table) in page for page in pages) for table in tables]
 
 
+def letters(file):
+    """The sizes of the letters of a PDF in points, each with how many there are."""
+    counts = Counter()
+    for page in pypdf.PdfReader(file).pages:
+        page.extract_text(
+            visitor_text=lambda text, cm, tm, _, size: counts.update({round(abs(cm[3] * tm[3] * size), 1): len(text)})
+        )
+    return counts
+
+
 def test_it_prints_with_everything_unfolded(browser, files, tmp_path):
     with Tab(browser, files["plain"], viewport={"width": 720, "height": 900}) as tab:
         pages, tables = whole_tables(tab, tmp_path / "page.pdf")
@@ -223,8 +234,45 @@ def test_many_rules_of_many_groups_take_two_sheets_and_cut_no_table(browser, tmp
     with Tab(browser, page.save(tmp_path / "page.html"), viewport={"width": 688, "height": 900}) as tab:
         pages, tables = whole_tables(tab, tmp_path / "page.pdf")
         assert pages == 2 and len(tables) > 2 and set(tables) == {1}
+        assert max(letters(tmp_path / "page.pdf")) == 13  # that of the title: what is too wide shrinks all
         for part in tab.page.locator(".scroll").all():
             assert part.evaluate("part => part.scrollWidth - part.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("missing_groups", [False, True])
+def test_a_goal_that_init_proposes_takes_two_sheets_that_can_be_read(browser, tmp_path, missing_groups):
+    """Ages cut thrice and both ways round, two columns of groups, a record, an empty card."""
+    rng = np.random.default_rng(0)
+    table = pa.table({"age": rng.integers(18, 80, 900), "sex": rng.choice(["F", "M"], 900),
+                      "marital_status": rng.choice(["S", "M", "D", "W", None], 900)})  # fmt: skip
+    X = rng.normal(size=(900, 2))
+    y = (X.sum(axis=1) + rng.normal(size=900) > 0).astype(int)
+    goal, rules = "", ""
+    for cut in (25, 40, 60):
+        goal += f"age_below_{cut} = population(age < {cut})\nage_from_{cut} = population(age >= {cut})\n"
+        for one, other in (("below", "from"), ("from", "below")):
+            rules += f"subject to four_fifths_age_{one}_{cut}: "
+            rules += f"positive_rate(age_{one}_{cut}) / positive_rate(age_{other}_{cut}) >= 0.8\n"
+    goal += f"{rules}subject to four_fifths_sex: demographic_parity(sex, ratio=0.8)\n"
+    goal += "subject to four_fifths_marital_status: demographic_parity(marital_status, ratio=0.8)"
+    model = LogisticRegression().fit(X, y)
+    record = {
+        "Files": {
+            f"{name}, sha256": "0123456789abcdef" * 4 for name in ("goals file", "model", "table", "measured on")
+        },
+        "Rows and columns": {"protected": ["age", "sex", "marital_status"], "features": ["a", "b"], "weight": "none"},
+        "Training": {f"setting {number}": "value" for number in range(14)},
+        "Software": {f"library {number}": "1.2.3" for number in range(9)},
+    }
+    page = html_report(
+        model, goal, X, y, populations=table, others={"without rules": model}, record=record,
+        missing_groups=missing_groups,
+    )  # fmt: skip
+    with Tab(browser, page.save(tmp_path / "page.html"), viewport={"width": 688, "height": 900}) as tab:
+        pages, tables = whole_tables(tab, tmp_path / "page.pdf")
+    assert pages == 2 and len(tables) > 2 and set(tables) == {1}
+    sizes = letters(tmp_path / "page.pdf")
+    assert max(sizes) == 13 and sum(sizes[size] for size in sizes if size < 6) < 0.05 * sum(sizes.values())
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,26 @@ def test_rows_of_unknown_group_have_a_section_where_it_is_asked_for():
     assert "25.5 % to 28.6 %" in part and "−1.9 points to +17.1 points" in part and "open</span>" in part
 
 
+def test_rows_of_unknown_group_show_each_rule_once():
+    sex = np.array(["F"] * 50 + ["M"] * 50 + ["X"] * 50 + [None] * 60, dtype=object)
+    decisions = np.arange(210) % 2
+    goal = """
+    women = population(sex == "F")
+    men = population(sex == "M")
+    subject to one: positive_rate(women) / positive_rate(men) >= 0.8
+    subject to other: positive_rate(men) / positive_rate(women) >= 0.8
+    subject to all: demographic_parity(sex, ratio=0.8)
+    """
+    parts = [
+        html_report(decisions, goal, populations=pa.table({"sex": known}), pos_label=1, missing_groups=True)
+        .text.split('id="missing-groups"')[1].split("</section>")[0]
+        for known in (sex, np.where(sex == None, "X", sex))  # noqa: E711
+    ]  # fmt: skip
+    assert parts[0].split("<caption>Constraints</caption>")[1].count("<tr>") == 1 + 2
+    assert "0 of 8 constraints are met in every case" in parts[0] and "several constraints the worst" in parts[0]
+    assert "of every row to which populations" in parts[1] and "<table" not in parts[1]
+
+
 def test_without_rules_no_mark_says_that_all_is_well():
     X, y, table = rows()
     goal_text = "watched_group = population(group == 'a')"

@@ -3,6 +3,7 @@
 Each function returns one section of the page, or None where there is nothing to show.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +11,7 @@ from widemargin.diagnostics.risk_coverage import COVERAGES
 from widemargin.goals.language.goal import Goal
 from widemargin.goals.measuring.goal_report import GoalReport, both_ways_round
 from widemargin.goals.measuring.group_table import HEADS, SHOWN_GROUPS, rates_of
+from widemargin.goals.measuring.missing_groups import ConstraintSpan
 from widemargin.report.content import Content, Margins
 from widemargin.report.drawings import error_by_coverage, interval_bar, margin_histogram, rates_by_group
 from widemargin.report.markup import Child, Html, element, joined, section, table, terms
@@ -228,6 +230,9 @@ def missing_groups(content: Content) -> Html | None:
     report, found = content.report, content.report.missing_groups
     if found is None:
         return None
+    title = "Rows of unknown group"
+    if not found.n_rows:
+        return section("missing-groups", title, element("p", str(found)))
     entries = [content.entry_of(item) for item in report.constraints]
     units = [Unit.NUMBER if entry is None else unit_of(entry) for entry in entries]
     # The list of rates does not say which rule each is part of, so percent is used only where all rules have it.
@@ -236,22 +241,30 @@ def missing_groups(content: Content) -> Html | None:
         [item.text, shown(item.value, of_rates), f"{shown(item.least, of_rates)} to {shown(item.largest, of_rates)}"]
         for item in found.rates
     ]
-    says = {"yes": ("met", "always met"), "no": ("not met", "never met"), "open": ("undecided", "open")}
+    says = {"no": ("not met", "never met"), "open": ("undecided", "open"), "yes": ("met", "always met")}
+    # A line for each rule, as in all other tables: what it can be at worst.
+    worst: dict[str, tuple[tuple[int, float], ConstraintSpan, Unit]] = {}
+    for asked, item, unit in zip(report.constraints, found.constraints, units, strict=True):
+        rank = [*says].index(item.holds), -math.inf if item.least is None else item.least
+        if asked.rule not in worst or rank < worst[asked.rule][0]:
+            worst[asked.rule] = rank, item, unit
     rules: list[Sequence[Child]] = []
-    for item, unit in zip(found.constraints, units, strict=True):
+    for _, item, unit in worst.values():
         ends = {end: shown(end, unit, points=True, sign=True) for end in (item.least, item.largest)}
         mark, text = says[item.holds]
         verdict = element("span", _mark(mark), f" {text}", class_=_class(mark))
         rules.append([item.label, " to ".join(ends.values()) + ("" if item.is_exact else ", at the widest"), verdict])
     certain = sum(item.holds == "yes" for item in found.constraints)
     intro = (
-        f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and constraints can be over "
-        f"all ways to fill it in. {certain} of {len(rules)} constraints are met in every case. “Open” says "
-        "that these rows can turn the verdict."
+        f"The group of {plain_number(found.n_rows)} rows is not known. Here is what rates and rules can be over all "
+        f"ways to fill it in. {certain} of {len(entries)} constraints are met in every case. “Open” says that these "
+        "rows can turn the verdict."
     )
+    if len(rules) < len(entries):
+        intro += " Of a rule that is several constraints the worst is shown."
     parts = [table("Rates", ["rate", "of known groups", "can be"], rates)] if rates else []
     parts += [table("Constraints", ["constraint", "distance to its bound can be", "verdict"], rules)] if rules else []
-    return section("missing-groups", "Rows of unknown group", element("p", intro), *parts)
+    return section("missing-groups", title, element("p", intro), *parts)
 
 
 def _with_ends(value: float | None, lower: float | None, upper: float | None) -> str:

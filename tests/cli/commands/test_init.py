@@ -317,9 +317,9 @@ def test_targets_are_guessed_by_name_then_by_place():
     several = roles(n=[1, 2, 3, 4], target=[0, 1, 2, 2])
     assert several.target == "target" and several.positive is None
     assert several.why_positive.endswith("such as recall(of=0) >= 0.8")
-    with pytest.raises(DataError, match=r"no column without gaps has exactly two values, so none"):
+    with pytest.raises(DataError, match=r"no column without gaps has exactly two values\. Name the target"):
         roles(m=[1, 2, None, 1])
-    said = r"two values but 'sex', by name attributes of people.*--target \('state', of more values\)"
+    said = r"two values, except 'sex': by name attributes of people.*the target by --target \('state', of more values\)"
     with pytest.raises(DataError, match=said):
         roles(n=[1, 2, None, 4], sex=other, state=["a", "b", "c", "a"])
     with pytest.raises(DataError, match=r"'vote', of which 1 row\(s\) without a value are left out then"):
@@ -600,7 +600,8 @@ HARMS = ["deny", "Attrition", "Ausfall", "démission", "loan_default", "cancelle
          "Zahlungsverzug", "Rückfall", "festnahme", "Kündigung", "re\u0301cidive", "défaut_paiement", "refusé",
          "décès", "reincidencia", "mora", "detenido", "inadimplência", "prisão", "evasao", "recidiva",
          "insolvenza", "arresto", "wanbetaling", "achterstand", "veroordeeld", "ziekte", "odmowa", "avslag",
-         "отказ", "是否违约", "연체"]  # fmt: skip
+         "отказ", "是否违约", "연체", "SeriousDlqin2yrs", "Exited", "foreclosure", "evicted", "in_arrears", "expelled",
+         "not.fully.paid", "never_approved", "No-show"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HARMS)
@@ -633,6 +634,12 @@ def test_of_codes_from_1_on_none_says_yes():
         ([-1, -1, -1, 1], -1),
     ):
         assert roles(n=[1, 2, 3, 4] * 5, sex=["m", "f"] * 10, risk=values * 5).positive == wanted
+
+
+@pytest.mark.parametrize("name", ["repaid", "not_defaulted", "nonDelinquent", "no_default"])
+def test_a_benefit_is_known_by_its_name_and_what_is_denied_is_its_opposite(name):
+    guesses = roles(n=[1, 2, 3, 4], sex=[*"mfmf"], **{name: ["no", "yes", "no", "no"]})
+    assert (guesses.positive, guesses.target) == ("yes", name) and f"because {name!r} names it" in guesses.why_positive
 
 
 @pytest.mark.parametrize("name", ["hypotheque", "mortgage", "Vertrag", "today", "moral", "crimson", "arrêté"])

@@ -109,3 +109,12 @@ def test_errors_name_the_thing_and_the_number(given, text):
 def test_a_column_of_names_is_refused():
     with pytest.raises(DataError, match="has 30 values"):
         local_law_144([1, 0] * 15, ["F", "M"] * 15, [f"person {j}" for j in range(30)])
+
+
+def test_only_verdicts_that_there_are_can_turn():
+    """Nobody is known to be a woman of B: that category has no verdict, whatever the unknown people make of it."""
+    sex, race = ["F", "F", "M", "M", "M", "M", None, None], ["A", "A", "A", "A", "B", "B", "B", "B"]
+    audit = local_law_144([1, 0, 1, 0, 1, 1, 1, 0], sex, race)
+    verdicts = [item.four_fifths for table in audit.tables for item in table.categories if item.n_people]
+    assert audit["Sex and race/ethnicity"].categories[1].n_people == 0
+    assert f"can turn {verdicts.count('open')} of these verdicts" in audit.headline()

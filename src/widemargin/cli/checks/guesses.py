@@ -26,6 +26,7 @@ from widemargin.cli.checks.vocabulary import (
     ALIKE,
     BAD_VALUES,
     BIRTH,
+    DENYING,
     EARLIER,
     GOOD_VALUES,
     HARMS,
@@ -233,12 +234,15 @@ def _positive(
     judged, named = _judging([*by_text]), [text for text in by_text if is_one_of(AFFIRMATIVE, text)]
     # 1 says yes beside 0 or -1; of 1 and 2 both are codes, and often 2 is the harm.
     named = [] if all(isinstance(value, int | float) and value > 0 for value in by_text.values()) else named
+    is_harm, is_benefit = (matching_kind({"it": words}, target) is not None for words in (HARMS, GOOD_VALUES))
+    if words_of(target) & DENYING:
+        is_harm, is_benefit = is_benefit, is_harm
     if judged is not None:
         likely, why = judged, "as the words say"
-    elif matching_kind({"harm": HARMS}, target) is not None:
+    elif is_harm:
         harm = named[0] if len(named) == 1 else rarer
         (likely,), why = [text for text in by_text if text != harm], f"because {target!r} names a harm"
-    elif matching_kind({"benefit": GOOD_VALUES}, target) is not None and len(named) == 1:
+    elif is_benefit and len(named) == 1:
         likely, why = named[0], f"because {target!r} names it"
     else:
         likely, why = named[0] if len(named) == 1 else rarer, "no name says which"
@@ -301,7 +305,7 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
     if not candidates:
         said = "no column without gaps has exactly two values"
         if two_valued:
-            said += f" but {listing(two_valued)}, by name attributes of people or decisions of an earlier model"
+            said += f", except {listing(two_valued)}: by name attributes of people, or decisions of an earlier model"
         others = [name for name in table.column_names if name not in taken and name not in two_valued]
         others = [name for name in others if matching_kind(PROTECTED, name) is None]
         more = [name for name in others if _is_target(table[name], MOST_NAMED)]
@@ -317,7 +321,7 @@ def _guessed_target(table: pa.Table, taken: set[str], where: str, ask: Ask | Non
             for name in sorted(with_gaps, key=lambda name: len(_values(gaps[name], MOST_NAMED) or ()))[:3]
         ]
         cure = f" ({' or '.join(may_be)})" if may_be else ""
-        raise DataError(f"{where}: {said}, so none is taken for the target. Name it by --target{cure}")
+        raise DataError(f"{where}: {said}. Name the target by --target{cure}")
     open_ones = [*reversed(candidates), *(name for name in two_valued if "decision" in words_of(name))]
     if ask is not None and len(set(open_ones)) > 1:
         return ask("Which column is to be predicted?", list(dict.fromkeys(open_ones))), "as was answered"

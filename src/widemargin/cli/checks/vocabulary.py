@@ -16,18 +16,19 @@ from collections.abc import Mapping
 # as long as it takes to tell them apart.
 HARMS = """
 bad risk risiko* risque riesgo risco rischio risico* ryzyko schlecht mauvais malo mau ruim cattivo slecht
-default* delinq* charged charge*off late bankrupt* insolv* impay* defaut defaillan* failli* moros* moroso* impago*
-incumpl* mora
-inadimpl* inadempi* insolut* ausgefallen atraso* retard* retraso* ritard* *ausfall* *verzug verspat* verspaet*
-uberfallig* ueberfaellig* wanbetal* *achterstand* vertraging* faillissement* zaleg* niespłac* betalningsanm* mislighold*
+arrears foreclos* evict* default* delinq* dlq*
+charged charge*off late bankrupt* insolv* impay* defaut defaillan* failli* moros* moroso* impago*
+incumpl* mora inadimpl* inadempi* insolut* ausgefallen atraso* retard* retraso* ritard* *ausfall* *verzug
+verspat* verspaet* uberfallig* ueberfaellig* wanbetal* *achterstand* vertraging* faillissement*
+zaleg* niespłac* betalningsanm* mislighold*
 fraud* recid* reoffend* rearrest* arrest* convict* incarcerat* jail* betrug* *betrug ruckfall* rueckfall* festnahme*
 verhaft* straffall* verurteil* *straftat* frode frodi condamn* reincid* detenid* detencion detid* condena* condann*
 delito* delitt* crime* preso prisao reato reati aanhouding* veroordeel* bedrog* oszustw* bedrager*
 reject* deny denied denial declin* refus* rejet* rechaz* denegad* negad* recus* rejeit* reprov* rifiut* respint*
 *ablehn* abgelehn* absage* afgewezen afwijz* geweigerd* odmow* odrzuc* avslag* avslagen afslag*
-churn* attrition cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendig* abwander* abbruch* *abbruch entlass*
-demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido* despedid* evasao demissao
-abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
+churn* attrition exited expel* cancel* dropout dismiss* layoff* fired storno* *kundig* *kuendig* abwander*
+abbruch* *abbruch entlass* demission* resili* desabonn* decroch* licenciement* abandon* baja desercion despido*
+despedid* evasao demissao abbandon* disdett* licenziament* opzegging* uitval* ontslag* rezygnac*
 disease dead death died deceas* fatal* stroke cancer* tumor* tumour* diabet* sepsis infarct* mortality relaps* readmi*
 rehosp* reingres* wiedereinw* wiederaufn* reinter* riammiss* ricover* heropname
 complication* complain* accident* krank* krebs* gestorben verstorben tod unfall* mort morte* deces* deced* malad*
@@ -85,7 +86,8 @@ VALUES = {
 }  # fmt: skip
 """Values that only such columns have."""
 GOOD_VALUES = """
-good approved accepted hired admitted granted paid passed survived gut genehmigt bewilligt angenommen eingestellt
+good approved accepted hired admitted granted paid repaid passed survived show shows showed attended
+gut genehmigt bewilligt angenommen eingestellt
 zugelassen bestanden bezahlt bon bonne accepte* approuve* accorde* embauche* admis* reussi* paye* buen* aprobad*
 aceptad* concedid* contratad* admitid* pagad* bom boa aprovad* aceit* pago buono buona approvat* accettat* concess*
 assunt* ammess* promoss* pagat* goed goedgekeurd geaccepteerd toegekend aangenomen toegelaten geslaagd betaald
@@ -101,6 +103,8 @@ AFFIRMATIVE = """
 1 1.0 true t yes y ja j si oui sim vrai verdadero verdadeiro vero waar wahr kylla igen da tak ano evet ναι да так نعم
 כן हाँ 是 はい 예 네
 """
+DENYING = {"not", "no", "non", "never", "nicht", "kein", "keine", "pas", "nao", "niet", "geen", "nie"}
+"""Words in a target's name that turn a benefit into a harm, and a harm into a benefit."""
 SAMPLING = "fnlw* weights perw* *pspw* dw*ght pw*ght anw*ght final*w* fin*wt* samp*w* survey*w* *design*w* ipw*"
 """Words of weights by which rows were sampled; a weight without more may be one."""
 SIZES = "height* hgt ht length* bmi waist* wing* size* gestat* weeks litter* gained stature* tall* groesse* taille"

@@ -176,12 +176,14 @@ class BiasAudit:
         """What is found, in one sentence."""
         every = self.with_ratio
         below = sum(item.impact_ratio is not None and item.impact_ratio < FOUR_FIFTHS for item in every)
-        turning = sum(item.four_fifths == "open" for table in self.tables for item in table.categories)
         if not every:
+            turning = sum(item.four_fifths == "open" for table in self.tables for item in table.categories)
             return (
                 f"No impact ratio of {self.data_name} ({self.n_people} people) is defined, as nobody of known category "
                 f"is {self.word}; people of unknown category can turn {turning} verdicts."
             )
+        # A category in which nobody is known to be has no verdict that could turn.
+        turning = sum(item.four_fifths == "open" for item in every)
         return (
             f"Impact ratios of {self.data_name} ({self.n_people} people): {below} of {len(every)} below four fifths; "
             f"people of unknown category can turn {turning} of these verdicts."
