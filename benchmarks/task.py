@@ -114,8 +114,6 @@ class Timing:
         """For the result file."""
         return {
             "median_s": round(self.median, 4),
-            "fastest_s": round(min(self.wall), 4),
-            "slowest_s": round(max(self.wall), 4),
             "median_processor_s": round(self.processor_median, 4),
             "repeats": len(self.wall),
         }

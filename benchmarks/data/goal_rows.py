@@ -30,21 +30,10 @@ def resampled_task(adult: Adult, n: int, m: int = 4, seed: int = 0) -> GoalRows:
     at least 90% in each of m countries of very different size.
     """
     rng = np.random.default_rng(seed)
-    base = sp.csr_matrix(adult.X)
-    some = base.toarray().astype(bool)
-    d = base.shape[1] + N_EXTRA
-    picked = rng.integers(base.shape[0], size=n)
-    parts = []
-    for low in range(0, n, 50_000):
-        rows = picked[low : low + 50_000]
-        bits = np.zeros((rows.shape[0], d), dtype=bool)
-        bits[:, : base.shape[1]] = some[rows]
-        bits[:, base.shape[1] :] = rng.random((rows.shape[0], N_EXTRA)) < EXTRA_SHARE
-        flips = rng.integers(bits.size, size=rng.poisson(FLIPS * bits.size))
-        bits.ravel()[flips] ^= True
-        parts.append(sp.csr_matrix(bits.astype(np.float64)))
-    X = sp.csr_matrix(sp.vstack(parts))
-    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    picked = rng.integers(adult.X.shape[0], size=n)
+    extra = sp.random(n, N_EXTRA, EXTRA_SHARE, "csr", bool, rng)
+    bits = sp.hstack([sp.csr_matrix(adult.X, dtype=bool)[picked], extra], "csr")
+    X = sp.csr_matrix(bits != sp.random(*bits.shape, FLIPS, "csr", bool, rng), dtype=np.float64)
     sex = np.where(adult.women[picked], "Female", "Male")
     table = pa.table({"sex": sex, "country": _countries(m, n, rng)})
     return GoalRows(X, adult.y[picked], table, goal_of(m))

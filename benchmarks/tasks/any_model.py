@@ -28,7 +28,6 @@ from widemargin import GoalReduction, GoalThresholdClassifier, RateConstrainedCl
 from widemargin.goals import Goal, demographic_parity, equal_opportunity, equalized_odds, error_rate, recall
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 TRAIN_ROWS, SPLITS = 6_000, 8
 """Most rows to train on, at most half of a table, and splits of each table.
@@ -53,10 +52,9 @@ OLDER = {"german": 25, "bank": 60}
 
 
 class Goals(NamedTuple):
-    """A goal: ours at a level, the levels to ask for, and what other libraries call it."""
+    """A goal: ours at a level, and what other libraries call it."""
 
     constraint: Callable[[float], Any]
-    levels: Sequence[float]
     names: Mapping[str, str]
 
 
@@ -65,12 +63,10 @@ RECALL_FLOOR = "recall floor"
 GOALS = {
     "demographic parity": Goals(
         lambda level: demographic_parity("group", difference=level),
-        LEVELS,
         {"fairlearn": "DemographicParity"} | dict.fromkeys(("error_parity", "oxonfair"), "demographic_parity"),
     ),
     "equal opportunity": Goals(
         lambda level: equal_opportunity("group", difference=level),
-        LEVELS,
         {
             "fairlearn": "TruePositiveRateParity", "error_parity": "true_positive_rate_parity",
             "oxonfair": "equal_opportunity", "fairgbm": "FNR",
@@ -78,14 +74,13 @@ GOALS = {
     ),
     "equalised odds": Goals(
         lambda level: equalized_odds("group", difference=level),
-        LEVELS,
         {
             "fairlearn": "EqualizedOdds", "error_parity": "equalized_odds", "oxonfair": "equalized_odds_max",
             "fairgbm": "FPR,FNR",
         },
     ),
     RECALL_FLOOR: Goals(
-        lambda level: recall() >= 1.0 - level, FLOORS, dict.fromkeys(("oxonfair", "sklearn"), "recall")
+        lambda level: recall() >= 1.0 - level, dict.fromkeys(("oxonfair", "sklearn"), "recall")
     ),
 }  # fmt: skip
 
@@ -292,7 +287,7 @@ def points(name: str, context: Context) -> list[Row]:
             # The constant model of no violation: of a recall floor it calls everybody positive.
             trivial = 1.0 - share if kind == RECALL_FLOOR else min(share, 1.0 - share)
             about = {"table": name, "split": split, "trivial": trivial, "goal": kind}
-            levels = context.pick(goals.levels, goals.levels[1:2])
+            levels = (FLOORS if kind == RECALL_FLOOR else LEVELS)[context.pick(slice(None), slice(1, 2))]
             for method, level in product(methods := _methods(kind, context), levels):
                 if method in WITHOUT_LEVEL and level != levels[0]:
                     continue

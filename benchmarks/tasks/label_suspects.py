@@ -1,8 +1,8 @@
 """Wrong labels found: `label_suspects` beside cleanlab's rankings, by the labels that were planted."""
 
 import statistics
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 import widemargin as wm
 from benchmarks.data.halves import names
 from benchmarks.data.sources import drawn, two_classes
-from benchmarks.task import Content, Context, Limit, Row, Table, Task, mean_and_error
+from benchmarks.task import Content, Context, Limit, Row, Table, Task, Timing, mean_and_error
 
 ROWS, FOLDS, REPEATS, SEEDS, SHARE = 3000, 5, 3, 5, 0.1
 OURS, ONE_ROUND = "label_suspects", "label_suspects, one round"
@@ -68,18 +68,15 @@ def rankings(ctx: Context) -> dict[str, dict[str, dict[str, list[float]]]]:
             y, planted = plant(right, SHARE, seed)
             estimator = LogisticRegression(C=0.1, max_iter=500)
             seen: dict[str, tuple[Any, float]] = {}
+            settings: Row = {"folds": FOLDS, "repeats": REPEATS, "random_state": seed}
             for ours, refit in ((OURS, True), (ONE_ROUND, False)):
-                began = time.process_time()
-                suspects = wm.label_suspects(
-                    estimator, X, y, folds=FOLDS, repeats=REPEATS, refit=refit, random_state=seed
-                )
-                seen[ours] = (-suspects.margin, time.process_time() - began)
+                run = Timing.of(partial(wm.label_suspects, estimator, X, y, refit=refit, **settings))
+                seen[ours] = (-run.result.margin, run.processor_median)
             if cleanlab is not None:
-                began = time.process_time()
-                chance = _probabilities(estimator, X, y, seed)
+                run = Timing.of(partial(_probabilities, estimator, X, y, seed))
                 for peer, method in PEERS.items():
-                    score = -cleanlab.get_label_quality_scores(y, chance, method=method)
-                    seen[peer] = (score, time.process_time() - began)
+                    score = -cleanlab.get_label_quality_scores(y, run.result, method=method)
+                    seen[peer] = (score, run.processor_median)
             for ranking, (suspicion, seconds) in seen.items():
                 row = of.setdefault(ranking, {"average_precision": [], "processor_s": []})
                 row["average_precision"].append(round(float(average_precision_score(planted, suspicion)), 5))

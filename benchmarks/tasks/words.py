@@ -77,7 +77,7 @@ def linear(ctx: Context) -> list[Row]:
     """Linear features of a letter's own pixels, and of its neighbours'."""
 
     def chains(rescaling: str, C: float) -> ChainSVC:
-        return ChainSVC(C=C, rescaling=rescaling, max_iter=40, tol=0.01, random_state=0)
+        return ChainSVC(C=C, rescaling=rescaling, max_iter=200, tol=0.01, random_state=0)
 
     methods = [Method(f"ChainSVC {name}", partial(chains, name), grid) for name, grid in CHAIN_GRIDS.items()]
     methods += [Method(REFERENCE, Letters, LETTER_GRID)]
