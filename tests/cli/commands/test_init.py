@@ -839,6 +839,28 @@ def test_groups_without_a_rule_are_shown_all_the_same(tmp_path, capsys):
         assert f"\n{name} " in printed, name
 
 
+def test_the_first_columns_without_a_rule_are_shown_behind_those_with_one():
+    """One-hot columns of a race have the rules of three columns; the ages behind them are shown all the same."""
+    names = [f"race_{name}" for name in ("white", "black", "asian")]
+    table = pa.table({name: [0, 1] * 30 for name in names} | {"age_band": ["young", "old"] * 30, "n": [3, 1, 2, 1] * 15,
+                      "y": [0, 0, 1] * 20})  # fmt: skip
+    guesses = guess_roles(table, "y", "t.csv")
+    rules = [Proposal(name, "80% rule", "", [], [], "") for name in names]
+    assert [*guesses.protected] == [*names, "age_band"]
+    assert [group.name for group in proposals.groups_to_watch(table, guesses, rules)] == [
+        "age_band_old",
+        "age_band_young",
+    ]
+
+
+def test_signs_in_values_are_words_in_the_names_of_groups():
+    """`age_60` would be those of 60 years, and of the codes -1 and 1 both would be `flag_1`."""
+    table = pa.table({"age": ["<25", "25-59", "60+"] * 20, "is_black": [-1, 1] * 30, "n": [3, 1, 2, 1] * 15,
+                      "y": [0, 0, 1] * 20})  # fmt: skip
+    names = {group.name for group in proposals.groups_to_watch(table, guess_roles(table, "y", "t.csv"), [])}
+    assert names == {"age_below_25", "age_25_59", "age_60_and_more", "is_black_minus_1", "is_black_1"}
+
+
 @pytest.mark.usefixtures("one_setting")
 def test_no_rule_is_asked_that_a_constant_keeps(tmp_path, capsys):
     rng = np.random.default_rng(2)

@@ -6,6 +6,7 @@ No bound is derived from what a plain model happens to do. Its rates are stated,
 import contextlib
 import dataclasses
 import math
+import re
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,10 +167,13 @@ def groups_to_watch(table: pa.Table, guesses: Guesses, proposals: Sequence[Propo
     """Groups of enough rows by the first protected columns that no rule was found for: reports show their rates."""
     found: dict[str, Population] = {}
     with_rule = {item.column for item in proposals}
-    for column, kind in [*guesses.protected.items()][: OPTIONS.columns]:
-        pairs, values = _groups(table, column, kind, OPTIONS.shown_rows) if column not in with_rule else ([], [])
+    without = [item for item in guesses.protected.items() if item[0] not in with_rule]
+    for column, kind in without[: OPTIONS.columns]:
+        pairs, values = _groups(table, column, kind, OPTIONS.shown_rows)
         groups = [group for pair in pairs for group in pair]
-        groups += [Population(_name(f"{column} {value}"), where=col(column) == value) for value in values]
+        groups += [
+            Population(_name(f"{column} {_signs_as_words(value)}"), where=col(column) == value) for value in values
+        ]
         for group in groups:
             # Values that differ in signs or accents alone would have one name.
             number = 1 + sum(name.startswith(str(group.name)) for name in found)
@@ -500,6 +504,15 @@ def _groups(rows: pa.Table, column: str, kind: str, least: int) -> tuple[Pairs, 
     large = [pair for pair in counts if pair[0] >= least and not is_unknown(pair[1])]
     of_size = [value for _, value in sorted(large, key=lambda pair: (-pair[0], str(pair[1])))]
     return [], of_size if len(of_size) > 1 else []
+
+
+def _signs_as_words(value: Any) -> str:
+    """A value whose signs are lost in a name: those of `60+` are not 60 years old, and the codes -1 and 1 differ."""
+    text = str(value)
+    for sign, words in ((r"^-(?=\d)", "minus "), ("<=|≤", " up to "), (">=|≥", " from "), ("<", " below "),
+                        (">", " above "), (r"(?<=\d)\s*\+", " and more ")):  # fmt: skip
+        text = re.sub(sign, words, text)
+    return text
 
 
 def _name(text: str) -> str:
