@@ -348,22 +348,24 @@ class _DenseRows:
         d, syrk = gram.shape[0], ssyrk if self.dtype == np.float32 else dsyrk
         striped = d >= 4 * _STRIPE and threads_in_force() > 1
         # Many rows are worth a matrix for their products with themselves.
-        room = np.empty((d, d) if last - first >= d and not striped else (0, 0), dtype=self.dtype)
+        room = np.empty((d, d), dtype=self.dtype) if last - first >= d and not striped else None
+        add = np.add if sign > 0.0 else np.subtract
 
         def add_stripe(rows: Reals, left: int, right: int) -> None:
             # A stripe from the diagonal on: together the stripes are the upper triangle, and no product is made twice.
             part = rows[:, left:right].T @ rows[:, left:]
-            gram.T[left:right, left:] += part if sign > 0.0 else -part
+            stripe = gram.T[left:right, left:]
+            add(stripe, part, out=stripe)
 
         for rows, root in self.chunks(band[first:last]):
-            if rows.shape[0] >= room.shape[0] > 0:
+            if room is not None and rows.shape[0] >= d:
                 # NumPy knows that this is symmetric, and lets other threads go on, which scipy's `syrk` does not. What
                 # overflows is infinite in both.
                 with np.errstate(over="ignore", invalid="ignore"):
                     np.matmul(rows.T, rows, out=room)
-                    gram += room.T if sign > 0.0 else -room.T  # both in Fortran order
+                    add(gram, room.T, out=gram)  # both in Fortran order
             elif striped:
-                in_threads(gram.shape[0], _STRIPE, partial(add_stripe, rows), pieces=2)
+                in_threads(d, _STRIPE, partial(add_stripe, rows), pieces=2)
             else:
                 syrk(sign, rows.T, beta=1.0, c=gram, lower=1, overwrite_c=1)  # in place: Fortran order, of one type
             sums += sign * (root @ rows)

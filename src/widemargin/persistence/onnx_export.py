@@ -254,6 +254,7 @@ def _table_graph(table: TablePreprocessor) -> Any:
 
 
 def _model(to: Builder, inputs: list[Any], outputs: list[Any], *, is_of_table: bool) -> Any:
+    """A model of what was built, which says how it takes missing words where it takes a table."""
     from onnx import helper
 
     graph = helper.make_graph(to.nodes, "widemargin", inputs, outputs, to.constants)

@@ -41,7 +41,8 @@ class LadderOptions:
         So many penalties of the plan are tried at a rung; the larger ones are left to the tightening.
     small, few_features : int
         Rows times features up to which, and features above which, the descent without a ladder is made beside it in any
-        case: on small tables the local minima lie far apart. Among few features moves along lines find them, unless
+        case: on small tables the local minima lie far apart. There models between the best ones and the plain SVM are
+        taken in, too, and weaker regularisers are tried last. Among few features moves along lines find them, unless
         weights are very unequal: every heavy row makes minima of its own.
     stricter : float
         From the best model a step is made towards bounds that are stricter by so much. What meets them is often better
@@ -93,7 +94,7 @@ def search(
         that have to meet the bounds, and then slack is given back.
     start : (w, b), optional
         First point of the search, in place of the ladder. From it the other starts are made only where bounds are
-        missed.
+        missed; models between the best ones and the plain SVM are taken in on small tables in any case.
     budget : Budget
 
     Returns
@@ -113,7 +114,7 @@ def search(
         plain = _second_opinions(
             problem, convex, pool, options, hard, start=start, ladder=first is not None, budget=budget
         )
-        small = measures.moves is not None and problem.rows.n_rows * problem.n_features <= OPTIONS.small
+        small = measures.moves is not None and _is_small(problem)
         if small and not budget.exhausted:
             _towards_plain(problem, convex, pool, options, budget, plain)
         refine(problem, convex, pool, options, budget)
@@ -122,6 +123,11 @@ def search(
     except KeyboardInterrupt:  # outside the descents, which keep what they have themselves
         budget.interrupted = True
     return pool
+
+
+def _is_small(problem: RampProblem) -> bool:
+    """Whether more is tried than one search, as local minima lie far apart and cost little."""
+    return problem.rows.n_rows * problem.n_features <= OPTIONS.small
 
 
 def _second_opinions(
@@ -133,9 +139,9 @@ def _second_opinions(
     Returns the SVM without constraints, if it was made.
     """
     give_back = pool.measures is hard
-    n, d = problem.rows.n_rows, problem.n_features
-    moves_find_all = pool.measures.moves is not None and d <= OPTIONS.few_features and not is_uneven(problem.weight)
-    small = n * d <= OPTIONS.small and not moves_find_all
+    few = problem.n_features <= OPTIONS.few_features
+    moves_find_all = pool.measures.moves is not None and few and not is_uneven(problem.weight)
+    small = _is_small(problem) and not moves_find_all
     # The descent without a ladder, from the constant start.
     if not budget.exhausted and ladder and (small or pool.best.violation > 0.0):
         enforce(problem, convex, pool, options, give_back=give_back, budget=budget)
